@@ -1,0 +1,109 @@
+"""What is to be run, as plain values: an app, its agents, their aggregations.
+
+The declarative file is loaded into these (streams.config); an application may build them itself. All of them survive a
+trip through JSON (the supervisor hands them to its children that way). Durations are seconds, sizes are bytes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """A group is complete with the record whose `field` equals `equals` (same JSON type and value)."""
+
+    field: str
+    equals: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Reducer:
+    """One computed field of the result.
+
+    `kind` is count, sum, min, max, mean, first, last, distinct, collect or reduce; `field` is a path (`a.b`), None for
+    count, reduce and for collect of the whole message; `function` is the `module:function` of reduce.
+    """
+
+    name: str
+    kind: str
+    field: str | None = None
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """When a group is complete and what its result carries. Precedence at one record: count, until, timeout.
+
+    `key` None is the message key, else a field path. `since_first` and `since_last` are timeouts in seconds, either or
+    both. `max_items` and `max_bytes` bound one group (bytes of what it collects), `max_groups` and
+    `max_buffered_bytes` one partition; `on_full` says what happens there.
+    """
+
+    key: str | None = None
+    count: int | None = None
+    since_first: float | None = None
+    since_last: float | None = None
+    until: Until | None = None
+    compute: tuple[Reducer, ...] = ()
+    on_timeout: Literal["fire", "discard", "dead-letter"] = "fire"
+    on_missing: Literal["dead-letter", "skip", "ignore"] = "dead-letter"
+    on_null: Literal["dead-letter", "skip"] = "dead-letter"
+    on_full: Literal["fire-oldest", "dead-letter", "stop"] = "fire-oldest"
+    max_items: int = 100_000
+    max_bytes: int = 900_000
+    max_groups: int = 1_000_000
+    max_buffered_bytes: int = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where results go. `format` is a codec name of `schemas`."""
+
+    topic: str
+    format: str = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One consumer group and what it does with its records.
+
+    `start` is earliest, latest, or seconds since 1970 for partitions that were never committed. `receive` names the
+    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    aggregation: Aggregation
+    to: Destination
+    dead_letters: str
+    format: str = "json"
+    start: Literal["earliest", "latest"] | float = "earliest"
+    receive: tuple[str, ...] = ()
+    max_record_bytes: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """The supervisor's port; `port` 0 takes a free one."""
+
+    port: int = 9464
+    host: str = "127.0.0.1"
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A whole file. `kafka` holds librdkafka settings (`bootstrap.servers` may be `embedded`); relative SQLite paths
+    are relative to `folder`."""
+
+    name: str
+    store: str
+    agents: tuple[Agent, ...]
+    kafka: dict[str, str | int | float | bool] = field(default_factory=dict)
+    accept_level: Literal["durable", "lossy", "volatile"] = "durable"
+    auto_migrate: bool | None = None
+    start_timeout: float = 30.0
+    http: Http | None = field(default_factory=Http)
+    folder: str = "."

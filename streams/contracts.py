@@ -1,0 +1,188 @@
+"""The contracts between the engine and the outside, as Protocols of at most three methods.
+
+One class per backend satisfies all store contracts; the Kafka connector satisfies the input and output ones.
+Nothing here retries: whoever calls decides.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, TopicFacts
+
+
+class StateStore(Protocol):
+    """Ownership, state, offset and outbox of partitions: compare-and-set in one store."""
+
+    def claim(self, partition: Partition, token: str, member: str) -> Claim:
+        """Own the partition from now on: every older claim is fenced. Makes the row when there is none (offset -1).
+
+        Everything in the result is read in the same transaction that wrote the token. Raises PersistenceError.
+        """
+
+    def restore(self, claim: Claim) -> Iterator[bytes]:
+        """The changelog entries `claim.first` to `claim.last`, in order. Raises PersistenceError; never says Fenced:
+        whoever reads under an old claim gets what is there, and the engine checks the numbers inside the entries."""
+
+    def commit(self, claim: Claim, changes: Changes) -> Claim:
+        """Apply all of `changes` durably, or nothing, if (token, version) are still the row's; returns the next claim
+        with the store's time. Raises Fenced (nothing changed) or PersistenceError (the result is unknown)."""
+
+
+class UnsentRows(Protocol):
+    """The outbox as the relay reads it."""
+
+    def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
+        """Up to `limit` unsent rows numbered above `after`, ascending. Raises PersistenceError."""
+
+
+class CrashMarks(Protocol):
+    """How a process that lives says that it did not crash."""
+
+    def acquit(self, partition: Partition, process: str) -> None:
+        """Take `process` out of the partition's crash mark, whoever owns it now. No fence: it changes no state.
+        Raises PersistenceError."""
+
+
+class Reader(Protocol):
+    """For people: never claims, never writes."""
+
+    def read(self, partition: Partition) -> PartitionView | None:
+        """The partition in one consistent picture, or None when it was never claimed. Raises PersistenceError."""
+
+    def partitions(self, app: str) -> Sequence[Partition]:
+        """Every partition of the app that has a row, sorted. Raises PersistenceError."""
+
+
+class Durability(Protocol):
+    """What the store really is."""
+
+    incarnation: str
+    """A random name given to the store's data when they were made; other data, other name."""
+
+    def level(self) -> Level:
+        """Probe the settings that durability rests on; what cannot be read counts as weaker. Raises PersistenceError."""
+
+    def migrate(self, dry_run: bool = False) -> Sequence[str]:
+        """Make or upgrade the schema, stepwise and idempotent; returns the steps done (or to do). Empty: up to date."""
+
+
+class Store(StateStore, UnsentRows, CrashMarks, Reader, Durability, Protocol):
+    """What `connectors.open_store` returns."""
+
+    def close(self) -> None:
+        """Give back connections; the store object is not used again."""
+
+
+class Record(Protocol):
+    """One consumed message: the methods of confluent_kafka.Message that the engine reads, and no others."""
+
+    def topic(self) -> str: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def leader_epoch(self) -> int | None: ...
+    def error(self) -> object | None: ...
+
+
+TopicPartition = tuple[str, int]
+
+
+class Records(Protocol):
+    """The records of one consumer. Rebalance callbacks run inside `poll`, and only there."""
+
+    def poll(self, timeout: float) -> Record | None:
+        """One record or None after `timeout` seconds. Raises InputFailed-like errors only through `failures`."""
+
+    def consume(self, most: int) -> list[Record]:
+        """Whatever is fetched already, up to `most`; never waits."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class Assignments(Protocol):
+    """What the group gave and took since the last call. Partitions arrive assigned and paused, at no offset yet."""
+
+    def assigned(self) -> list[TopicPartition]:
+        """Newly assigned since the last call; drains the list. A partition lost and given back is in both lists."""
+
+    def revoked(self) -> list[TopicPartition]:
+        """Revoked or lost since the last call; drains the list."""
+
+    def failures(self) -> list[tuple[TopicPartition, str, str]]:
+        """Errors of single partitions since the last call: (partition, code, text), code one of `out-of-range`,
+        `truncated`, `unknown-topic`, `unauthorized`; drains the list. A fatal error of the client raises SystemNotReady from poll."""
+
+
+class Positions(Protocol):
+    """Where reading goes on."""
+
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        """Seek to `offset` (records fetched before are never returned) and resume. Raises SystemNotReady when it cannot."""
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None: ...
+    def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
+
+
+class InputFacts(Protocol):
+    """What Kafka says of the input; every call is bounded to a few seconds and raises SystemNotReady."""
+
+    def facts(self, topic: str, number: int) -> TopicFacts:
+        """Topic id, partition count, low and high offset, and the group's informational commit."""
+
+    def offset_at(self, topic: str, number: int, start: float) -> int:
+        """The first offset whose record is at or after `start` (seconds since 1970); the high offset when there is none."""
+
+    def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
+        """Commit an informational offset asynchronously (a lag gauge); failures are dropped."""
+
+
+class Input(Records, Assignments, Positions, InputFacts, Protocol):
+    """One Kafka consumer of one agent's group."""
+
+
+Report = Callable[[str, str], None]
+"""Called with (outcome, text) once per row that was handed over: outcome `delivered`, `rejected` (the broker will never
+take this row: definite and permanent) or `failed` (anything else)."""
+
+
+class Output(Protocol):
+    """One Kafka producer."""
+
+    def produce(self, row: OutboxRow, report: Report) -> bool:
+        """Hand the row over to its partition; False: the queue is full, nothing was taken. `report` runs inside `poll`."""
+
+    def poll(self) -> int:
+        """Serve delivery reports; returns how many rows are handed over and unreported."""
+
+    def replace(self) -> None:
+        """Give up this producer and make a new one; reports of the old one no longer come."""
+
+
+class OutputFacts(Protocol):
+    """What the relay must know of output topics, and the way out."""
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions the topic has now (cached for a minute). Raises SystemNotReady when there is no such topic."""
+
+    def partition_of(self, key: bytes, count: int) -> int:
+        """The partition of a key: murmur2, as Java clients choose it."""
+
+    def flush(self, timeout: float) -> int:
+        """Wait for outstanding reports; returns how many are still out."""
+
+
+class Producer(Output, OutputFacts, Protocol):
+    """The Kafka producer of one worker."""
+
+    def close(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""

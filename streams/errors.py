@@ -1,0 +1,80 @@
+"""The error tree. Each class is one thing that the loop does about it.
+
+SluicegateError
+├── ConfigurationError      the file or the call is wrong: exit 2
+├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
+├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
+├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
+└── Halt                    going on would lose or repeat silently: this partition stops, loudly; the others go on
+    ├── RetentionPassed     the topic no longer holds the next offset
+    ├── LogTruncated        the topic ends before the next offset, or its leader epoch went back
+    ├── TopicRecreated      the topic id is another one
+    ├── StoreWiped          Kafka knows of commits that the store has not
+    ├── StoreSwapped        the store at this address is another one
+    ├── StoreRewound        the store is behind what it had acknowledged
+    ├── ChangelogIncomplete an entry is missing or cannot be read
+    ├── PartitionsChanged   partitions were added and groups could never end
+    └── BufferFull          a limit is reached and the file says `stop`
+"""
+
+
+class SluicegateError(Exception):
+    """The root: whatever we raise on purpose."""
+
+
+class ConfigurationError(SluicegateError):
+    """The file, or a call, asks for something that cannot be."""
+
+
+class SystemNotReady(SluicegateError):
+    """A system cannot be reached, is unmigrated, gives too weak a level, or lacks a topic."""
+
+
+class Fenced(SluicegateError):
+    """A newer claim exists: nothing was changed by this commit."""
+
+
+class PersistenceError(SluicegateError):
+    """The store failed or its reply was lost; whether the commit landed is unknown until the next claim. The driver's error is the cause."""
+
+
+class Halt(SluicegateError):
+    """The partition must not go on by itself; `code` is its stable name in logs, health and status."""
+
+    code = "halted"
+
+
+class RetentionPassed(Halt):
+    code = "retention-passed"
+
+
+class LogTruncated(Halt):
+    code = "log-truncated"
+
+
+class TopicRecreated(Halt):
+    code = "topic-recreated"
+
+
+class StoreWiped(Halt):
+    code = "store-wiped"
+
+
+class StoreSwapped(Halt):
+    code = "store-swapped"
+
+
+class StoreRewound(Halt):
+    code = "store-rewound"
+
+
+class ChangelogIncomplete(Halt):
+    code = "changelog-incomplete"
+
+
+class PartitionsChanged(Halt):
+    code = "partitions-changed"
+
+
+class BufferFull(Halt):
+    code = "buffer-full"
