@@ -56,8 +56,10 @@ class Reader(Protocol):
 class Durability(Protocol):
     """What the store really is."""
 
-    incarnation: str
-    """A random name given to the store's data when they were made; other data, other name."""
+    @property
+    def incarnation(self) -> str:
+        """A random name given to the store's data when they were made; other data, other name. May ask the store:
+        raises PersistenceError, or SystemNotReady before `migrate`."""
 
     def level(self) -> Level:
         """Probe the settings that durability rests on; what cannot be read counts as weaker. Raises PersistenceError."""

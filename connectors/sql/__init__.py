@@ -1,0 +1,1 @@
+"""State in SQL databases: SQLite through the standard library."""

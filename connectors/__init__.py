@@ -1,0 +1,55 @@
+"""The outside systems, one folder each; drivers are imported when a URL asks for them."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+from streams.contracts import Store
+from streams.errors import ConfigurationError
+
+__all__ = ["open_store"]
+
+
+def open_store(url: str, folder: str = ".") -> Store:
+    """The store behind a URL; connects when first used. Relative SQLite paths are relative to `folder`.
+
+    Raises ConfigurationError for a URL that cannot be, and for a driver that is not installed.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator or not re.fullmatch(r"[a-z][a-z0-9+]*", scheme):
+        raise ConfigurationError(f"the store's URL must start with one of {_known()}")
+    if scheme not in _OPENERS:
+        raise ConfigurationError(f"there is no store for {scheme}://; known are {_known()}")
+    return _OPENERS[scheme](url, rest, folder)
+
+
+def _known() -> str:
+    return ", ".join(f"{scheme}://" for scheme in sorted(_OPENERS))
+
+
+def _memory(_url: str, rest: str, _folder: str) -> Store:
+    from connectors.memory.state import shared
+
+    return shared(rest)
+
+
+def _sqlite(_url: str, rest: str, folder: str) -> Store:
+    from connectors.sql.state import SqliteStore
+
+    if not rest.startswith("/") or rest == "/" or rest.endswith(":memory:") or "?" in rest:
+        raise ConfigurationError("a SQLite store is sqlite:///relative/path.db or sqlite:////absolute/path.db, without options")
+    return SqliteStore(Path(folder, unquote(rest[1:])).absolute())
+
+
+def _redis(url: str, _rest: str, _folder: str) -> Store:
+    try:
+        import redis  # noqa: F401
+    except ImportError:
+        raise ConfigurationError('the Redis driver is not installed: pip install "sluicegate[redis]"') from None
+    from connectors.redis.state import RedisStore
+
+    return RedisStore(url)
+
+
+_OPENERS: dict[str, Callable[[str, str, str], Store]] = {"memory": _memory, "sqlite": _sqlite, "redis": _redis, "rediss": _redis}

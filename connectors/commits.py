@@ -1,0 +1,58 @@
+"""What every store backend does around its own write: check the changes, number runs, build the next claim."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from streams.values import Changes, Claim, OutboxRow
+
+MAX_ENTRY = 4 * 1024 * 1024
+
+
+def check(claim: Claim, changes: Changes) -> None:
+    """Raises ValueError for changes that no store may take, before anything is sent."""
+    for entry in changes.entries:
+        if len(entry) > MAX_ENTRY:
+            raise ValueError(f"a changelog entry of {len(entry)} bytes is over the limit of {MAX_ENTRY}")
+    if changes.keep_from is not None and changes.keep_from > claim.last + len(changes.entries) + 1:
+        raise ValueError(f"keep_from {changes.keep_from} lies beyond the entries, which end at {claim.last + len(changes.entries)}")
+    _check_numbers(claim.number, changes.outbox)
+
+
+def _check_numbers(last: int, rows: Sequence[OutboxRow]) -> None:
+    for row in rows:
+        if row.number <= last:
+            raise ValueError(f"outbox number {row.number} comes after {last}: numbers must grow")
+        last = row.number
+
+
+def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
+    """The claim as it stands after the commit of `changes`."""
+    return msgspec.structs.replace(
+        claim,
+        version=claim.version + 1,
+        offset=changes.offset,
+        epoch=changes.epoch,
+        number=changes.outbox[-1].number if changes.outbox else claim.number,
+        first=claim.first if changes.keep_from is None else max(claim.first, changes.keep_from),
+        last=claim.last + len(changes.entries),
+        source=claim.source if changes.source is None else changes.source,
+        trying=changes.trying,
+        store_time=store_time,
+    )
+
+
+def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Consecutive numbers as (first, last), both inclusive: [1, 2, 3, 7] is [(1, 3), (7, 7)]."""
+    found: list[tuple[int, int]] = []
+    first = last = None
+    for number in numbers:
+        if last is not None and number == last + 1:
+            last = number
+            continue
+        if first is not None and last is not None:
+            found.append((first, last))
+        first = last = number
+    if first is not None and last is not None:
+        found.append((first, last))
+    return found

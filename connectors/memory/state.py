@@ -1,0 +1,140 @@
+"""The store in memory: a lock, and all checks before any change."""
+
+import threading
+import time
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+
+from connectors.commits import check, following
+from streams.errors import Fenced
+from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Trying
+
+
+@dataclass(slots=True)
+class _Row:
+    claim: Claim
+    entries: dict[int, bytes] = field(default_factory=dict)
+    unsent: dict[int, OutboxRow] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    dead: dict[int, tuple[OutboxRow, DeadRow]] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """All partitions of one process; any thread may call. `clock` gives seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self.incarnation = new_name()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rows: dict[Partition, _Row] = {}
+
+    def claim(self, partition: Partition, token: str, member: str) -> Claim:
+        with self._lock:
+            row = self._rows.get(partition)
+            if row is None:
+                row = self._rows[partition] = _Row(_unclaimed(partition, self.incarnation))
+            row.claim = msgspec.structs.replace(row.claim, token=token, member=member, store_time=self._clock())
+            return row.claim
+
+    def restore(self, claim: Claim) -> Iterator[bytes]:
+        with self._lock:
+            row = self._rows.get(claim.partition)
+            kept = row.entries if row else {}
+            return iter([kept[number] for number in range(claim.first, claim.last + 1) if number in kept])
+
+    def commit(self, claim: Claim, changes: Changes) -> Claim:
+        check(claim, changes)
+        with self._lock:
+            row = self._rows.get(claim.partition)
+            if row is None or (row.claim.token, row.claim.version) != (claim.token, claim.version):
+                raise Fenced(f"{'/'.join(map(str, claim.partition))}: a newer claim or commit exists")
+            after = following(claim, changes, self._clock())
+            _settle(row, changes)
+            _append(row, changes, claim, after)
+            row.claim = after
+            return after
+
+    def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
+        with self._lock:
+            row = self._rows.get(partition)
+            if row is None:
+                return []
+            start = bisect_right(row.order, after)
+            numbers = (n for n in islice(row.order, start, None) if n in row.unsent)
+            return [row.unsent[n] for n in islice(numbers, limit)]
+
+    def acquit(self, partition: Partition, process: str) -> None:
+        with self._lock:
+            row = self._rows.get(partition)
+            if row is None or row.claim.trying is None:
+                return
+            row.claim = msgspec.structs.replace(row.claim, trying=_without(row.claim.trying, process))
+
+    def read(self, partition: Partition) -> PartitionView | None:
+        with self._lock:
+            row = self._rows.get(partition)
+            if row is None:
+                return None
+            claim = msgspec.structs.replace(row.claim, store_time=self._clock())
+            return PartitionView(claim, list(row.entries.values()), len(row.unsent), len(row.dead))
+
+    def partitions(self, app: str) -> Sequence[Partition]:
+        with self._lock:
+            return sorted(p for p in self._rows if p.app == app)
+
+    def level(self) -> Level:
+        return Level("volatile", ("memory:// lives in this process and ends with it",))
+
+    def migrate(self, dry_run: bool = False) -> Sequence[str]:
+        return []
+
+    def close(self) -> None:
+        """Nothing to give back: whoever opens the same URL in this process goes on with the same data."""
+
+
+_shared: dict[str, MemoryStore] = {}
+_sharing = threading.Lock()
+
+
+def shared(name: str) -> MemoryStore:
+    """The one store of this name in this process."""
+    with _sharing:
+        return _shared.setdefault(name, MemoryStore())
+
+
+def _unclaimed(partition: Partition, incarnation: str) -> Claim:
+    return Claim(
+        partition, token="", version=0, offset=-1, epoch=-1, number=0, first=1, last=0,
+        source=None, trying=None, incarnation=incarnation, member="", store_time=0.0,
+    )  # fmt: skip
+
+
+def _without(trying: Trying, process: str) -> Trying | None:
+    left = tuple(p for p in trying.processes if p != process)
+    return Trying(trying.offset, left) if left else None
+
+
+def _settle(row: _Row, changes: Changes) -> None:
+    for dead in changes.dead:
+        lost = row.unsent.pop(dead.number, None)
+        if lost is not None:
+            row.dead[dead.number] = (lost, dead)
+    for number in changes.dispatched:
+        row.unsent.pop(number, None)
+    if len(row.order) > 2 * len(row.unsent) + 1000:
+        row.order = list(row.unsent)
+
+
+def _append(row: _Row, changes: Changes, claim: Claim, after: Claim) -> None:
+    for number, entry in enumerate(changes.entries, claim.last + 1):
+        row.entries[number] = bytes(entry)
+    for number in range(claim.first, after.first):
+        row.entries.pop(number, None)
+    for unsent in changes.outbox:
+        row.unsent[unsent.number] = unsent
+        row.order.append(unsent.number)

@@ -1,0 +1,93 @@
+"""The Lua scripts. Each reads and checks everything first and writes after: a script that fails has changed nothing.
+
+KEYS of a partition are always claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order.
+"""
+
+CLAIM = """
+-- ARGV: token, member, incarnation, then the fields of a new row
+local known = redis.call('EXISTS', KEYS[1])
+if known == 1 then
+  redis.call('HGET', KEYS[1], 'token')
+else
+  redis.call('HSET', KEYS[1], 'incarnation', ARGV[3], unpack(ARGV, 4))
+end
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'member', ARGV[2])
+return {redis.call('HGETALL', KEYS[1]), redis.call('TIME')}
+"""
+
+COMMIT = """
+-- ARGV: token, version, how many entries are kept, how many of all to drop, then five lists, each after its length:
+--   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), entries, outbox (number, row)
+local held = redis.call('HMGET', KEYS[1], 'token', 'version')
+if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end
+local kinds = {[2] = 'list', [3] = 'zset', [4] = 'zset'}
+for key, kind in pairs(kinds) do
+  local found = redis.call('TYPE', KEYS[key]).ok
+  if found ~= 'none' and found ~= kind then return {'damaged'} end
+end
+if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end
+
+local at = 5
+local function each(write)
+  local last = at + tonumber(ARGV[at])
+  for i = at + 1, last, 2 do write(ARGV[i], ARGV[i + 1]) end
+  at = last + 1
+end
+local function all(command, key)
+  local last = at + tonumber(ARGV[at])
+  for i = at + 1, last, 1000 do redis.call(command, key, unpack(ARGV, i, math.min(i + 999, last))) end
+  at = last + 1
+end
+all('HSET', KEYS[1])
+each(function(number, head)
+  local row = redis.call('ZRANGEBYSCORE', KEYS[3], number, number)[1]
+  if row then
+    redis.call('ZADD', KEYS[4], number, head .. row)
+    redis.call('ZREMRANGEBYSCORE', KEYS[3], number, number)
+  end
+end)
+each(function(first, last) redis.call('ZREMRANGEBYSCORE', KEYS[3], first, last) end)
+all('RPUSH', KEYS[2])
+if ARGV[4] ~= '0' then redis.call('LTRIM', KEYS[2], ARGV[4], -1) end
+all('ZADD', KEYS[3])
+return {'done', redis.call('TIME')}
+"""
+
+ENTRIES = """
+-- ARGV: first and last number wanted
+local kept = tonumber(redis.call('HGET', KEYS[1], 'first') or '1')
+local from, to = ARGV[1] - kept, ARGV[2] - kept
+if to < 0 then return {} end
+return redis.call('LRANGE', KEYS[2], math.max(from, 0), to)
+"""
+
+ACQUIT = """
+-- ARGV: process
+local raw = redis.call('HGET', KEYS[1], 'trying')
+if not raw or raw == '' then return 0 end
+local trying = cmsgpack.unpack(raw)
+local left = {}
+for _, process in ipairs(trying[2]) do
+  if process ~= ARGV[1] then left[#left + 1] = process end
+end
+if #left == 0 then
+  redis.call('HSET', KEYS[1], 'trying', '')
+else
+  redis.call('HSET', KEYS[1], 'trying', cmsgpack.pack({trying[1], left}))
+end
+return 1
+"""
+
+READ = """
+return {redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1), redis.call('ZCARD', KEYS[3]),
+  redis.call('ZCARD', KEYS[4]), redis.call('TIME')}
+"""
+
+MIGRATE = """
+-- KEYS: schema, incarnation; ARGV: steps known, a name for new data. Returns the steps done before.
+local done = tonumber(redis.call('GET', KEYS[1]) or '0')
+redis.call('GET', KEYS[2])
+if done < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], ARGV[1]) end
+redis.call('SET', KEYS[2], ARGV[2], 'NX')
+return done
+"""

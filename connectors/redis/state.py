@@ -1,0 +1,155 @@
+"""The store in Redis or Valkey: one script per step, all keys of a partition under one hash tag."""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from connectors.commits import check, following, runs
+from connectors.redis import connection, scripts
+from streams.errors import Fenced, PersistenceError, SystemNotReady
+from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+
+SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
+STEPS = ("name of the data and version of the keys",)
+NEW_ROW = {"version": 0, "offset": -1, "epoch": -1, "number": 0, "first": 1, "last": 0, "source": "", "trying": ""}
+COUNTS = ("version", "offset", "epoch", "number", "first", "last")
+
+_PAGE = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+_row = msgspec.msgpack.Decoder(OutboxRow).decode
+_source = msgspec.msgpack.Decoder(Source).decode
+_trying = msgspec.msgpack.Decoder(Trying).decode
+
+
+class RedisStore:
+    """One server; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
+
+    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._server = connection.client(url)
+        self._new_name = new_name
+        self._claim = connection.script(self._server, scripts.CLAIM)
+        self._commit = connection.script(self._server, scripts.COMMIT)
+        self._entries = connection.script(self._server, scripts.ENTRIES)
+        self._acquit = connection.script(self._server, scripts.ACQUIT)
+        self._read = connection.script(self._server, scripts.READ)
+        self._migrate = connection.script(self._server, scripts.MIGRATE)
+
+    @property
+    def incarnation(self) -> str:
+        """Raises SystemNotReady before the first `migrate`."""
+        with connection.translated():
+            found = self._server.get(INCARNATION)
+            if found is None:
+                raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
+            return str(found, "ascii")
+
+    def claim(self, partition: Partition, token: str, member: str) -> Claim:
+        with connection.translated():
+            self._server.set(INCARNATION, self._new_name(), nx=True)
+            name = self._server.get(INCARNATION)
+            self._server.sadd(_index(partition.app), _member(partition))
+        fields = [item for pair in NEW_ROW.items() for item in pair]
+        held, now = self._claim(_keys(partition), [token, member, name, *fields])
+        return _claim(partition, held, now)
+
+    def restore(self, claim: Claim) -> Iterator[bytes]:
+        for first in range(claim.first, claim.last + 1, _PAGE):
+            yield from self._entries(_keys(claim.partition), [first, min(first + _PAGE - 1, claim.last)])
+
+    def commit(self, claim: Claim, changes: Changes) -> Claim:
+        check(claim, changes)
+        after = following(claim, changes, claim.store_time)
+        answer = self._commit(_keys(claim.partition), _arguments(claim, after, changes))
+        if answer[0] == b"fenced":
+            raise Fenced(f"{_member(claim.partition)}: a newer claim or commit exists")
+        if answer[0] == b"damaged":
+            raise PersistenceError(f"redis: the keys of {_member(claim.partition)} are not what its claim row says")
+        return msgspec.structs.replace(after, store_time=_seconds(answer[1]))
+
+    def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
+        with connection.translated():
+            found = self._server.zrangebyscore(_keys(partition)[2], f"({after}", "+inf", start=0, num=limit)
+            return [_row(row) for row in found]
+
+    def acquit(self, partition: Partition, process: str) -> None:
+        self._acquit(_keys(partition), [process])
+
+    def read(self, partition: Partition) -> PartitionView | None:
+        held, entries, unsent, dead, now = self._read(_keys(partition), [])
+        return PartitionView(_claim(partition, held, now), entries, unsent, dead) if held else None
+
+    def partitions(self, app: str) -> Sequence[Partition]:
+        with connection.translated():
+            names = [str(member, "utf-8").split("/") for member in self._server.smembers(_index(app))]
+            found = [Partition(app, agent, topic, int(number)) for agent, topic, number in names]
+            return sorted(partition for partition in found if self._server.exists(_keys(partition)[0]))
+
+    def level(self) -> Level:
+        return connection.level(self._server)
+
+    def migrate(self, dry_run: bool = False) -> Sequence[str]:
+        if dry_run:
+            with connection.translated():
+                done = int(self._server.get(SCHEMA) or 0)
+        else:
+            done = self._migrate([SCHEMA, INCARNATION], [len(STEPS), self._new_name()])
+        if done > len(STEPS):
+            raise SystemNotReady(f"the store's keys are at step {done}, this program knows {len(STEPS)}: use a newer one")
+        return STEPS[done:]
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _keys(partition: Partition) -> list[str]:
+    tag = f"sluicegate:{{{partition.app}/{_member(partition)}}}"
+    return [f"{tag}:claim", f"{tag}:log", f"{tag}:outbox", f"{tag}:dead"]
+
+
+def _index(app: str) -> str:
+    return f"sluicegate:partitions:{app}"
+
+
+def _member(partition: Partition) -> str:
+    return f"{partition.agent}/{partition.topic}/{partition.number}"
+
+
+def _seconds(time: Sequence[bytes]) -> float:
+    return int(time[0]) + int(time[1]) / 1e6
+
+
+def _claim(partition: Partition, held: Sequence[bytes], now: Sequence[bytes]) -> Claim:
+    with connection.translated():
+        row = {str(name, "ascii"): value for name, value in zip(held[::2], held[1::2], strict=True)}
+        version, offset, epoch, number, first, last = (int(row[name]) for name in COUNTS)
+        return Claim(
+            partition, str(row["token"], "utf-8"), version, offset, epoch, number, first, last,
+            source=_source(row["source"]) if row["source"] else None,
+            trying=_trying(row["trying"]) if row["trying"] else None,
+            incarnation=str(row["incarnation"], "utf-8"), member=str(row["member"], "utf-8"), store_time=_seconds(now),
+        )  # fmt: skip
+
+
+def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
+    fields: list[Any] = [
+        "version", after.version, "offset", after.offset, "epoch", after.epoch, "number", after.number,
+        "first", after.first, "last", after.last, "trying", b"" if changes.trying is None else _encode(changes.trying),
+    ]  # fmt: skip
+    if changes.source is not None:
+        fields += ("source", _encode(changes.source))
+    dead = [item for row in changes.dead for item in (row.number, _dead_head(row))]
+    delivered = [number for run in runs(changes.dispatched) for number in run]
+    rows = [item for row in changes.outbox for item in (row.number, _encode(row))]
+    arguments: list[Any] = [claim.token, claim.version, claim.last - claim.first + 1, after.first - claim.first]
+    for part in (fields, dead, delivered, changes.entries, rows):
+        arguments.append(len(part))
+        arguments += part
+    return arguments
+
+
+def _dead_head(row: DeadRow) -> bytes:
+    """With the outbox row behind it this is a msgpack array of three: reason, attempts, row."""
+    return b"\x93" + _encode(row.reason) + _encode(row.attempts)

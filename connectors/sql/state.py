@@ -1,0 +1,162 @@
+"""The store in SQLite: one write transaction per commit, fenced by the row count of its first statement."""
+
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from connectors.commits import check, following, runs
+from connectors.sql import migrations, statements
+from connectors.sql.sqlite import Database
+from streams.errors import Fenced, SystemNotReady
+from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
+
+_PAGE = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+_row = msgspec.msgpack.Decoder(OutboxRow).decode
+_source = msgspec.msgpack.Decoder(Source).decode
+_trying = msgspec.msgpack.Decoder(Trying).decode
+
+
+class SqliteStore:
+    """One file on a local disk; any thread may call, any number of processes may have it open.
+
+    `clock` gives seconds since 1970, `new_name` a random name for new data.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._database = Database(path)
+        self._clock = clock
+        self._new_name = new_name
+
+    @property
+    def incarnation(self) -> str:
+        """Raises SystemNotReady before the first `migrate`."""
+        with self._database.transaction(statements.BEGIN_READING) as db:
+            found = db.execute(statements.INCARNATION).fetchone()
+        if found is None:
+            raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
+        return str(found[0])
+
+    def claim(self, partition: Partition, token: str, member: str) -> Claim:
+        key = _key(partition)
+        with self._database.transaction(statements.BEGIN) as db:
+            db.execute(statements.NAME_DATA, (self._new_name(),))
+            db.execute(statements.ADD_CLAIM, (key, *partition))
+            db.execute(statements.TAKE_CLAIM, (token, member, key))
+            return _claim(partition, db.execute(statements.CLAIM, (key,)).fetchone(), self._clock())
+
+    def restore(self, claim: Claim) -> Iterator[bytes]:
+        for first in range(claim.first, claim.last + 1, _PAGE):
+            last = min(first + _PAGE - 1, claim.last)
+            with self._database.transaction(statements.BEGIN_READING) as db:
+                page = db.execute(statements.ENTRIES, (_key(claim.partition), first, last)).fetchall()
+            for (entry,) in page:
+                yield entry
+
+    def commit(self, claim: Claim, changes: Changes) -> Claim:
+        check(claim, changes)
+        after = following(claim, changes, claim.store_time)
+        rows = [(_key(claim.partition), row.number, _encode(row)) for row in changes.outbox]
+        try:
+            with self._database.transaction(statements.BEGIN) as db:
+                _fence(db, claim, after, changes)
+                _settle(db, _key(claim.partition), changes)
+                _append(db, claim, after, changes)
+                if rows:
+                    db.executemany(statements.ADD_UNSENT, rows)
+        except SystemNotReady as gone:
+            raise Fenced(f"{_key(claim.partition)}: the store's data are gone") from gone
+        return msgspec.structs.replace(after, store_time=self._clock())
+
+    def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
+        with self._database.transaction(statements.BEGIN_READING) as db:
+            return [_row(message) for (message,) in db.execute(statements.UNSENT, (_key(partition), after, limit))]
+
+    def acquit(self, partition: Partition, process: str) -> None:
+        with self._database.transaction(statements.BEGIN) as db:
+            found = db.execute(statements.TRYING, (_key(partition),)).fetchone()
+            if found is None or found[0] is None:
+                return
+            trying = _trying(found[0])
+            left = tuple(p for p in trying.processes if p != process)
+            db.execute(statements.SET_TRYING, (_encode(Trying(trying.offset, left)) if left else None, _key(partition)))
+
+    def read(self, partition: Partition) -> PartitionView | None:
+        key = _key(partition)
+        with self._database.transaction(statements.BEGIN_READING) as db:
+            found = db.execute(statements.CLAIM, (key,)).fetchone()
+            if found is None:
+                return None
+            claim = _claim(partition, found, self._clock())
+            entries = [entry for (entry,) in db.execute(statements.ENTRIES, (key, claim.first, claim.last))]
+            unsent = db.execute(statements.COUNT_UNSENT, (key,)).fetchone()[0]
+            dead = db.execute(statements.COUNT_DEAD, (key,)).fetchone()[0]
+        return PartitionView(claim, entries, unsent, dead)
+
+    def partitions(self, app: str) -> Sequence[Partition]:
+        with self._database.transaction(statements.BEGIN_READING) as db:
+            return sorted(Partition(*row) for row in db.execute(statements.PARTITIONS, (app,)))
+
+    def level(self) -> Level:
+        return self._database.level()
+
+    def migrate(self, dry_run: bool = False) -> Sequence[str]:
+        if dry_run and not self._database.exists():
+            return [name for name, _ in migrations.STEPS]
+        if dry_run:
+            with self._database.transaction(statements.BEGIN_READING) as db:
+                return [name for _, name, _ in migrations.outstanding(db)]
+        with self._database.transaction(statements.BEGIN, create=True) as db:
+            done = migrations.apply(db, self._clock())
+            db.execute(statements.NAME_DATA, (self._new_name(),))
+        return done
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _key(partition: Partition) -> str:
+    return f"{partition.app}/{partition.agent}/{partition.topic}/{partition.number}"
+
+
+def _claim(partition: Partition, row: Sequence[object], now: float) -> Claim:
+    token, version, offset, epoch, number, first, last, source, trying, incarnation, member = row
+    return msgspec.convert(
+        {
+            "partition": partition, "token": token, "version": version, "offset": offset, "epoch": epoch, "number": number,
+            "first": first, "last": last, "source": None if source is None else _source(source),  # type: ignore[arg-type]
+            "trying": None if trying is None else _trying(trying),  # type: ignore[arg-type]
+            "incarnation": incarnation, "member": member, "store_time": now,
+        },
+        Claim,
+    )  # fmt: skip
+
+
+def _fence(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> None:
+    trying = None if changes.trying is None else _encode(changes.trying)
+    source = None if changes.source is None else _encode(changes.source)
+    values = (after.version, after.offset, after.epoch, after.number, after.first, after.last, trying, source)
+    key = _key(claim.partition)
+    if db.execute(statements.FENCE, (*values, key, claim.token, claim.version)).rowcount != 1:
+        raise Fenced(f"{key}: a newer claim or commit exists")
+
+
+def _settle(db: sqlite3.Connection, key: str, changes: Changes) -> None:
+    for dead in changes.dead:
+        db.execute(statements.ADD_DEAD, (dead.reason, dead.attempts, key, dead.number))
+        db.execute(statements.DROP_UNSENT, (key, dead.number, dead.number))
+    if changes.dispatched:
+        db.executemany(statements.DROP_UNSENT, [(key, first, last) for first, last in runs(changes.dispatched)])
+
+
+def _append(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> None:
+    key = _key(claim.partition)
+    if changes.entries:
+        db.executemany(statements.ADD_ENTRY, [(key, number, entry) for number, entry in enumerate(changes.entries, claim.last + 1)])
+    if after.first > claim.first:
+        db.execute(statements.DROP_ENTRIES, (key, after.first))
