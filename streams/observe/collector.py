@@ -1,0 +1,97 @@
+"""Prometheus' view: the newest report of every worker and the supervisor's own counts, as one exposition."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector as PrometheusCollector
+
+from streams.observe.board import Board
+from streams.observe.metrics import METRICS, Meter, Metric, Sample
+from streams.observe.report import PartitionReport, WorkerReport
+
+PREFIX = "sluicegate_"
+
+
+class Collector(PrometheusCollector):
+    """Merges the newest snapshots of all workers under the labels `agent` and `worker`."""
+
+    def __init__(self, board: Board, own: Meter) -> None:
+        self._board = board
+        self._own = own
+
+    def collect(self) -> Iterator[Family]:
+        """Every metric of the list, those without a value too."""
+        samples: dict[str, list[tuple[list[str], float | list[float]]]] = {}
+        for report in self._board.reports():
+            who = [report.agent, str(report.worker)]
+            for name, labels, value in [*report.metrics, *gauges(report)]:
+                samples.setdefault(name, []).append(([*who, *labels], value))
+        for name, labels, value in self._own.snapshot():
+            samples.setdefault(name, []).append((list(labels), value))
+        for metric in METRICS:
+            yield _family(metric, samples.get(metric.name, ()))
+
+
+def exposition(board: Board, own: Meter) -> bytes:
+    """The text format of Prometheus."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collector(board, own))
+    return generate_latest(registry)
+
+
+def gauges(report: WorkerReport) -> Iterator[Sample]:
+    """The gauges that a report implies."""
+    for partition in report.partitions:
+        where = (partition.topic, str(partition.number))
+        for name, value in _partition_gauges(partition):
+            if value is not None:
+                yield name, where, value
+    yield "halted_partitions", (), sum(partition.state == "halted" for partition in report.partitions)
+    if report.level is not None:
+        for level in ("durable", "lossy", "volatile"):
+            yield "level", (level,), float(report.level[0] == level)
+
+
+def _partition_gauges(partition: PartitionReport) -> Iterable[tuple[str, float | None]]:
+    due = partition.next_deadline
+    return (
+        ("open_groups", partition.groups),
+        ("buffered_bytes", partition.bytes),
+        ("oldest_group_age_seconds", partition.oldest or 0.0),
+        ("next_deadline_lag_seconds", max(0.0, -due) if due is not None else 0.0),
+        ("outbox_pending", partition.unsent),
+        ("outbox_oldest_pending_age_seconds", partition.unsent_age or 0.0),
+        ("consumer_lag_records", partition.lag),
+    )
+
+
+def _labels(metric: Metric) -> list[str]:
+    if metric.source == "supervisor":
+        return list(metric.labels)
+    return ["agent", "worker", *metric.labels]
+
+
+def _family(metric: Metric, samples: Iterable[tuple[list[str], float | list[float]]]) -> Family:
+    name, labels = PREFIX + metric.name, _labels(metric)
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(name, metric.meaning, labels=labels)
+        for values, counts in samples:
+            assert isinstance(counts, list)
+            histogram.add_metric(values, _cumulated(metric.buckets, counts), counts[-1])
+        return histogram
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = kind(name, metric.meaning, labels=labels)
+    for values, value in samples:
+        assert not isinstance(value, list)
+        family.add_metric(values, value)
+    return family
+
+
+def _cumulated(buckets: tuple[float, ...], counts: list[float]) -> list[tuple[str, float]]:
+    total, result = 0.0, []
+    for bound, count in zip([*map(str, buckets), "+Inf"], counts[:-1], strict=True):
+        total += count
+        result.append((bound, total))
+    return result

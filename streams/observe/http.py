@@ -1,0 +1,198 @@
+"""The one port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes after each answer, and shows no keys.
+
+Bound to loopback it answers only requests that name a loopback host (DNS rebinding); elsewhere it needs a token, and
+what is not open to everybody is given only to those who have it.
+"""
+
+import hmac
+import io
+import ipaddress
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any, NamedTuple
+
+import structlog
+
+from streams.agent import Http
+from streams.errors import ConfigurationError, SystemNotReady
+
+READ_SECONDS = 5.0
+HEAD_BYTES = 16 * 1024
+BODY_BYTES = 64 * 1024
+CONNECTIONS = 32
+OPEN = frozenset({"/livez", "/readyz", "/metrics"})
+JSON = "application/json"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Answer(NamedTuple):
+    status: HTTPStatus
+    type: str
+    body: bytes
+
+
+Page = Callable[[], Answer]
+"""Gives the current answer of one path."""
+
+
+def document(content: Any, good: bool = True) -> Answer:
+    """A JSON answer: 200, or 503 when things are not good."""
+    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    return Answer(status, JSON, json.dumps(content).encode() + b"\n")
+
+
+def serve(settings: Http, pages: dict[str, Page]) -> "Port":
+    """Bind and answer in a daemon thread. Raises ConfigurationError for an open address without a token, SystemNotReady
+    when the address cannot be had."""
+    if not is_loopback(settings.host) and not settings.token:
+        raise ConfigurationError(f"http.host {settings.host} is not loopback: set http.token, or bind 127.0.0.1")
+    try:
+        port = Port(settings, pages)
+    except OSError as error:
+        place, why = f"{settings.host}:{settings.port}", error.strerror or error
+        raise SystemNotReady(f"the HTTP port {place} cannot be had ({why}); set http.port, 0 takes a free one") from error
+    threading.Thread(target=port.serve_forever, name="http", daemon=True).start()
+    structlog.get_logger().info("http.listening", host=settings.host, port=port.number)
+    return port
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address can only mean this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Port(ThreadingTCPServer):
+    """The listening socket; at most CONNECTIONS requests at a time, more are closed unanswered."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = CONNECTIONS
+
+    def __init__(self, settings: Http, pages: dict[str, Page]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        self.settings = settings
+        self.pages = pages
+        self._free = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__((settings.host, settings.port), Request)
+        self.number = int(self.server_address[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exception()
+        if not isinstance(error, OSError):  # a client that goes away is no event
+            structlog.get_logger().error("http.failed", exc_info=error)
+
+
+class Request(BaseHTTPRequestHandler):
+    """One request on one connection."""
+
+    server: Port
+    server_version = "sluicegate"
+    sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        head = read_head(self.connection)
+        self._too_long = len(head) > HEAD_BYTES
+        self.rfile = io.BytesIO(head)
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        refusal = self._refusal(path)
+        if refusal is not None:
+            self._answer(document_of(refusal))
+            return
+        page = self.server.pages.get(path)
+        self._answer(page() if page else document_of(HTTPStatus.NOT_FOUND))
+
+    def _refusal(self, path: str) -> HTTPStatus | None:
+        if self._too_long:
+            return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        if is_loopback(self.server.settings.host) and not is_loopback(_host_of(self.headers.get("Host", "localhost"))):
+            return HTTPStatus.FORBIDDEN
+        if self.headers.get("Origin"):
+            return HTTPStatus.FORBIDDEN
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > BODY_BYTES or self.headers.get("Transfer-Encoding"):
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        token = self.server.settings.token
+        if token and path not in OPEN and not _authorized(self.headers.get("Authorization", ""), token):
+            return HTTPStatus.UNAUTHORIZED
+        return None
+
+    def _answer(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Allow", "GET")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library refuses (bad syntax, too many headers, other methods), answered as JSON."""
+        self._answer(document_of(HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged."""
+
+
+def document_of(status: HTTPStatus) -> Answer:
+    return Answer(status, JSON, json.dumps({"error": status.phrase}).encode() + b"\n")
+
+
+def read_head(connection: socket.socket) -> bytes:
+    """The request line and headers: nothing when they take too long, more than HEAD_BYTES when they are too large."""
+    head, deadline = bytearray(), time.monotonic() + READ_SECONDS
+    while b"\r\n\r\n" not in head and len(head) <= HEAD_BYTES:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return b""
+        connection.settimeout(left)
+        try:
+            piece = connection.recv(4096)
+        except OSError:
+            return b""
+        if not piece:
+            break
+        head += piece
+    connection.settimeout(READ_SECONDS)
+    end = head.find(b"\r\n\r\n")
+    return bytes(head) if end < 0 else bytes(head[: end + 4])
+
+
+def _host_of(header: str) -> str:
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]
+
+
+def _authorized(header: str, token: str) -> bool:
+    scheme, _, given = header.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1", "replace"), token.encode())

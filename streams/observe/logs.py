@@ -1,0 +1,113 @@
+"""Logs: one line an event on stderr, JSON unless that is a terminal. A log line never hurts whoever writes it.
+
+Event names are stable words with dots (`worker.started`); everything else is a field. Above DEBUG no field that could
+hold a record's content is written, and passwords in addresses are masked at every level.
+"""
+
+import logging
+import os
+import re
+import select
+import stat
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import structlog
+
+CONTENT = frozenset({"key", "value", "headers", "payload", "record", "message", "entry", "document"})
+SECRET = re.compile(r"password|secret|credential|authorization|^token$|api.?key|ssl\.key", re.IGNORECASE)
+IN_ADDRESS = re.compile(r"(?<=://)[^/\s'\"]*(?=@)|(?<=password=)[^&\s'\"]+", re.IGNORECASE)
+MASK = "***"
+
+Event = MutableMapping[str, Any]
+Processor = Callable[[Any, str, Event], Any]
+
+
+def configure(json: bool | None = None, level: str = "info", descriptor: int = 2) -> None:
+    """Send structlog's events, and those of the standard library's loggers, to `descriptor`; `json` None: JSON unless
+    it is a terminal. `level` is debug, info, warning or error."""
+    pretty = os.isatty(descriptor) if json is None else not json
+    number = logging.getLevelNamesMapping()[level.upper()]
+    processors: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        discreet,
+    ]
+    writer = LineWriter(descriptor)
+    structlog.configure(
+        processors=[*processors, _renderer(pretty, colors=os.isatty(descriptor))],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=lambda *_: writer,
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(handlers=[Forward()], level=number if number == logging.DEBUG else max(number, logging.WARNING), force=True)
+
+
+def discreet(_logger: Any, method: str, event: Event) -> Event:
+    """Take out what must not be read: content and bytes above DEBUG, secrets always."""
+    for name, value in list(event.items()):
+        if method != "debug" and name in CONTENT:
+            del event[name]
+        else:
+            event[name] = _shown(name, value, method == "debug")
+    return event
+
+
+def _shown(name: str, value: Any, debug: bool) -> Any:
+    if SECRET.search(name):
+        return MASK
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, dict):
+        return {str(inner): _shown(str(inner), item, debug) for inner, item in value.items()}
+    if isinstance(value, bytes | bytearray) and not debug:
+        return f"<{len(value)} bytes>"
+    return value
+
+
+def masked(text: str) -> str:
+    """The text with user and password of every address in it hidden."""
+    return IN_ADDRESS.sub(MASK, text)
+
+
+def _renderer(pretty: bool, colors: bool) -> Processor:
+    if pretty:
+        wanted = colors and "NO_COLOR" not in os.environ
+        return structlog.dev.ConsoleRenderer(colors=wanted, exception_formatter=structlog.dev.plain_traceback)
+    return structlog.processors.JSONRenderer()
+
+
+class LineWriter:
+    """Writes a line in one call, or drops it: a broken pipe, a full disk and a reader that stopped are not our problem."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll: select.poll | None = None
+        try:
+            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                self._poll = select.poll()
+                self._poll.register(descriptor, select.POLLOUT)
+        except OSError:
+            pass
+
+    def _write(self, line: str) -> None:
+        try:
+            if self._poll is None or self._poll.poll(0):
+                os.write(self._descriptor, (line + "\n").encode("utf-8", "replace"))
+        except OSError:
+            pass
+
+    debug = info = warning = error = critical = _write
+
+
+class Forward(logging.Handler):
+    """Hands the records of the standard library's loggers (drivers, mostly) to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
+            structlog.get_logger().log(level, "library.said", logger=record.name, text=record.getMessage(), exc_info=record.exc_info)
+        except Exception:
+            self.handleError(record)

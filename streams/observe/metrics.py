@@ -1,0 +1,108 @@
+"""The one closed list of metrics, and the `Meter` that a worker counts with.
+
+A metric is exposed as `sluicegate_<name>` (counters with `_total`), with the labels `agent` and `worker` before its own.
+No label ever holds a record's key. Units: seconds, bytes, counts.
+"""
+
+from bisect import bisect_left
+from typing import Literal, NamedTuple
+
+Kind = Literal["counter", "gauge", "histogram"]
+Source = Literal["worker", "report", "supervisor"]
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SIZES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0)
+
+
+class Metric(NamedTuple):
+    """`source` says who gives the values: the worker's meter, the worker's report (streams.observe.report), or the
+    supervisor. `buckets` are the upper bounds of a histogram; the one without bound is implied."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    source: Source = "worker"
+
+
+PARTITION = ("topic", "partition")
+
+METRICS = (
+    Metric("records_consumed", "counter", "Records taken from Kafka and judged."),
+    Metric("records_duplicate", "counter", "Records dropped because they were certainly seen before."),
+    Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
+    Metric("batch_records", "histogram", "Records in one commit.", buckets=SIZES),
+    Metric("commit_seconds", "histogram", "Time of one commit in the store.", buckets=SECONDS),
+    Metric("fires", "counter", "Groups that ended with a result.", ("reason",)),
+    Metric("fire_latency_seconds", "histogram", "From the record or deadline that ended a group to its commit.", buckets=SECONDS),
+    Metric("dispatch_attempts", "counter", "Delivery reports of outbox rows.", ("outcome",)),
+    Metric("dispatch_seconds", "histogram", "From the hand-over of an outbox row to its delivery report.", buckets=SECONDS),
+    Metric("dead_rows", "counter", "Outbox rows that the broker will never take.", ("reason",)),
+    Metric("claims", "counter", "Partitions claimed."),
+    Metric("fenced_commits", "counter", "Commits refused because somebody else had claimed the partition."),
+    Metric("restore_seconds", "histogram", "Time to rebuild a partition's state from the store.", buckets=SECONDS),
+    Metric("restore_bytes", "counter", "Bytes read from the store to rebuild state."),
+    Metric("rebalances", "counter", "Changes of the consumer group's assignment."),
+    Metric("open_groups", "gauge", "Groups that are not complete.", PARTITION, source="report"),
+    Metric("buffered_bytes", "gauge", "Bytes that open groups hold.", PARTITION, source="report"),
+    Metric("oldest_group_age_seconds", "gauge", "Age of the oldest open group.", PARTITION, source="report"),
+    Metric("next_deadline_lag_seconds", "gauge", "How long the nearest deadline is overdue; 0 when it is not.", PARTITION, source="report"),
+    Metric("outbox_pending", "gauge", "Outbox rows without a delivery report.", PARTITION, source="report"),
+    Metric("outbox_oldest_pending_age_seconds", "gauge", "Age of the oldest of them, as this owner knows it.", PARTITION, source="report"),
+    Metric("consumer_lag_records", "gauge", "Records from the committed offset to the end of the partition.", PARTITION, source="report"),
+    Metric("halted_partitions", "gauge", "Partitions that stopped because going on would lose or repeat.", source="report"),
+    Metric("level", "gauge", "1 for the durability that the store really gives.", ("level",), source="report"),
+    Metric("worker_restarts", "counter", "Worker processes started again after they ended.", ("agent", "worker"), source="supervisor"),
+    Metric("build_info", "gauge", "1, with the version in a label.", ("version",), source="supervisor"),
+)
+
+BY_NAME = {metric.name: metric for metric in METRICS}
+
+Labels = tuple[str, ...]
+Sample = tuple[str, Labels, float | list[float]]
+"""(name, label values in the list's order, value). A histogram's value is its counts per bucket, the one without bound
+last, and then the sum."""
+
+
+class Meter:
+    """The counts of one worker, in plain dicts, for calls once a batch or commit. One thread uses it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, Labels], float] = {}
+        self._histograms: dict[tuple[str, Labels], list[float]] = {}
+
+    def count(self, name: str, amount: float = 1, **labels: str) -> None:
+        """Add to a counter. Raises ValueError when the list has no such counter with exactly these labels."""
+        key = (name, _values(name, "counter", labels))
+        self._numbers[key] = self._numbers.get(key, 0) + amount
+
+    def set(self, name: str, value: float, **labels: str) -> None:
+        """Set a gauge. Raises ValueError as `count` does."""
+        self._numbers[name, _values(name, "gauge", labels)] = value
+
+    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
+        """Add a value to a histogram, as if seen `times` times. Raises ValueError as `count` does."""
+        key = (name, _values(name, "histogram", labels))
+        buckets = BY_NAME[name].buckets
+        counts = self._histograms.get(key)
+        if counts is None:
+            counts = self._histograms[key] = [0.0] * (len(buckets) + 2)
+        counts[bisect_left(buckets, value)] += times
+        counts[-1] += value * times
+
+    def snapshot(self) -> list[Sample]:
+        """All values so far, ready for JSON."""
+        numbers: list[Sample] = [(name, labels, value) for (name, labels), value in self._numbers.items()]
+        return numbers + [(name, labels, list(counts)) for (name, labels), counts in self._histograms.items()]
+
+
+def _values(name: str, kind: Kind, labels: dict[str, str]) -> Labels:
+    metric = BY_NAME.get(name)
+    if metric is None or metric.kind != kind:
+        raise ValueError(f"there is no {kind} named {name!r}")
+    if metric.source == "report":
+        raise ValueError(f"{name} is taken from the worker's report, not from its meter")
+    if labels.keys() != set(metric.labels):
+        raise ValueError(f"{name} has the labels {list(metric.labels)}, not {sorted(labels)}")
+    return tuple([labels[label] for label in metric.labels])

@@ -1,0 +1,28 @@
+"""What the port says, from the board and the supervisor's own meter."""
+
+from http import HTTPStatus
+
+from streams.observe.board import Board
+from streams.observe.collector import exposition
+from streams.observe.http import TEXT, Answer, Page, document
+from streams.observe.metrics import Meter
+
+
+def pages(board: Board, own: Meter) -> dict[str, Page]:
+    """The answers by path."""
+
+    def livez() -> Answer:
+        stuck = board.stuck()
+        return document({"live": not stuck, "reasons": stuck}, good=not stuck)
+
+    def readyz() -> Answer:
+        reasons = board.unready()
+        return document({"ready": not reasons, "reasons": reasons}, good=not reasons)
+
+    def metrics() -> Answer:
+        return Answer(HTTPStatus.OK, TEXT, exposition(board, own))
+
+    def status() -> Answer:
+        return document(board.status())
+
+    return {"/livez": livez, "/readyz": readyz, "/metrics": metrics, "/status": status}

@@ -1,0 +1,51 @@
+"""What a worker says of itself about once a second: plain values, without keys and payloads.
+
+Ages and lags are seconds; `turned` is the machine's monotonic clock, the same for all its processes.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from streams.observe.metrics import Sample
+
+
+class PartitionReport(msgspec.Struct, frozen=True):
+    """One assigned partition. `state` is claiming, restoring, running, paused or halted; `error` the code of the error
+    that halted it and `detail` its text. `offset` is the committed one, `high` the end of the partition as last heard
+    (-1: unknown). `oldest` is the age of the oldest open group, `next_deadline` the seconds until the nearest deadline
+    (negative: overdue), `unsent_age` the age of the oldest unsent row, None where there is none."""
+
+    topic: str
+    number: int
+    state: str
+    offset: int = -1
+    high: int = -1
+    groups: int = 0
+    bytes: int = 0
+    oldest: float | None = None
+    next_deadline: float | None = None
+    unsent: int = 0
+    unsent_age: float | None = None
+    error: str | None = None
+    detail: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records between the committed offset and the end, None while either is unknown."""
+        return max(0, self.high - self.offset) if self.high >= 0 and self.offset >= 0 else None
+
+
+class WorkerReport(msgspec.Struct, frozen=True):
+    """One worker of one agent. `reasons` say why it is not ready; `turned` is when its loop turned last; `level` is the
+    store's durability and what was found, None before it was probed."""
+
+    agent: str
+    worker: int
+    pid: int
+    turned: float
+    ready: bool
+    reasons: Sequence[str] = ()
+    partitions: Sequence[PartitionReport] = ()
+    level: tuple[str, Sequence[str]] | None = None
+    metrics: Sequence[Sample] = ()
