@@ -98,7 +98,7 @@ class RedisStore:
             done = self._migrate([SCHEMA, INCARNATION], [len(STEPS), self._new_name()])
         if done > len(STEPS):
             raise SystemNotReady(f"the store's keys are at step {done}, this program knows {len(STEPS)}: use a newer one")
-        return STEPS[done:]
+        return list(STEPS[done:])
 
     def close(self) -> None:
         self._server.close()
