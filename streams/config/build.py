@@ -1,0 +1,75 @@
+"""From the models of the file to the values that run (streams.agent)."""
+
+from collections.abc import Mapping
+
+from streams import agent as run
+from streams.config import kafka
+from streams.config.checks import dead_letters
+from streams.config.models import Agent, Aggregate, File, Reducer
+from streams.config.scalars import Unknown
+
+DEFAULT_MAX_ITEMS = 100_000
+
+
+def app(file: File, folder: str) -> run.App:
+    written = {a.to.topic for a in file.agents.values()} | {dead_letters(file, a) for a in file.agents.values()}
+    return run.App(
+        name=file.app,
+        store=file.store,
+        agents=tuple(_agent(file, name, agent, written) for name, agent in file.agents.items()),
+        kafka=_kafka(file.kafka),
+        accept_level=file.accept_level,
+        auto_migrate=file.auto_migrate,
+        start_timeout=file.start_timeout,
+        http=None if file.http is None else run.Http(file.http.port, file.http.host, file.http.token or None),
+        folder=folder,
+    )
+
+
+def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:
+    result: dict[str, kafka.Setting] = {}
+    for name, value in settings.items():
+        converted = str(value) if isinstance(value, Unknown) else kafka.converted(name, value)
+        if converted is not None:
+            result[name] = converted
+    return result
+
+
+def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
+    return run.Agent(
+        name=name,
+        topics=tuple(s.topic for s in agent.from_),
+        aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate),
+        to=run.Destination(agent.to.topic, agent.to.format),
+        dead_letters=dead_letters(file, agent),
+        format=agent.format,
+        start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
+        receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
+        max_record_bytes=agent.max_record_bytes,
+    )
+
+
+def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
+    timeout = rule.timeout
+    after = timeout.after if timeout else None
+    idle = timeout is not None and timeout.since == "last"
+    return run.Aggregation(
+        key=key,
+        count=rule.count,
+        since_first=None if timeout is None else timeout.first if after is None else None if idle else after,
+        since_last=None if timeout is None else timeout.last if after is None else after if idle else None,
+        until=run.Until(rule.until.field, rule.until.equals) if rule.until else None,
+        compute=tuple(_reducer(name, reducer) for name, reducer in rule.compute.items()),
+        on_timeout=rule.on_timeout,
+        on_missing=rule.on_missing,
+        on_null=rule.on_null,
+        on_full=rule.on_full,
+        max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),
+        max_bytes=rule.max_bytes,
+        max_groups=rule.max_groups,
+        max_buffered_bytes=rule.max_buffered_bytes,
+    )
+
+
+def _reducer(name: str, reducer: Reducer) -> run.Reducer:
+    return run.Reducer(name, reducer.kind, reducer.field, reducer.function)

@@ -1,0 +1,88 @@
+"""Rules that span several keys. Each finding names the keys it rests on: it is void when one of them is not known."""
+
+import re
+from collections.abc import Iterator
+from ipaddress import ip_address
+
+from streams.config.fields import LONGEST_NAME, NAME
+from streams.config.models import RESERVED, Agent, Aggregate, File
+from streams.config.problems import Finding, Path
+
+
+def findings(file: File) -> Iterator[Finding]:
+    """Everything wrong in a file whose single values are right."""
+    yield from _http(file)
+    for name, agent in file.agents.items():
+        path: Path = ("agents", name)
+        if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
+            yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
+        yield from _aggregate(agent.aggregate, (*path, "aggregate"))
+        yield from _raw(agent, path)
+        yield from _topics(file, agent, path)
+
+
+def _http(file: File) -> Iterator[Finding]:
+    if file.http is not None and not file.http.token and not loopback(file.http.host):
+        hint = "write http.token: ${HTTP_TOKEN}, or keep host: 127.0.0.1"
+        yield Finding(("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token")))
+
+
+def loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _aggregate(rule: Aggregate, path: Path) -> Iterator[Finding]:
+    count, limit = (*path, "count"), (*path, "max_items")
+    if rule.count is not None and rule.max_items is not None and rule.count > rule.max_items:
+        hint = "raise max_items or lower count"
+        yield Finding(limit, "is below count: no group could reach it", hint, (count, limit))
+    if rule.max_bytes > rule.max_buffered_bytes:
+        needs = ((*path, "max_bytes"), (*path, "max_buffered_bytes"))
+        yield Finding(needs[1], "is below max_bytes, the bound of one group", "raise it, or lower max_bytes", needs)
+    for name in rule.compute:
+        if name in RESERVED:
+            yield Finding((*path, "compute", name), "is reserved in the result", "give the computed field another name")
+        elif not 0 < len(name) <= LONGEST_NAME:
+            yield Finding((*path, "compute", name), f"is not of 1 to {LONGEST_NAME} characters", "give the computed field another name")
+    if rule.on_timeout != "fire" and rule.timeout is None:
+        needs = ((*path, "on_timeout"), (*path, "timeout"))
+        yield Finding(needs[0], "has no timeout to act on", "add a timeout, or leave it out", needs)
+
+
+def _raw(agent: Agent, path: Path) -> Iterator[Finding]:
+    """A raw record has no fields."""
+    if agent.format != "raw":
+        return
+    form, hint = (*path, "format"), "use format: json, or leave the field out"
+    if agent.key is not None:
+        yield Finding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
+    if agent.aggregate.until is not None:
+        until = (*path, "aggregate", "until")
+        yield Finding(until, "needs a field, but raw records have none", hint, (form, until))
+    for name, reducer in agent.aggregate.compute.items():
+        if reducer.field is not None:
+            compute = (*path, "aggregate", "compute", name)
+            yield Finding(compute, "needs a field, but raw records have none", hint, (form, compute))
+
+
+def _topics(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
+    source, to = (*path, "from"), (*path, "to", "topic")
+    topics = [s.topic for s in agent.from_]
+    if len(set(topics)) < len(topics):
+        yield Finding(source, "names a topic twice", "name each topic once", (source,))
+    if agent.to.topic in topics:
+        yield Finding(to, "is a topic that this agent reads: it would feed on its own results", "write to another topic", (source, to))
+    dead = (*path, "dead_letters") if agent.dead_letters else ("dead_letters",)
+    if dead_letters(file, agent) in topics:
+        what = "is a topic that this agent reads: a dead letter would come back for ever"
+        at = source if not (agent.dead_letters or file.dead_letters) else dead
+        yield Finding(at, what, "let dead letters go to another topic", (source, dead, ("app",)))
+
+
+def dead_letters(file: File, agent: Agent) -> str:
+    return agent.dead_letters or file.dead_letters or f"{file.app}.dead"

@@ -1,0 +1,174 @@
+"""One YAML file as plain values, with the place of every key; nothing in it is executed or constructed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+
+import yaml
+
+from streams.config import scalars, variables
+from streams.config.problems import Finding, Path
+
+LARGEST = 1024 * 1024
+MOST_ALIASES = 100
+MOST_VALUES = 20_000
+DEEPEST = 32
+
+Place = tuple[int, int]
+"""Line and column, from 1."""
+
+
+class Unreadable(Exception):
+    """The file is no YAML document that we take; reading stops at `place`."""
+
+    def __init__(self, message: str, hint: str, place: Place = (1, 1)) -> None:
+        super().__init__(message)
+        self.message, self.hint, self.place = message, hint, place
+
+
+@dataclass(slots=True)
+class Document:
+    """`tree` is made of dicts, lists and scalars. `places` has the first of every key and list item, `findings` what is
+    wrong already, `unset` the variables without a value, `substituted` the paths that had a variable."""
+
+    tree: object = None
+    places: dict[Path, Place] = field(default_factory=dict)
+    findings: list[tuple[Finding, Place]] = field(default_factory=list)
+    unset: list[Finding] = field(default_factory=list)
+    substituted: set[Path] = field(default_factory=set)
+
+
+class _Composer(yaml.SafeLoader):
+    """Composes nodes only. Refuses tags, deep nesting and many aliases before they cost anything."""
+
+    depth = 0
+    aliases = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        place = _place(event.start_mark)
+        self.depth += 1
+        if isinstance(event, yaml.AliasEvent):
+            self.aliases += 1
+        elif getattr(event, "tag", None) is not None:
+            raise Unreadable("a tag is not allowed", "remove the word that begins with '!'; quote text that must stay text", place)
+        if self.depth > DEEPEST:
+            raise Unreadable(f"nested deeper than {DEEPEST} levels", "write it flatter", place)
+        if self.aliases > MOST_ALIASES:
+            raise Unreadable(f"more than {MOST_ALIASES} aliases", "write the repeated parts out", place)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+def read(path: FilePath) -> str:
+    """The text of the file. Raises Unreadable."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is not valid"
+        raise Unreadable(f"cannot be read ({reason})", "give the path of an existing YAML file") from None
+    if len(content) > LARGEST:
+        raise Unreadable("is larger than 1 MiB", "make it smaller")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = (content[: error.start].count(b"\n") + 1, 1)
+        raise Unreadable("is not UTF-8", "save it as UTF-8", place) from None
+
+
+def parse(text: str, environ: Mapping[str, str], folder: FilePath) -> Document:
+    """Compose and substitute. Raises Unreadable for what ends reading; the rest is in `findings`."""
+    document = Document()
+    node = _compose(text)
+    if node is not None:
+        document.tree = _Conversion(document, environ, folder).value(node, ())
+    return document
+
+
+def _compose(text: str) -> yaml.Node | None:
+    try:
+        loader = _Composer(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.reader.ReaderError as error:
+        place = (text[: error.position].count("\n") + 1, 1)
+        raise Unreadable("has a character that YAML does not allow", "remove it", place) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = " ".join((error.problem or error.context or "cannot be parsed").split())
+        raise Unreadable(f"is not valid YAML ({problem})", "correct the syntax here or just above", _place(mark)) from None
+
+
+def _place(mark: yaml.Mark | None) -> Place:
+    return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+
+
+class _Conversion:
+    """From nodes to values. Aliases are expanded, so the number of values is bounded, too."""
+
+    def __init__(self, document: Document, environ: Mapping[str, str], folder: FilePath) -> None:
+        self._document, self._environ, self._folder = document, environ, folder
+        self._values = 0
+
+    def value(self, node: yaml.Node, path: Path) -> object:
+        self._values += 1
+        if self._values > MOST_VALUES or len(path) > DEEPEST:
+            raise Unreadable("has too many values when its aliases are written out", "use fewer aliases", _place(node.start_mark))
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._item(child, (*path, i)) for i, child in enumerate(node.value)]
+        assert isinstance(node, yaml.ScalarNode)
+        return self._scalar(node, path)
+
+    def _item(self, node: yaml.Node, path: Path) -> object:
+        self._document.places.setdefault(path, _place(node.start_mark))
+        return self.value(node, path)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
+        result: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            place = _place(key_node.start_mark)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._wrong(path, "a key must be text", "write a plain word as the key", place)
+                continue
+            key = key_node.value
+            inside = (*path, key)
+            if key in result:
+                first = self._document.places[inside][0]
+                self._wrong(inside, f"is written twice (first in line {first})", "keep one of them", place)
+                continue
+            self._document.places[inside] = place
+            result[key] = self.value(value_node, inside)
+        return result
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> object:
+        text = node.value
+        if "${" not in text:
+            return scalars.plain(text) if node.style is None else text
+        place = self._document.places.get(path, _place(node.start_mark))
+        try:
+            done = variables.substitute(text, self._environ, self._folder)
+        except variables.NotAVariable:
+            self._wrong(path, "has a '${' that begins no variable", f"{variables.FORMS}; a literal one is $${{", place)
+            return scalars.Unknown(text)
+        if done.used:
+            self._document.substituted.add(path)
+        for name in done.unset:
+            self._document.unset.append(_unset(path, name))
+        if done.unset:
+            return scalars.Unknown(text)
+        return scalars.plain(done.text) if done.whole or (node.style is None and not done.used) else done.text
+
+    def _wrong(self, path: Path, message: str, hint: str, place: Place) -> None:
+        self._document.findings.append((Finding(path, message, hint), place))
+
+
+def _unset(path: Path, name: str) -> Finding:
+    if name.startswith("file:"):
+        return Finding(path, f"${{{name}}} cannot be read", "make the file (at most 64 KiB of UTF-8), or correct its path")
+    return Finding(path, f"${{{name}}} is not set", f"set {name}, or write ${{{name}:-default}}")

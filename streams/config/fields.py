@@ -1,0 +1,194 @@
+"""The kinds of values in the file. Each takes `Unknown` in place of a value, so that one mistake hides no other.
+
+A refusal is a PydanticCustomError of type `refused` whose context holds `what` and `hint`.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic_core import PydanticCustomError
+
+from streams.config import units
+from streams.config.scalars import Decimal, Integer, Scalar, Unknown, as_written
+
+NAME = r"^[A-Za-z0-9._-]+$"
+TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+FIELD = r"^[^.]+(\.[^.]+)*$"
+FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+STORES = ("memory", "sqlite", "redis", "rediss")
+LONGEST_NAME = 100
+LONGEST_DURATION = 3650 * 86400.0
+
+
+def refused(what: str, hint: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{what}; {hint}", {"what": what, "hint": hint})
+
+
+def unless_unknown(placeholder: Any) -> WrapValidator:
+    """`placeholder` (called when it is a class or function) stands for a value that is not known."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(value, Unknown):
+            return placeholder() if callable(placeholder) else placeholder
+        return handler(value)
+
+    return WrapValidator(validate)
+
+
+def _known_text(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    return str(value) if isinstance(value, Unknown) else handler(as_written(value))
+
+
+Text = Annotated[str, WrapValidator(_known_text)]
+
+
+def _matching(pattern: str, what: str, hint: str, longest: int) -> AfterValidator:
+    def validate(value: str) -> str:
+        if len(value) > longest or not re.fullmatch(pattern, value):
+            raise refused(what, hint)
+        return value
+
+    return AfterValidator(validate)
+
+
+def _topic(value: str) -> str:
+    if value in (".", ".."):
+        raise refused("is no topic name", "give it another name")
+    return value
+
+
+Name = Annotated[
+    str,
+    _matching(NAME, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})", LONGEST_NAME),
+    WithJsonSchema({"type": "string", "pattern": NAME}),
+    WrapValidator(_known_text),
+]
+Topic = Annotated[
+    str,
+    _matching(TOPIC, "is no topic name", "use only letters, digits and . _ - (at most 249)", 249),
+    AfterValidator(_topic),
+    WithJsonSchema({"type": "string", "pattern": TOPIC}),
+    WrapValidator(_known_text),
+]
+FieldPath = Annotated[
+    str,
+    _matching(FIELD, "is no field path", "write field names joined by dots, such as customer.id", 1000),
+    WithJsonSchema({"type": "string", "pattern": FIELD}),
+    WrapValidator(_known_text),
+]
+Function = Annotated[
+    str,
+    _matching(FUNCTION, "is no import path", "write module:function", 1000),
+    WithJsonSchema({"type": "string", "pattern": FUNCTION}),
+    WrapValidator(_known_text),
+]
+
+
+def _parsed(parse: Callable[[str], float | int | None], what: str, hint: str) -> BeforeValidator:
+    def validate(value: object) -> object:
+        if isinstance(value, Unknown):
+            return value
+        result = parse(value) if isinstance(value, str) else None
+        if result is None:
+            raise refused(what, hint)
+        return result
+
+    return BeforeValidator(validate)
+
+
+def _duration(text: str) -> float | None:
+    seconds = units.duration(text)
+    if seconds is not None and not 0 < seconds <= LONGEST_DURATION:
+        raise refused("is out of range", "write more than 0 and at most 3650d")
+    return seconds
+
+
+def _size(text: str) -> int | None:
+    amount = units.size(text)
+    if amount is not None and not 0 < amount <= 1 << 50:
+        raise refused("is out of range", "write at least 1B and at most 1048576GiB")
+    return amount
+
+
+Duration = Annotated[
+    float,
+    unless_unknown(1.0),
+    _parsed(_duration, "is not a duration", "write a number and ms, s, m, h or d, such as 30s"),
+    WithJsonSchema({"type": "string", "pattern": units.DURATION}),
+]
+Size = Annotated[
+    int,
+    unless_unknown(1 << 20),
+    _parsed(_size, "is not a size", "write a number and B, kB, KiB, MB, MiB or GiB, such as 4MiB"),
+    WithJsonSchema({"type": "string", "pattern": units.SIZE}),
+]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
+Port = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]
+Flag = Annotated[bool, unless_unknown(True)]
+
+
+def _start(value: object) -> object:
+    if isinstance(value, Unknown) or value in ("earliest", "latest"):
+        return "earliest" if isinstance(value, Unknown) else value
+    when = units.moment(value) if isinstance(value, str) else None
+    if when is None:
+        raise refused("is no start", "write earliest, latest or a time such as 2026-01-31T00:00:00Z")
+    return when
+
+
+Start = Annotated[
+    str | float,
+    BeforeValidator(_start),
+    WithJsonSchema({"anyOf": [{"enum": ["earliest", "latest"]}, {"type": "string", "pattern": units.TIME}]}),
+]
+
+
+def _codec(value: str) -> str:
+    if value == "avro":
+        raise refused("avro is not built yet", "it comes with a later version; use json, raw or module:codec")
+    if value not in ("json", "raw") and not re.fullmatch(FUNCTION, value):
+        raise refused("is no format", "write json, raw or module:codec")
+    return value
+
+
+Format = Annotated[
+    str,
+    AfterValidator(_codec),
+    WithJsonSchema({"anyOf": [{"enum": ["json", "raw"]}, {"type": "string", "pattern": FUNCTION}]}),
+    WrapValidator(_known_text),
+]
+
+
+def _store(value: str) -> str:
+    scheme, separator, rest = value.partition("://")
+    if not separator or scheme not in STORES:
+        raise refused("is no store that is known", f"write a URL that begins with {', '.join(s + '://' for s in STORES)}")
+    if scheme == "sqlite" and not (rest.startswith("/") and len(rest) > 1):
+        raise refused("names no SQLite file", "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path")
+    if scheme in ("redis", "rediss") and not rest.strip("/"):
+        raise refused("names no Redis server", "write redis://host:6379/0")
+    return value
+
+
+StoreUrl = Annotated[
+    str,
+    AfterValidator(_store),
+    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(STORES)})://"}),
+    WrapValidator(_known_text),
+]
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refused("is not a finite number", "write a number that JSON has")
+    if isinstance(value, dict | list):
+        raise refused("must be one value", "write text, a number, true, false or null")
+    if isinstance(value, Decimal):
+        return float(value)
+    return int(value) if isinstance(value, Integer) else value
+
+
+Value = Annotated[Scalar, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})]

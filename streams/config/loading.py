@@ -1,0 +1,136 @@
+"""From a path to an App, or to everything that is wrong with the file, at once."""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from streams.agent import App
+from streams.config import build, checks, document, kafka, refusals, secrets, words
+from streams.config.document import Document, Place, Unreadable
+from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Source, Timeout, Until
+from streams.config.problems import Finding, Path, Problem, dotted, sort
+from streams.config.scalars import Unknown
+
+MOST_PASSES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`app` is None when there are problems. With `unset` variables it holds placeholders: good for words, never to be run."""
+
+    app: App | None = field(repr=False)
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    unset: tuple[Problem, ...]
+    vague: frozenset[str] = frozenset()
+    """Agents with an unset variable: what they mean is not known."""
+
+
+def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = False) -> Loaded:
+    """Read, substitute, check and build. `tolerant`: unset variables are no problems (`check`). Raises nothing of its own."""
+    name, file = str(path), FilePath(path)
+    try:
+        found = document.parse(document.read(file), environ, file.parent)
+    except Unreadable as error:
+        return Loaded(None, (Problem(name, *error.place, "", error.message, error.hint),), (), ())
+    model, findings = _judge(found)
+    problems = [_problem(name, found, f) for f in findings]
+    problems += [Problem(name, *place, dotted(f.path), f.message, f.hint) for f, place in found.findings]
+    unset = [_problem(name, found, f) for f in found.unset]
+    if not tolerant:
+        problems += unset
+    app = build.app(model, str(file.absolute().parent)) if model is not None and not problems else None
+    warnings = [_problem(name, found, f) for f in _warnings(found, model, app)]
+    vague = frozenset(str(f.path[1]) for f in found.unset if f.path[:1] == ("agents",) and len(f.path) > 1)
+    return Loaded(app, sort(problems), sort(warnings), sort(unset), vague)
+
+
+def _judge(found: Document) -> tuple[File | None, list[Finding]]:
+    """The model of what can be understood, and every finding: what was wrong once is Unknown from then on."""
+    tree: Any = copy.deepcopy(found.tree)
+    findings: list[Finding] = []
+    if not isinstance(tree, dict):
+        return None, [Finding((), "is not a mapping", "write `app: NAME` and the other keys at the top")]
+    if isinstance(tree.get("kafka"), dict):
+        findings += kafka.findings(tree["kafka"])
+    for _ in range(MOST_PASSES):
+        try:
+            model = File.model_validate(tree)
+        except ValidationError as errors:
+            for error in errors.errors(include_url=False):
+                findings.append(refusals.finding(error, tree, _keys()))
+            for error in errors.errors(include_url=False):
+                refusals.mended(tree, error)
+            continue
+        unknown = {f.path for f in (*findings, *found.unset)} | {f.path for f, _ in found.findings}
+        return model, findings + list(_known(checks.findings(model), unknown))
+    return None, findings
+
+
+def _known(findings: Iterable[Finding], unknown: set[Path]) -> Iterator[Finding]:
+    """Those that rest on nothing unknown: neither the key itself, nor one above or below it."""
+    for finding in findings:
+        if not any(_touches(need, path) for need in finding.needs for path in unknown):
+            yield finding
+
+
+def _touches(one: Path, other: Path) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _warnings(found: Document, model: File | None, app: App | None) -> Iterator[Finding]:
+    unknown = {f.path for f in found.unset}
+    if app is not None and model is not None:
+        chosen = frozenset(name for name, agent in model.agents.items() if agent.dead_letters or model.dead_letters)
+        yield from _known(words.warnings(app, chosen), unknown)
+    yield from (_written_secret(path) for path in _secrets(found) if path not in found.substituted)
+
+
+def _secrets(found: Document) -> Iterator[Path]:
+    """Where the file holds a secret."""
+    tree = found.tree if isinstance(found.tree, dict) else {}
+    settings, http, store = tree.get("kafka"), tree.get("http"), tree.get("store")
+    if isinstance(settings, dict):
+        yield from (("kafka", name) for name in settings if secrets.is_secret(name) and settings[name] is not None)
+    if isinstance(http, dict) and http.get("token") is not None:
+        yield ("http", "token")
+    if isinstance(store, str) and not isinstance(store, Unknown) and secrets.has_password(store):
+        yield ("store",)
+
+
+def _written_secret(path: Path) -> Finding:
+    return Finding(path, "holds a secret in plain text", "write ${NAME} or ${file:/run/secrets/NAME} in its place")
+
+
+def _problem(name: str, found: Document, finding: Finding) -> Problem:
+    return Problem(name, *_place(found, finding.path), dotted(finding.path), finding.message, finding.hint)
+
+
+def _place(found: Document, path: Path) -> Place:
+    """Of the key, else of the nearest one above it."""
+    while path and path not in found.places:
+        path = path[:-1]
+    return found.places.get(path, (1, 1))
+
+
+@cache
+def _keys() -> Mapping[str, list[str]]:
+    agent = "agents.*"
+    models: dict[str, type[Any]] = {
+        "": File,
+        "http": Http,
+        agent: Agent,
+        f"{agent}.from": Source,
+        f"{agent}.key": Key,
+        f"{agent}.to": Destination,
+        f"{agent}.aggregate": Aggregate,
+        f"{agent}.aggregate.timeout": Timeout,
+        f"{agent}.aggregate.until": Until,
+    }
+    return {place: [f.alias or name for name, f in model.model_fields.items()] for place, model in models.items()}

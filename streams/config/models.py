@@ -1,0 +1,228 @@
+"""The declarative file as pydantic models: its keys, their kinds and defaults. What is not built yet is absent."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from streams.config.fields import (
+    FIELD,
+    FUNCTION,
+    NAME,
+    TOPIC,
+    Count,
+    Duration,
+    FieldPath,
+    Flag,
+    Format,
+    Function,
+    Name,
+    Port,
+    Size,
+    Start,
+    StoreUrl,
+    Text,
+    Topic,
+    Value,
+    refused,
+    unless_unknown,
+)
+from streams.config.problems import did_you_mean
+from streams.config.scalars import Unknown
+
+_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
+OF_A_FIELD = ("sum", "min", "max", "mean", "first", "last", "distinct", "collect")
+REDUCERS = ("count", *OF_A_FIELD, "reduce")
+
+
+Since = Annotated[Literal["first", "last"], unless_unknown("first")]
+OnTimeout = Annotated[Literal["fire", "discard", "dead-letter"], unless_unknown("fire")]
+OnMissing = Annotated[Literal["dead-letter", "skip", "ignore"], unless_unknown("dead-letter")]
+OnNull = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
+OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown("fire-oldest")]
+Dedupe = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
+Scope = Annotated[Literal["partition"], unless_unknown("partition")]
+AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
+
+
+class Timeout(BaseModel):
+    """`{after, since}`, or `{first, last}` with either or both."""
+
+    model_config = _CLOSED
+    after: Duration | None = None
+    since: Since | None = None
+    first: Duration | None = None
+    last: Duration | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        both = self.first is not None or self.last is not None
+        if (self.after is None) != both or (both and self.since is not None):
+            raise refused("is neither form of a timeout", "write {after: 30s, since: first}, or {first: 30s, last: 5s}")
+        return self
+
+
+class Until(BaseModel):
+    model_config = _CLOSED
+    field: FieldPath
+    equals: Value
+
+
+class Reducer(BaseModel):
+    """One computed field: `kind` is one of REDUCERS."""
+
+    model_config = _CLOSED
+    kind: str
+    field: FieldPath | None = None
+    function: Function | None = None
+
+
+def _as_reducer(value: object) -> object:
+    if isinstance(value, Unknown) or value in ("count", "collect"):
+        return {"kind": "count" if isinstance(value, Unknown) else value}
+    if isinstance(value, dict) and len(value) == 1:
+        [(kind, argument)] = value.items()
+        if kind in OF_A_FIELD:
+            return {"kind": kind, "field": argument if argument is not None else ""}
+        if kind == "reduce":
+            return {"kind": kind, "function": argument if argument is not None else ""}
+        raise refused("is no reducer", did_you_mean(str(kind), REDUCERS))
+    if isinstance(value, str):
+        hint = f"write {{{value}: FIELD}}" if value in OF_A_FIELD else did_you_mean(value, REDUCERS)
+        raise refused("is no reducer", hint)
+    raise refused("is no reducer", "write count, collect, or {sum: FIELD} and the like")
+
+
+_FIELD_SCHEMA = {"type": "string", "pattern": FIELD}
+_REDUCER_SCHEMA = {
+    "anyOf": [
+        {"enum": ["count", "collect"]},
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+            "properties": {**dict.fromkeys(OF_A_FIELD, _FIELD_SCHEMA), "reduce": {"type": "string", "pattern": FUNCTION}},
+        },
+    ]
+}
+ReducerSpec = Annotated[Reducer, BeforeValidator(_as_reducer), WithJsonSchema(_REDUCER_SCHEMA)]
+
+
+class Aggregate(BaseModel):
+    model_config = _CLOSED
+    count: Count | None = None
+    timeout: Annotated[Timeout, unless_unknown(lambda: Timeout.model_construct(after=1.0))] | None = None
+    until: Annotated[Until, unless_unknown(lambda: Until.model_construct(field="unknown", equals=None))] | None = None
+    compute: Annotated[dict[str, ReducerSpec], unless_unknown(dict)] = Field(default_factory=dict)
+    on_timeout: OnTimeout = "fire"
+    on_missing: OnMissing = "dead-letter"
+    on_null: OnNull = "dead-letter"
+    on_full: OnFull = "fire-oldest"
+    max_items: Count | None = None
+    max_bytes: Size = 900_000
+    max_groups: Count = 1_000_000
+    max_buffered_bytes: Size = 512 * 1024 * 1024
+
+
+class Source(BaseModel):
+    """`dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are dropped."""
+
+    model_config = _CLOSED
+    topic: Topic
+    dedupe: Dedupe | None = None
+
+
+def _as_sources(value: object) -> object:
+    if isinstance(value, str | int | dict):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        raise refused("names no topic", "write a topic, a list of topics, or {topic: NAME, dedupe: sluicegate}")
+    return [item if isinstance(item, dict) else {"topic": item} for item in value]
+
+
+_TOPIC_SCHEMA = {"type": "string", "pattern": TOPIC}
+_SOURCE_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"topic": _TOPIC_SCHEMA, "dedupe": {"enum": ["sluicegate"]}},
+    "required": ["topic"],
+}
+_ONE_SOURCE = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA]}
+_SOURCES_SCHEMA = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA, {"type": "array", "minItems": 1, "items": _ONE_SOURCE}]}
+Sources = Annotated[list[Source], BeforeValidator(_as_sources), WithJsonSchema(_SOURCES_SCHEMA)]
+
+
+class Key(BaseModel):
+    model_config = _CLOSED
+    field: FieldPath
+
+
+def _as_key(value: object) -> object:
+    if value == "message" or isinstance(value, Unknown):
+        return None
+    return value if isinstance(value, dict) or value is None else {"field": value}
+
+
+_KEY_SCHEMA = {
+    "anyOf": [
+        _FIELD_SCHEMA,
+        {"type": "object", "additionalProperties": False, "properties": {"field": _FIELD_SCHEMA}, "required": ["field"]},
+    ]
+}
+
+
+class Destination(BaseModel):
+    model_config = _CLOSED
+    topic: Topic
+    format: Format = "json"
+
+
+class Agent(BaseModel):
+    model_config = _CLOSED
+    from_: Sources = Field(alias="from")
+    format: Format = "json"
+    key: Annotated[Key | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
+    scope: Scope = "partition"
+    aggregate: Annotated[Aggregate, unless_unknown(Aggregate)]
+    to: Annotated[Destination, unless_unknown(lambda: Destination.model_construct(topic="unknown"))]
+    dead_letters: Topic | None = None
+    start: Start = "earliest"
+    max_record_bytes: Size = 1024 * 1024
+
+
+class Http(BaseModel):
+    model_config = _CLOSED
+    port: Port = 9464
+    host: Text = "127.0.0.1"
+    token: Text | None = Field(default=None, repr=False)
+
+
+def _as_http(value: object) -> object:
+    return None if value is False or isinstance(value, Unknown) else value
+
+
+_HTTP_SCHEMA = {"anyOf": [{"enum": [False]}, Http.model_json_schema()]}
+
+
+def _agents(value: object) -> object:
+    if isinstance(value, dict) and not value:
+        raise refused("there is no agent", "write at least one agent under `agents`")
+    return value
+
+
+class File(BaseModel):
+    """`kafka` is checked apart, setting by setting (streams.config.kafka)."""
+
+    model_config = _CLOSED
+    app: Name
+    kafka: Annotated[dict[str, Any], unless_unknown(dict)] = Field(repr=False)
+    store: StoreUrl = Field(repr=False)
+    dead_letters: Topic | None = None
+    accept_level: AcceptLevel = "durable"
+    auto_migrate: Flag | None = None
+    start_timeout: Duration = 30.0
+    http: Annotated[Http | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(default_factory=Http)
+    agents: Annotated[dict[str, Agent], BeforeValidator(_agents), unless_unknown(dict)] = Field(
+        json_schema_extra={"propertyNames": {"pattern": NAME}, "minProperties": 1}
+    )

@@ -1,0 +1,65 @@
+"""What is wrong with a file, and where: one value and its one line of text."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+Path = tuple[str | int, ...]
+"""Keys and list indexes from the top of the file."""
+
+LONGEST_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`key` is a dotted path ("" for the file as a whole); `line` and `column` count from 1. No value of the file is in it."""
+
+    file: str
+    line: int
+    column: int
+    key: str
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.key or 'file'}: {self.message}; {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem that has a path, not a place yet. It is void when the value at one of `needs` is not known."""
+
+    path: Path
+    message: str
+    hint: str
+    needs: tuple[Path, ...] = ()
+
+
+def dotted(path: Path) -> str:
+    """`("agents", "a", "from", 1)` is `agents.a.from[1]`; what cannot be printed is escaped, so that a problem stays one line."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + printable(part)
+    return text if len(text) <= LONGEST_KEY else text[:LONGEST_KEY] + "..."
+
+
+def printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def sort(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """By place, each once."""
+    return tuple(sorted(set(problems), key=lambda p: (p.line, p.column, p.key, p.message)))
+
+
+def did_you_mean(wrong: str, known: Sequence[str]) -> str:
+    """A hint: the nearest known word, else all of them when they are few."""
+    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]}?"
+    if len(known) <= 20:
+        return f"known here: {', '.join(known)}"
+    return "see the documentation for the known ones"

@@ -1,0 +1,115 @@
+"""Pydantic's errors in our words. The value at fault is never among them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from streams.config.problems import Finding, Path, did_you_mean, dotted
+from streams.config.scalars import Unknown
+
+LATER = ("handler", "session", "repartition", "concurrency", "retry", "then")
+_LATER_HINT = "it comes with a later version; leave it out"
+_EXAMPLES = {
+    "agents": "write the agents' names as keys below it",
+    "aggregate": "write what completes a group, such as count: 100",
+    "app": "write a name, such as app: flights",
+    "compute": "write NAME: count or NAME: {sum: FIELD} for each",
+    "count": "write a whole number, such as 100",
+    "equals": "write the value that completes the group",
+    "from": "write the topic it reads",
+    "http": "write {port: 9464, host: 127.0.0.1}, or false",
+    "kafka": "write bootstrap.servers: host:9092 below it",
+    "key": "write message, a field path, or {field: PATH}",
+    "port": "write 0 (a free one) to 65535",
+    "store": "write a URL, such as sqlite:///state.db",
+    "timeout": "write {after: 30s, since: first}, or {first: 30s, last: 5s}",
+    "to": "write {topic: NAME}",
+    "topic": "write the topic's name",
+    "until": "write {field: PATH, equals: VALUE}",
+}
+_KINDS = {
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "float_type": "must be a number",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+}
+
+
+def present(location: Sequence[str | int], tree: Any) -> Path:
+    """The part of pydantic's location that exists in the file: steps that only our normal form has are left out."""
+    path: list[str | int] = []
+    for step in location:
+        if _holds(tree, step):
+            tree = tree[step]
+            path.append(step)
+    return tuple(path)
+
+
+def _holds(tree: object, step: str | int) -> bool:
+    if isinstance(tree, Mapping):
+        return step in tree
+    return isinstance(tree, list) and isinstance(step, int) and step < len(tree)
+
+
+def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]) -> Finding:
+    """`keys` names the known keys of each place: of `agents.*.to`, say."""
+    path = present(error["loc"], tree)
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        name = str(error["loc"][-1])
+        return Finding((*path, name), "is missing", _EXAMPLES.get(name, "add it"))
+    last = str(path[-1]) if path else ""
+    if kind == "refused":
+        return Finding(path, str(context["what"]), str(context["hint"]))
+    if kind == "extra_forbidden":
+        return Finding(path, "unknown key", _unknown_key(path, keys))
+    if kind == "literal_error":
+        return _not_a_word(path, context)
+    if kind.startswith(("greater_than", "less_than")):
+        bound = context.get("ge", context.get("le"))
+        least = kind.startswith("greater")
+        return Finding(path, f"must be at {'least' if least else 'most'} {bound}", "write a number in that range")
+    return Finding(path, _KINDS.get(kind, "is not valid"), _EXAMPLES.get(last, "see the documentation of the file"))
+
+
+def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
+    name = str(path[-1])
+    inside_agent = len(path) == 3 and path[0] == "agents"
+    if inside_agent and name in (*LATER, "dedupe"):
+        return f"not built yet: {_LATER_HINT}"
+    here = place(path[:-1])
+    deeper = [at for at, names in keys.items() if at.startswith(f"{here}.") and name in names]
+    if deeper:
+        return f"did you mean {deeper[0].removeprefix(here + '.')}.{name}?"
+    return did_you_mean(name, keys.get(here, ()))
+
+
+def _not_a_word(path: Path, context: Mapping[str, Any]) -> Finding:
+    words = str(context["expected"]).replace("'", "")
+    if path[-1:] == ("scope",):
+        return Finding(path, "must be partition", "leave it out: scope shared is not built yet, it comes with a later version")
+    return Finding(path, f"must be {words}", "write one of these words" if " or " in words else f"write {words}")
+
+
+def place(path: Path) -> str:
+    """`("agents", "delays", "from", 1)` is `agents.*.from`: the kind of place, whatever its names and numbers."""
+    steps = [step for step in path if isinstance(step, str)]
+    return ".".join("*" if i == 1 and steps[0] == "agents" else step for i, step in enumerate(steps))
+
+
+def mended(tree: Any, error: ErrorDetails) -> None:
+    """Change the tree at the error so that the rest can be judged: what is too much goes, what is wrong or missing is Unknown."""
+    path: Path = present(error["loc"], tree)
+    if error["type"] == "missing":
+        path = (*path, error["loc"][-1])
+    for step in path[:-1]:
+        tree = tree[step]
+    if error["type"] == "extra_forbidden":
+        tree.pop(path[-1], None)
+    elif path:
+        tree[path[-1]] = Unknown(dotted(path))

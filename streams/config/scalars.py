@@ -1,0 +1,56 @@
+"""YAML 1.2 scalars (core schema, booleans only `true` and `false`) as Python values that remember how they were written."""
+
+import re
+
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOLEAN = {"true": True, "false": False}
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_LONGEST_NUMBER = 100
+
+
+class Integer(int):
+    """A whole number with its text: a password of digits stays what it is."""
+
+    text: str
+
+
+class Decimal(float):
+    """A number with its text."""
+
+    text: str
+
+
+class Unknown(str):
+    """Text in place of a value that is not known: its variable is unset, or it was wrong and has been reported."""
+
+
+Scalar = str | int | float | bool | None
+
+
+def plain(text: str) -> Scalar:
+    """The value of an unquoted scalar."""
+    if text in _NULL:
+        return None
+    if text in _BOOLEAN:
+        return _BOOLEAN[text]
+    if len(text) > _LONGEST_NUMBER:
+        return text
+    if _INTEGER.fullmatch(text):
+        return _written(Integer(text), text)
+    if _BASED.fullmatch(text):
+        return _written(Integer(text, 0), text)
+    if _DECIMAL.fullmatch(text):
+        return _written(Decimal(text.lower().replace(".inf", "inf").replace(".nan", "nan")), text)
+    return text
+
+
+def _written(number: Integer | Decimal, text: str) -> Integer | Decimal:
+    number.text = text
+    return number
+
+
+def as_written(value: object) -> object:
+    """The text of a number where text is wanted; anything else unchanged."""
+    return value.text if isinstance(value, Integer | Decimal) else value

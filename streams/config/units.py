@@ -1,0 +1,52 @@
+"""Durations, sizes and times as the file writes them."""
+
+import re
+from datetime import datetime
+
+DURATION = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
+SIZE = r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|kB|MB)$"
+TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "kB": 1000, "MB": 1000**2}
+_LONGEST = 32
+
+
+def duration(text: str) -> float | None:
+    """Seconds, or None when `text` is no duration."""
+    found = _split(DURATION, text)
+    return None if found is None else found[0] / 1000 if found[1] == "ms" else found[0] * _SECONDS[found[1]]
+
+
+def size(text: str) -> int | None:
+    """Whole bytes, or None when `text` is no size or not a whole number of bytes."""
+    found = _split(SIZE, text)
+    if found is None:
+        return None
+    amount = found[0] * _BYTES[found[1]]
+    return int(amount) if amount == int(amount) else None
+
+
+def moment(text: str) -> float | None:
+    """Seconds since 1970 of an RFC 3339 time, or None when `text` is none."""
+    if len(text) > _LONGEST + 8 or not re.fullmatch(TIME, text):
+        return None
+    try:
+        return datetime.fromisoformat(text.upper()).timestamp()
+    except ValueError:
+        return None
+
+
+def _split(pattern: str, text: str) -> tuple[float, str] | None:
+    if len(text) > _LONGEST or not re.fullmatch(pattern, text):
+        return None
+    number = text.rstrip("BKMGiabcdefhkms")
+    return float(number), text.removeprefix(number)
+
+
+def spoken_duration(seconds: float) -> str:
+    """`30 s`, `250 ms`, `2 min`, `36 h`, `7 d`: the largest unit that keeps the number whole."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1000:g} ms"

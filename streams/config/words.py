@@ -1,0 +1,119 @@
+"""A file in words: what each agent does, and what is unsafe about it."""
+
+import json
+from collections.abc import Iterator
+
+from streams.agent import Agent, Aggregation, App, Reducer
+from streams.config.problems import Finding, Path
+from streams.config.units import spoken_duration
+
+_REDUCERS = {
+    "count": "how many records",
+    "sum": "the sum of",
+    "min": "the least",
+    "max": "the greatest",
+    "mean": "the mean of",
+    "first": "the first",
+    "last": "the last",
+    "distinct": "how many different values of",
+}
+
+
+def meaning(agent: Agent) -> list[str]:
+    """One sentence each: when it fires, what happens to late groups, what it writes, where what cannot be used goes."""
+    rule = agent.aggregation
+    sentences = [f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)} and partition", firing(rule)]
+    if rule.on_timeout != "fire" and (rule.since_first or rule.since_last):
+        action = "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
+        sentences.append(f"a group that times out is {action}")
+    sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
+    if agent.receive:
+        sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
+    sentences.append(f"sends what it cannot use to {agent.dead_letters}, byte for byte")
+    return sentences
+
+
+def firing(rule: Aggregation) -> str:
+    """`fires at exactly 100 records of one key, or 30 s after the first, by the worker's clock, even if no record follows; ...`"""
+    ends = []
+    if rule.count is not None:
+        ends.append(f"at exactly {rule.count} {'record' if rule.count == 1 else 'records'} of one key")
+    if rule.until is not None:
+        ends.append(f"with the record whose {rule.until.field} equals {json.dumps(rule.until.equals)}")
+    timed = [(rule.since_first, "first"), (rule.since_last, "last")]
+    ends += [f"{spoken_duration(seconds)} after the {which}" for seconds, which in timed if seconds is not None]
+    if not ends:
+        return f"ends a group only at a limit: {rule.max_items} records of one key, or {rule.max_bytes} collected bytes"
+    text = "fires " + ", or ".join(ends)
+    if any(seconds is not None for seconds, _ in timed):
+        text += ", by the worker's clock, even if no record follows; a late record starts a new group"
+    return text
+
+
+def _key(rule: Aggregation) -> str:
+    return "message key" if rule.key is None else f"value of {rule.key}"
+
+
+def _result(rule: Aggregation) -> str:
+    if not rule.compute:
+        return "how many records a group had and why it ended"
+    return "; ".join(f"{r.name} ({_reducer(r)})" for r in rule.compute)
+
+
+def _reducer(reducer: Reducer) -> str:
+    if reducer.kind == "reduce":
+        return f"computed by {reducer.function}"
+    if reducer.kind == "collect":
+        return f"every {reducer.field}, in order" if reducer.field else "the whole messages, in order"
+    return f"{_REDUCERS[reducer.kind]} {reducer.field}" if reducer.field else _REDUCERS[reducer.kind]
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[Finding]:
+    """What runs but is unsafe or surprising. `chosen_dead_letters` names the agents whose dead-letter topic the file sets."""
+    if app.store.startswith("memory:"):
+        hint = "use sqlite:///file.db or a server to keep state over a restart"
+        yield Finding(("store",), "is not durable: everything is lost when the process ends", hint)
+    if app.kafka.get("bootstrap.servers") == "embedded":
+        hint = "name a real broker to keep records over a restart"
+        yield Finding(("kafka", "bootstrap.servers"), "is a broker inside this process, for demos and development", hint)
+    for agent in app.agents:
+        yield from _of_agent(agent, agent.name in chosen_dead_letters)
+    yield from _circles(app)
+
+
+def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
+    path: Path = ("agents", agent.name)
+    rule, aggregate = agent.aggregation, (*path, "aggregate")
+    timed = rule.since_first is not None or rule.since_last is not None
+    if rule.key is not None:
+        what = "is not the message key: groups are exact only if all records of one value are in one partition"
+        yield Finding((*path, "key"), what, "key the topic by this field where it is written", ((*path, "key"),))
+    if len(agent.topics) > 1:
+        what = "has several topics: groups never span topics (nor partitions)"
+        yield Finding((*path, "from"), what, "write into one topic first if one group must hold records of both", ((*path, "from"),))
+    if timed and not dead_letters_chosen:
+        what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
+        needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))
+        yield Finding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
+    if rule.count is None and not timed:
+        needs = (aggregate, (*aggregate, "count"), (*aggregate, "timeout"))
+        what = "has no timeout: a group whose end never comes stays open" if rule.until else "has no count, no timeout and no until"
+        hint = "add a timeout" if rule.until else "add one, else groups end only at a limit"
+        yield Finding(aggregate, what, hint, needs)
+
+
+def _circles(app: App) -> Iterator[Finding]:
+    """Agents that read, through others, what they write."""
+    readers = {a.name: {b.name for b in app.agents if a.to.topic in b.topics} for a in app.agents}
+    for agent in app.agents:
+        reached, found = set(readers[agent.name]), set[str]()
+        while reached - found:
+            found |= (fresh := reached - found)
+            reached |= {name for f in fresh for name in readers[f]}
+        if agent.name in reached:
+            path = ("agents", agent.name, "to", "topic")
+            yield Finding(path, "comes back to this agent through others", "make sure that the circle ends", (path,))
