@@ -1,0 +1,30 @@
+"""`python -m tests.integration.supervised.program SETTINGS`: the product's supervisor over the workers of `worker.py`."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from streams.agent import Agent, Aggregation, App, Destination, Http
+from streams.engine.supervisor import Pace, Pause, run
+from streams.errors import SystemNotReady
+
+
+def main(settings: dict) -> int:
+    agents = tuple(Agent(name, ("t",), Aggregation(count=1), Destination("o"), "d") for name in settings["agents"])
+    app = App("app", settings.get("store", "sqlite:///state.db"), agents, http=Http(port=0, **settings.get("http", {})), folder=settings["folder"])
+
+    @contextmanager
+    def prepare(app: App, names: Sequence[str], pause: Pause) -> Iterator[App]:
+        if settings.get("prepare") == "refuses":
+            raise SystemNotReady("no such topic: t; make it with `sluicegate topics FILE --create`")
+        if settings.get("prepare") == "waits":
+            pause(3600)
+        yield app
+
+    command = (sys.executable, "-m", "tests.integration.supervised.worker")
+    return run(app, settings.get("only", ()), settings.get("workers", 1), prepare=prepare, command=command, pace=Pace(**settings.get("pace", {})))
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))

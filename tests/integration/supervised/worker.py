@@ -1,0 +1,71 @@
+"""A worker's process whose workers only behave: the agent's name says how. Run by the supervisor as the product's own is."""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from streams.engine.child import Place, Report, main
+from streams.errors import ConfigurationError, SystemNotReady
+from streams.observe.metrics import Meter
+from streams.observe.report import PartitionReport, WorkerReport
+
+
+class Behaved:
+    """`steady` works until told to stop; the others fail as they are named."""
+
+    def __init__(self, place: Place, report: Report) -> None:
+        self.place, self.report, self.meter = place, report, Meter()
+
+    def say(self, ready: bool) -> None:
+        partition = PartitionReport("t", 0, "running", offset=5, high=12, groups=3, next_deadline=-2.0)
+        self.meter.count("records_consumed", 10)
+        self.report(
+            WorkerReport(
+                self.place.agent.name, self.place.worker, os.getpid(), time.monotonic(), ready,
+                partitions=[partition], level=("durable", ["seen"]), metrics=self.meter.snapshot(),
+            )
+        )  # fmt: skip
+
+    def run(self, stop: Callable[[], bool]) -> int:
+        return getattr(self, self.place.agent.name.partition("-")[0])(stop)
+
+    def steady(self, stop: Callable[[], bool]) -> int:
+        while not stop():
+            self.say(ready=True)
+            threading.Event().wait(0.05)
+        with contextlib.suppress(FileNotFoundError):  # a test that looks at the drain holds it with this file
+            while Path(self.place.app.folder, "hold").stat():
+                self.say(ready=False)
+                threading.Event().wait(0.05)
+        return 0
+
+    def stubborn(self, stop: Callable[[], bool]) -> int:
+        while True:
+            self.say(ready=True)
+            threading.Event().wait(0.05)
+
+    def crashing(self, stop: Callable[[], bool]) -> int:
+        raise RuntimeError("as its name says")
+
+    def misconfigured(self, stop: Callable[[], bool]) -> int:
+        raise ConfigurationError("the rule changed")
+
+    def unready(self, stop: Callable[[], bool]) -> int:
+        raise SystemNotReady("no broker")
+
+    def failing(self, stop: Callable[[], bool]) -> int:
+        """Ready first, and then the broker is gone."""
+        self.say(ready=True)
+        while not stop() and not Path(self.place.app.folder, "fail").exists():
+            threading.Event().wait(0.05)
+        if stop():
+            return 0
+        raise SystemNotReady("the broker went away")
+
+
+if __name__ == "__main__":
+    sys.exit(main(Behaved))
