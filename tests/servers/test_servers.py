@@ -128,7 +128,8 @@ import os, pytest, redis
 @pytest.mark.parametrize("n", range(2))
 def test_it(redis_url, ns, n):
     with redis.Redis.from_url(redis_url) as client:
-        open(os.path.join(os.environ["FOLDER"], f"seen-{os.environ['PYTEST_XDIST_WORKER']}-{n}"), "w").write(client.info()["run_id"] + " " + ns)
+        name = f"seen-{os.environ['PYTEST_XDIST_WORKER']}-{n}"
+        open(os.path.join(os.environ["FOLDER"], name), "w").write(client.info()["run_id"] + " " + ns)
 """
     inner = pytest_run(tmp_path, body, "-n", "2", "--dist", "each")
     output, _ = inner.communicate(timeout=90)

@@ -1,0 +1,42 @@
+# What a person and CI call. Everything runs in .venv, which `make setup` makes.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.PHONY: setup setup-servers demo test check bench servers chaos clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[all,test]"
+	touch $(STAMP)
+
+setup-servers: setup
+	$(RUN) -m tests.servers.jars
+
+# `make demo KILL=1` kills the worker with -9 five times on the way.
+demo: setup
+	$(VENV)/bin/sluicegate demo $(if $(KILL),--kill 5)
+
+test: setup setup-servers
+	$(RUN) -m tests.stages
+
+check: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+bench: setup
+	$(RUN) -m tests.bench
+
+servers: setup setup-servers
+	@exec $(RUN) -m tests.servers
+
+# Every cell; `make test` runs the chaos tests without SLUICEGATE_CHAOS.
+chaos: setup setup-servers
+	SLUICEGATE_CHAOS=whole $(RUN) -m pytest -m chaos tests/chaos
+
+clean:
+	rm -rf .server-logs .servers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,208 @@
+"""The house rules that a program can check: each function takes a project's folder and returns what is wrong, one line each."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = ("streams", "connectors", "schemas")
+MAX_FILE_LINES = 300
+MAX_FUNCTION_LINES = 40
+MAX_README_LINES = 150
+
+SKIPPED_FOLDERS = {"__pycache__", "build", "dist"}
+FORBIDDEN_WORDS = {"manager", "helper", "helpers", "base", "abstract", "mixin", "util", "utils"}
+FORBIDDEN_CALLS = {"eval", "exec"}
+FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
+FORBIDDEN_ATTRIBUTES = {("yaml", name) for name in ("load", "load_all", "unsafe_load", "unsafe_load_all", "full_load", "full_load_all")}
+
+# Pure code takes time, randomness and the outside world as arguments.
+IMPURE_MODULES = {"time", "random", "secrets", "socket", "subprocess", "threading", "multiprocessing", "asyncio", "os", "pathlib"}
+SHARED_VALUES = {f"streams.{name}" for name in ("values", "contracts", "errors", "agent")}
+DRIVERS = {
+    "confluent_kafka": "connectors.kafka",
+    "redis": "connectors.redis",
+    "sqlite3": "connectors.sql",
+    "sqlalchemy": "connectors.sql",
+    "psycopg": "connectors.sql",
+    "pymysql": "connectors.sql",
+    "pymongo": "connectors.mongo",
+}
+
+# With commas, so that this file does not name one either.
+_HOSTS = "pypi,org pythonhosted,org maven,org maven,apache,org npmjs,org docker,io crates,io"
+_HOSTS += " golang,org debian,org sonatype,org ghcr,io quay,io"
+REGISTRY_HOSTS = [name.replace(",", ".") for name in _HOSTS.split()]
+
+
+def files(root: Path, pattern: str = "*") -> Iterator[Path]:
+    """The project's own files, sorted: nothing generated, nothing hidden but .ci."""
+    for path in sorted(root.rglob(pattern)):
+        if path.is_file() and not any(_is_skipped(folder) for folder in path.relative_to(root).parts[:-1]):
+            yield path
+
+
+def _is_skipped(folder: str) -> bool:
+    return folder in SKIPPED_FOLDERS or folder.endswith(".egg-info") or (folder.startswith(".") and folder != ".ci")
+
+
+def sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Each Python file as (path below root, syntax tree)."""
+    for path in files(root, "*.py"):
+        yield path.relative_to(root).as_posix(), ast.parse(path.read_text(), str(path))
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def sizes(root: Path) -> list[str]:
+    """Files and functions that are too long, the README among them."""
+    problems = []
+    for path in files(root, "*.py"):
+        if (lines := len(path.read_text().splitlines())) > MAX_FILE_LINES:
+            problems.append(f"{path.relative_to(root)}: {lines} lines, at most {MAX_FILE_LINES}")
+    for path, tree in sources(root):
+        for node in _functions(tree):
+            if (lines := (node.end_lineno or 0) - node.lineno + 1) > MAX_FUNCTION_LINES:
+                problems.append(f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}")
+    readme = root / "README.md"
+    if readme.exists() and (lines := len(readme.read_text().splitlines())) > MAX_README_LINES:
+        problems.append(f"README.md: {lines} lines, at most {MAX_README_LINES}")
+    return problems
+
+
+def names(root: Path) -> list[str]:
+    """Files, classes and functions whose name says how they are built and not what they do."""
+    problems = []
+    for path, tree in sources(root):
+        defined = [(Path(path).stem, 1), (Path(path).parent.name, 1)]
+        defined += [(node.name, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        defined += [(function.name, function.lineno) for function in _functions(tree)]
+        is_test = Path(path).name.startswith("test_")
+        for name, line in defined:
+            words = {word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])", name)}
+            if words & FORBIDDEN_WORDS and not (is_test and name.startswith("test_")):
+                problems.append(f"{path}:{line}: the name {name}")
+    return problems
+
+
+def dangers(root: Path) -> list[str]:
+    """Calls and modules that run code out of data, and sleeping inside a test."""
+    return [f"{path}:{line}: {what}" for path, tree in sources(root) for line, what in (*_dangers(tree), *_sleeps(tree))]
+
+
+def _dangers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in FORBIDDEN_CALLS:
+                yield node.lineno, f"{name}()"
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if (module, name) in FORBIDDEN_ATTRIBUTES:
+                yield node.lineno, f"{module}.{name}"
+            case ast.Import(names=modules):
+                yield from ((node.lineno, f"import {each.name}") for each in modules if each.name.split(".")[0] in FORBIDDEN_MODULES)
+            case ast.ImportFrom(module=str(module), names=imported):
+                if module.split(".")[0] in FORBIDDEN_MODULES:
+                    yield node.lineno, f"import {module}"
+                yield from ((node.lineno, f"{module}.{each.name}") for each in imported if (module, each.name) in FORBIDDEN_ATTRIBUTES)
+
+
+def _sleeps(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for test in _functions(tree):
+        for node in ast.walk(test) if test.name.startswith("test_") else ():
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="time" | "asyncio"), attr="sleep")):
+                    yield node.lineno, f"{test.name} sleeps: wait for a condition (tests.waiting)"
+
+
+def hosts(root: Path, here: Path | None = None) -> list[str]:
+    """Text files that name a package registry's host, or a folder of the machine they were written on (`here`)."""
+    forbidden = [re.compile(rf"\b{re.escape(host)}\b") for host in REGISTRY_HOSTS]
+    if here is not None:
+        forbidden.append(re.compile(re.escape(str(here))))
+    problems = []
+    for path in files(root):
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        problems += [f"{path.relative_to(root)}: names {found.group()}" for pattern in forbidden for found in pattern.finditer(text)]
+    return problems
+
+
+def imports(root: Path) -> list[str]:
+    """Imports that go the wrong way between the packages, and drivers outside of their connector."""
+    problems = []
+    for path, tree in sources(root):
+        if path.split("/")[0] not in PACKAGES:
+            continue
+        module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+        for node, lazy in _import_nodes(tree):
+            for target in _targets(node, package, root):
+                if reason := _refusal(root, module, target, lazy):
+                    problems.append(f"{path}:{node.lineno}: imports {target}: {reason}")
+    return problems
+
+
+def _import_nodes(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Each import statement and whether it is run only when a function is called."""
+    lazy = {id(node) for function in _functions(tree) for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, id(node) in lazy
+
+
+def _targets(node: ast.Import | ast.ImportFrom, package: str, root: Path) -> list[str]:
+    """The modules that a statement imports, absolute; `from a import b` is a.b when b is a module of ours."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+    origin = ".".join([*parents, *([node.module] if node.module else [])])
+    inner = [f"{origin}.{alias.name}" for alias in node.names]
+    return [each if _is_module(root, each) else origin for each in inner]
+
+
+def _is_module(root: Path, name: str) -> bool:
+    path = root.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def within(module: str, *packages: str) -> bool:
+    """Whether the module is one of the packages, or inside one."""
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
+    """Why `module` must not import `target`, or None."""
+    top = target.split(".")[0]
+    if top in DRIVERS:
+        # The door of `connectors` looks whether a driver is there, to name the extra that brings it.
+        return None if within(module, DRIVERS[top]) or (module == "connectors" and lazy) else f"only {DRIVERS[top]} may"
+    if top == "tests":
+        return "the product does not import its tests"
+    if within(module, "schemas"):
+        return "schemas imports nothing of ours" if within(target, "streams", "connectors") else None
+    if within(module, "streams.aggregation"):
+        return _aggregation_refusal(target)
+    if within(module, "streams"):
+        return "only streams.cli joins the rooms" if within(target, "connectors") and not within(module, "streams.cli") else None
+    return _connector_refusal(root, module, target, lazy)
+
+
+def _aggregation_refusal(target: str) -> str | None:
+    allowed = ("streams.aggregation", "streams.values", "streams.errors", "streams.agent", "schemas")
+    if within(target, *PACKAGES) and not within(target, *allowed):
+        return "streams.aggregation imports only values, errors, agent and schemas"
+    return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
+
+
+def _connector_refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
+    if not within(target, *PACKAGES) or within(target, *SHARED_VALUES):
+        return None
+    if module == "connectors":
+        return None if lazy and within(target, "connectors") else "connectors imports its folders only when they are asked for"
+    own = ".".join(module.split(".")[:2])
+    # A file beside the folders is common to them; it knows no folder itself, since `own` is then the file.
+    common = target.count(".") == 1 and within(target, "connectors") and not root.joinpath(*target.split(".")).is_dir()
+    return None if common or within(target, own, "schemas") else f"{own} imports only streams.values, contracts, errors, agent and schemas"

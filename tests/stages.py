@@ -1,0 +1,65 @@
+"""`make test`: the stages one after the other, all of them even when one fails; the last line counts the tests of all."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+PROJECT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+
+CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "mypy")]]
+
+# Folders and options of one pytest call each; timeouts are seconds, of one test and of the call.
+STAGES = {
+    "unit": ["tests/unit", "tests/contracts", "tests/model", "-n", "2", "--timeout", "120", "--session-timeout", "900"],
+    "integration": ["tests/integration", "tests/servers", "--timeout", "180", "--session-timeout", "900"],
+    "chaos": ["tests/chaos", "--timeout", "300", "--session-timeout", "1800"],
+}
+
+
+class Count(NamedTuple):
+    """How a pytest call ended; a test that could not be set up has failed."""
+
+    passed: int
+    failed: int
+    skipped: int
+
+
+def count(report: Path) -> Count:
+    """From a JUnit report; without one the call itself has failed, and so has one that ran no test."""
+    if not report.exists():
+        return Count(0, 1, 0)
+    suites = ElementTree.parse(report).getroot().findall("testsuite")
+    names = ("tests", "failures", "errors", "skipped")
+    total, failures, errors, skipped = (sum(int(suite.get(name, 0)) for suite in suites) for name in names)
+    failed = failures + errors
+    return Count(max(0, total - failed - skipped), failed if total else 1, skipped)
+
+
+def timed(name: str, commands: list[list[str]]) -> bool:
+    """Run the commands of a stage, say how long they took, tell whether all succeeded."""
+    began = time.monotonic()
+    codes = [subprocess.run(command, cwd=PROJECT, stdin=subprocess.DEVNULL).returncode for command in commands]
+    print(f"stage {name}: {time.monotonic() - began:.0f} s{'' if not any(codes) else ' (failed)'}", flush=True)
+    return not any(codes)
+
+
+def main() -> int:
+    succeeded = [timed("check", CHECKS)]
+    counts = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options in STAGES.items():
+            report = Path(folder, f"{name}.xml")
+            succeeded.append(timed(name, [[sys.executable, "-m", "pytest", *options, f"--junit-xml={report}"]]))
+            counts.append(count(report))
+    total = Count(*(sum(numbers) for numbers in zip(*counts, strict=True)))
+    print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
+    return 0 if all(succeeded) and not total.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

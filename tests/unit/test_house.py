@@ -1,0 +1,171 @@
+"""The house rules hold, and each check finds what it is for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests import house
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("rule", [house.imports, house.sizes, house.names, house.dangers], ids=lambda rule: rule.__name__)
+def test_the_house_keeps_its_rule_of(rule):
+    assert "\n".join(rule(PROJECT)) == ""
+
+
+def test_no_file_names_a_registry_host_or_a_folder_of_this_machine():
+    assert house.hosts(PROJECT, here=PROJECT if len(PROJECT.parts) > 2 else None) == []
+
+
+def test_no_driver_is_loaded_before_it_is_needed():
+    code = f"import connectors, streams, streams.cli, schemas, sys; print(*sorted({{*sys.modules}} & {{*{[*house.DRIVERS]}}}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_every_service_for_development_is_healthy_only_after_a_check_and_is_bound_to_this_machine():
+    services = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
+    assert services.keys() == {"kafka", "redis", "mongodb", "postgres", "mariadb"}
+    for service in services.values():
+        assert service["healthcheck"]["test"][0] == "CMD"
+        assert ":" in service["image"]
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert "--appendfsync always" in " ".join(services["redis"]["command"])
+    assert "--replSet" in services["mongodb"]["command"]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """`tree(path, text)`: a project of one file."""
+
+    def write(path, text):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("schemas/json.py", "from streams import values"),
+        ("schemas/json.py", "import connectors"),
+        ("streams/aggregation/rule.py", "from streams.contracts import Clock"),
+        ("streams/aggregation/rule.py", "from ..engine import owner"),
+        ("streams/aggregation/rule.py", "import streams.engine.owner"),
+        ("streams/aggregation/rule.py", "from time import time"),
+        ("streams/aggregation/rule.py", "import random"),
+        ("streams/engine/owner.py", "import connectors"),
+        ("streams/engine/owner.py", "def later():\n    from connectors.kafka import consumer"),
+        ("streams/engine/owner.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import connectors.redis"),
+        ("streams/engine/owner.py", "import confluent_kafka"),
+        ("streams/cli/demo.py", "from confluent_kafka import Producer"),
+        ("connectors/redis/state.py", "from connectors.sql import state"),
+        ("connectors/redis/state.py", "from ..sql import state"),
+        ("connectors/redis/state.py", "import sqlite3"),
+        ("connectors/redis/state.py", "from streams.engine import owner"),
+        ("connectors/redis/state.py", "import streams.config"),
+        ("connectors/__init__.py", "from connectors.redis import state"),
+        ("connectors/__init__.py", "from . import redis"),
+        ("connectors/__init__.py", "import redis"),
+        ("connectors/common.py", "import connectors.sql.state"),
+        ("connectors/common.py", "import redis"),
+        ("streams/engine/owner.py", "from tests.waiting import wait_until"),
+    ],
+)
+def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
+    tree("streams/engine/owner.py", "")
+    tree("connectors/sql/state.py", "")
+    root = tree(path, text)
+    assert [problem for problem in house.imports(root) if problem.startswith(f"{path}:")]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("streams/aggregation/rule.py", "import uuid\nfrom streams.values import Partition\nfrom . import groups\nimport schemas.json"),
+        ("streams/engine/owner.py", "from streams.aggregation import rule\nfrom ..values import Claim\nimport time"),
+        ("streams/cli/run.py", "import connectors.kafka"),
+        ("connectors/redis/state.py", "import redis\nfrom streams.values import Claim\nfrom . import scripts\nfrom streams import errors"),
+        ("connectors/__init__.py", "from streams.contracts import Store\ndef open_store():\n    from connectors.redis import state"),
+        ("connectors/redis/state.py", "from connectors.common import check"),
+        ("connectors/common.py", "from streams.values import Claim"),
+        ("tests/unit/test_it.py", "import connectors, confluent_kafka, time"),
+    ],
+)
+def test_an_import_in_the_right_direction_is_let_through(tree, path, text):
+    tree("streams/errors.py", "")
+    tree("connectors/common.py", "")
+    assert house.imports(tree(path, text)) == []
+
+
+def test_a_file_a_function_and_a_readme_may_have_just_so_many_lines(tree):
+    function = "def long():\n" + "    x = 1\n" * 39
+    assert house.sizes(tree("streams/a.py", function + "\n" * 260)) == []
+    assert len(house.sizes(tree("streams/a.py", function + "\n" * 261))) == 1
+    assert len(house.sizes(tree("streams/a.py", "class A:\n    async " + function.replace("\n", "\n    ") + "    x = 1\n"))) == 1
+    assert house.sizes(tree("streams/a.py", "")) == []
+    assert house.sizes(tree("README.md", "line\n" * 150)) == []
+    assert len(house.sizes(tree("README.md", "line\n" * 151))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class ConnectionManager: ...",
+        "class BaseStore: ...",
+        "class AbstractStore: ...",
+        "def parse_helper(): ...",
+        "class StoreMixin: ...",
+        "class HTTPBase: ...",
+    ],
+)
+def test_a_name_that_says_nothing_is_found(tree, text):
+    assert len(house.names(tree("streams/a.py", text))) == 1
+
+
+@pytest.mark.parametrize("path", ["streams/utils.py", "streams/helpers/a.py", "tests/kafka_utils.py"])
+def test_a_file_or_folder_whose_name_says_nothing_is_found(tree, path):
+    assert len(house.names(tree(path, ""))) == 1
+
+
+def test_words_that_only_contain_a_forbidden_one_are_let_through(tree):
+    text = "class Baseline: ...\ndef utility(): ...\ndef managed(): ...\ndef base64_text(): ..."
+    assert house.names(tree("streams/database.py", text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eval('1')",
+        "exec('1')",
+        "import pickle",
+        "from pickle import loads",
+        "import yaml\nyaml.load('', Loader=yaml.SafeLoader)",
+        "from yaml import load",
+        "import time\ndef test_it():\n    time.sleep(1)",
+    ],
+)
+def test_what_runs_code_out_of_data_or_sleeps_in_a_test_is_found(tree, text):
+    assert len(house.dangers(tree("tests/a.py", text))) == 1
+
+
+def test_a_redis_eval_and_a_safe_load_are_let_through(tree):
+    assert house.dangers(tree("streams/a.py", "client.eval('return 1', 0)\nyaml.safe_load('')\ncompile_schema()")) == []
+
+
+@pytest.mark.parametrize("host", house.REGISTRY_HOSTS)
+def test_a_registry_host_is_found_in_any_text_file(tree, host):
+    assert house.hosts(tree("docs/a.md", f"fetch https://files.{host}/x and more")) != []
+
+
+def test_a_folder_of_the_machine_is_found_and_generated_folders_are_passed_over(tree, tmp_path):
+    assert len(house.hosts(tree("docs/a.md", f"see {tmp_path}/docs"), here=tmp_path)) == 1
+    tree("docs/a.md", "nothing")
+    assert house.hosts(tree(".venv/lib/a.py", house.REGISTRY_HOSTS[0]), here=tmp_path) == []

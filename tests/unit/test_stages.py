@@ -1,0 +1,38 @@
+"""What `make test` counts."""
+
+import subprocess
+import sys
+
+from tests.stages import Count, count
+
+BODY = """
+import pytest
+@pytest.fixture
+def broken(): raise ValueError
+def test_passes(): pass
+def test_passes_too(): pass
+def test_fails(): assert False
+def test_cannot_be_set_up(broken): pass
+def test_is_skipped(): pytest.skip("why")
+"""
+
+
+def report_of(folder, body):
+    (folder / "test_inner.py").write_text(body)
+    report = folder / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), f"--junit-xml={report}", str(folder)]
+    subprocess.run(command, cwd=folder, capture_output=True, timeout=60)
+    return report
+
+
+def test_the_count_is_that_of_the_report(tmp_path):
+    assert count(report_of(tmp_path, BODY)) == Count(passed=2, failed=2, skipped=1)
+
+
+def test_a_call_that_ran_no_test_or_left_no_report_has_failed(tmp_path):
+    assert count(report_of(tmp_path, "")) == Count(0, 1, 0)
+    assert count(tmp_path / "nothing.xml") == Count(0, 1, 0)
+
+
+def test_a_file_that_cannot_be_imported_has_failed(tmp_path):
+    assert count(report_of(tmp_path, "import nothing_of_that_name")).failed == 1
