@@ -86,7 +86,7 @@ class Board:
         (pid, since), report = self._expected[who], self._reports.get(who)
         facts: dict[str, Any] = {"agent": who[0], "worker": who[1], "pid": pid, "seconds": round(now - since, 1)}
         if report is None:
-            return facts | {"ready": False, "reasons": self._reasons(*who, pid), "level": None, "partitions": []}
+            return facts | {"ready": False, "reasons": list(self._reasons(*who, pid)), "level": None, "partitions": []}
         return facts | {
             "ready": report.ready,
             "reasons": list(report.reasons),

@@ -58,7 +58,7 @@ def serve(settings: Http, pages: dict[str, Page]) -> "Port":
     except OSError as error:
         place, why = f"{settings.host}:{settings.port}", error.strerror or error
         raise SystemNotReady(f"the HTTP port {place} cannot be had ({why}); set http.port, 0 takes a free one") from error
-    threading.Thread(target=port.serve_forever, name="http", daemon=True).start()
+    threading.Thread(target=port.serve_forever, args=(0.1,), name="http", daemon=True).start()
     structlog.get_logger().info("http.listening", host=settings.host, port=port.number)
     return port
 
@@ -101,9 +101,8 @@ class Port(ThreadingTCPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        error = sys.exception()
-        if not isinstance(error, OSError):  # a client that goes away is no event
-            structlog.get_logger().error("http.failed", exc_info=error)
+        if not isinstance(sys.exception(), OSError):  # a client that goes away is no event
+            structlog.get_logger().exception("http.failed")
 
 
 class Request(BaseHTTPRequestHandler):
@@ -125,8 +124,17 @@ class Request(BaseHTTPRequestHandler):
         if refusal is not None:
             self._answer(document_of(refusal))
             return
+        self._answer(self._page(path))
+
+    def _page(self, path: str) -> Answer:
         page = self.server.pages.get(path)
-        self._answer(page() if page else document_of(HTTPStatus.NOT_FOUND))
+        if page is None:
+            return document_of(HTTPStatus.NOT_FOUND)
+        try:
+            return page()
+        except Exception:
+            structlog.get_logger().exception("http.failed", path=path)
+            return document_of(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _refusal(self, path: str) -> HTTPStatus | None:
         if self._too_long:

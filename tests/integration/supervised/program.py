@@ -12,7 +12,8 @@ from streams.errors import SystemNotReady
 
 def main(settings: dict) -> int:
     agents = tuple(Agent(name, ("t",), Aggregation(count=1), Destination("o"), "d") for name in settings["agents"])
-    app = App("app", settings.get("store", "sqlite:///state.db"), agents, http=Http(port=0, **settings.get("http", {})), folder=settings["folder"])
+    http = Http(port=0, **settings.get("http", {}))
+    app = App("app", settings.get("store", "sqlite:///state.db"), agents, http=http, folder=settings["folder"])
 
     @contextmanager
     def prepare(app: App, names: Sequence[str], pause: Pause) -> Iterator[App]:
@@ -23,7 +24,8 @@ def main(settings: dict) -> int:
         yield app
 
     command = (sys.executable, "-m", "tests.integration.supervised.worker")
-    return run(app, settings.get("only", ()), settings.get("workers", 1), prepare=prepare, command=command, pace=Pace(**settings.get("pace", {})))
+    pace = Pace(**settings.get("pace", {}))
+    return run(app, settings.get("only", ()), settings.get("workers", 1), prepare=prepare, command=command, pace=pace)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""The list of metrics, the meter, and their text for Prometheus."""
+
+import json
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as families
+
+from streams.observe.board import Board
+from streams.observe.collector import exposition
+from streams.observe.metrics import METRICS, Meter
+from streams.observe.report import PartitionReport, WorkerReport
+
+
+def text_of(*reports: WorkerReport, own: Meter | None = None) -> str:
+    board = Board(lambda: 0.0)
+    for report in reports:
+        board.expect((report.agent, report.worker), report.pid)
+        board.put(report)
+    return exposition(board, own or Meter()).decode()
+
+
+def report_of(meter: Meter, agent: str = "a", worker: int = 0, **fields: object) -> WorkerReport:
+    samples = json.loads(json.dumps(meter.snapshot()))
+    return WorkerReport(agent, worker, 7, 0.0, True, metrics=samples, **fields)
+
+
+def values(text: str) -> dict[str, float]:
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if not line.startswith("#")}
+
+
+def test_every_metric_has_one_name_a_meaning_and_no_key_label() -> None:
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    for metric in METRICS:
+        assert re.fullmatch(r"[a-z][a-z_]+[a-z]", metric.name)
+        assert metric.meaning.endswith(".")
+        assert "key" not in metric.labels
+        assert bool(metric.buckets) == (metric.kind == "histogram")
+        assert list(metric.buckets) == sorted(metric.buckets)
+
+
+def test_every_metric_of_the_list_is_exposed_even_without_values() -> None:
+    names = {family.name for family in families(text_of())}
+    assert names == {"sluicegate_" + metric.name for metric in METRICS}
+
+
+def test_counts_add_up_per_label() -> None:
+    meter = Meter()
+    meter.count("fires", reason="count")
+    meter.count("fires", 4, reason="count")
+    meter.count("fires", reason="timeout")
+    found = values(text_of(report_of(meter)))
+    assert found['sluicegate_fires_total{agent="a",reason="count",worker="0"}'] == 5
+    assert found['sluicegate_fires_total{agent="a",reason="timeout",worker="0"}'] == 1
+
+
+def test_the_workers_of_all_agents_stand_side_by_side() -> None:
+    one, two = Meter(), Meter()
+    one.count("claims", 2)
+    two.count("claims", 3)
+    found = values(text_of(report_of(one, "a", 0), report_of(two, "a", 1), report_of(two, "b", 0)))
+    assert found['sluicegate_claims_total{agent="a",worker="0"}'] == 2
+    assert found['sluicegate_claims_total{agent="a",worker="1"}'] == 3
+    assert found['sluicegate_claims_total{agent="b",worker="0"}'] == 3
+
+
+def test_a_histogram_counts_each_value_below_its_bound() -> None:
+    meter = Meter()
+    for size in (1, 2, 10, 10_001):
+        meter.observe("batch_records", size)
+    meter.observe("batch_records", 100, times=5)
+    found = values(text_of(report_of(meter)))
+    bucket = 'sluicegate_batch_records_bucket{agent="a",le="%s",worker="0"}'
+    assert [found[bucket % bound] for bound in ("1.0", "10.0", "50.0", "100.0", "10000.0", "+Inf")] == [1, 3, 3, 8, 8, 9]
+    assert found['sluicegate_batch_records_count{agent="a",worker="0"}'] == 9
+    assert found['sluicegate_batch_records_sum{agent="a",worker="0"}'] == 1 + 2 + 10 + 10_001 + 500
+
+
+def test_the_gauges_of_a_partition_come_from_its_report() -> None:
+    row = PartitionReport("t", 3, "running", 90, 100, groups=4, bytes=50, oldest=12.5, next_deadline=-1.5, unsent=6, unsent_age=2.0)
+    found = values(text_of(report_of(Meter(), partitions=[row])))
+    where = '{agent="a",partition="3",topic="t",worker="0"}'
+    expected = {
+        "open_groups": 4, "buffered_bytes": 50, "oldest_group_age_seconds": 12.5, "next_deadline_lag_seconds": 1.5,
+        "outbox_pending": 6, "outbox_oldest_pending_age_seconds": 2.0, "consumer_lag_records": 10,
+    }  # fmt: skip
+    assert {name: found[f"sluicegate_{name}{where}"] for name in expected} == expected
+
+
+def test_a_deadline_to_come_is_no_lag_and_an_unknown_end_no_consumer_lag() -> None:
+    found = values(text_of(report_of(Meter(), partitions=[PartitionReport("t", 0, "running", offset=9, next_deadline=5.0)])))
+    assert found['sluicegate_next_deadline_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
+    assert not [name for name in found if "consumer_lag" in name]
+
+
+def test_the_level_and_the_halted_partitions_are_gauges() -> None:
+    rows = [PartitionReport("t", 0, "halted", error="store-wiped"), PartitionReport("t", 1, "running")]
+    found = values(text_of(report_of(Meter(), partitions=rows, level=("lossy", ["appendfsync everysec"]))))
+    assert found['sluicegate_halted_partitions{agent="a",worker="0"}'] == 1
+    levels = {name: found[f'sluicegate_level{{agent="a",level="{name}",worker="0"}}'] for name in ("durable", "lossy", "volatile")}
+    assert levels == {"durable": 0, "lossy": 1, "volatile": 0}
+
+
+def test_the_supervisors_own_metrics_have_only_their_own_labels() -> None:
+    own = Meter()
+    own.set("build_info", 1, version="1.2")
+    own.count("worker_restarts", agent="a", worker="2")
+    found = values(text_of(own=own))
+    assert found == {'sluicegate_build_info{version="1.2"}': 1, 'sluicegate_worker_restarts_total{agent="a",worker="2"}': 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "labels"),
+    [
+        ("count", "recordz_consumed", {}),
+        ("count", "commit_seconds", {}),
+        ("count", "fires", {}),
+        ("count", "fires", {"reason": "count", "key": "UA"}),
+        ("count", "claims", {"topic": "t"}),
+        ("observe", "claims", {}),
+        ("set", "claims", {}),
+        ("set", "open_groups", {"topic": "t", "partition": "0"}),
+    ],
+)
+def test_what_the_list_does_not_have_is_refused_at_once(method: str, name: str, labels: dict[str, str]) -> None:
+    meter = Meter()
+    with pytest.raises(ValueError, match=name):
+        getattr(meter, method)(name, 1, **labels)
+    assert meter.snapshot() == []
+
+
+def test_a_snapshot_does_not_change_with_the_meter() -> None:
+    meter = Meter()
+    meter.observe("commit_seconds", 0.1)
+    before = meter.snapshot()
+    frozen = json.dumps(before)
+    meter.observe("commit_seconds", 0.1)
+    assert json.dumps(before) == frozen
