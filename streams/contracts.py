@@ -142,7 +142,14 @@ class InputFacts(Protocol):
         """Commit an informational offset asynchronously (a lag gauge); failures are dropped."""
 
 
-class Input(Records, Assignments, Positions, InputFacts, Protocol):
+class Gauge(Protocol):
+    """A look that costs no request."""
+
+    def high(self, topic: str, number: int) -> int:
+        """The next offset of the partition as the last fetch said it, -1 when unknown."""
+
+
+class Input(Records, Assignments, Positions, InputFacts, Gauge, Protocol):
     """One Kafka consumer of one agent's group."""
 
 

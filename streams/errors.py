@@ -35,7 +35,7 @@ class Fenced(SluicegateError):
 
 
 class PersistenceError(SluicegateError):
-    """The store failed or its reply was lost; whether the commit landed is unknown until the next claim. The driver's error is the cause."""
+    """The store failed or its reply was lost: whether the commit landed, the next claim will show. The driver's error is the cause."""
 
 
 class Halt(SluicegateError):

@@ -1,0 +1,34 @@
+"""When a group is complete: at a count, at a limit, or at the nearer of its two timeouts."""
+
+from dataclasses import dataclass
+from math import inf
+
+from streams.agent import Aggregation
+from streams.aggregation.layout import OPENED, SEEN, State
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """`most` is the record count at which something happens (the count, or the limit); infinities where nothing does."""
+
+    count: float
+    most: float
+    since_first: float
+    since_last: float
+
+    @property
+    def timed(self) -> bool:
+        return self.since_first < inf or self.since_last < inf
+
+    def due(self, state: State) -> float:
+        """The moment at which this group times out, on the owner's clock; infinity for never."""
+        first: float = state[OPENED] + self.since_first
+        if self.since_last == inf:
+            return first
+        last: float = (state[SEEN] or state[OPENED]) + self.since_last
+        return min(first, last)
+
+
+def completion(aggregation: Aggregation) -> Completion:
+    count = aggregation.count or inf
+    return Completion(count, min(count, aggregation.max_items), aggregation.since_first or inf, aggregation.since_last or inf)

@@ -1,0 +1,194 @@
+"""The open groups of one partition: what they hold, what changed since the last commit, which time out next."""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any
+
+from streams.aggregation.events import Fire, Refused
+from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, State
+from streams.aggregation.reducers import apply
+from streams.aggregation.rule import Rule
+from streams.contracts import Record
+from streams.errors import BufferFull
+
+
+class Groups:
+    """State of all open groups, in the order in which they were opened.
+
+    `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
+    `events` the fires and refused records in order; `counts` what the metrics want to know.
+    """
+
+    __slots__ = ("added", "bags", "behind", "bytes", "counts", "events", "full", "heap", "rule", "states", "touched")
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.states: dict[bytes, State] = {}
+        self.bags: dict[bytes, Bags] = {}
+        self.touched: dict[bytes, State | None] = {}
+        self.added: dict[bytes, Bags] = {}
+        self.heap: list[tuple[float, bytes]] = []
+        self.events: list[Fire | Refused] = []
+        self.full: set[bytes] = set()
+        self.bytes = 0
+        self.behind = False
+        self.counts = {"skipped": 0, "discarded": 0}
+
+    def open(self, key: bytes | None, record: Record, now: float) -> State | None:
+        """A new group for this record, or None when the record was refused."""
+        if key is None:
+            self.refuse(record, "key", "no-key", "the record has no key; give it one, or name a field with key:")
+            return None
+        aggregation = self.rule.aggregation
+        if len(self.states) >= aggregation.max_groups and not self.relieve(record, now, f"max_groups {aggregation.max_groups}"):
+            return None
+        offset = record.offset()
+        state: State = [0, offset, offset, now, None, traceparent(record), 0, *self.rule.plan.blank]
+        self.states[key] = self.touched[key] = state
+        if self.rule.plan.bags:
+            self.bags[key] = [{} if bag.unique else [] for bag in self.rule.plan.bags]
+            self.added.pop(key, None)
+        if self.rule.completion.timed and self.rule.completion.most > 1:
+            heappush(self.heap, (self.rule.completion.due(state), key))
+        return state
+
+    def collect(self, key: bytes, state: State, items: list[Any], size: int) -> None:
+        """Put what the bags take of a record (of `size` bytes) into them; None is nothing."""
+        fresh = self.added.get(key)
+        if fresh is None:
+            fresh = self.added[key] = [[] for _ in items]
+        for bag, new, item in zip(self.bags[key], fresh, items, strict=True):
+            if item is None or (item in bag and isinstance(bag, dict)):
+                continue
+            if isinstance(bag, dict):
+                bag[item] = None
+            else:
+                bag.append(item)
+            new.append(item)
+        state[BYTES] += size
+        self.bytes += size
+
+    def fire(self, key: bytes, reason: str, now: float) -> None:
+        """Close the group and let its result out, or as `on_timeout` says."""
+        state = self.states.pop(key)
+        bags = self.bags.pop(key, [])
+        self.touched[key] = None
+        self.added.pop(key, None)
+        self.full.discard(key)
+        self.bytes -= state[BYTES]
+        if reason == "timeout" and self.rule.aggregation.on_timeout == "discard":
+            self.counts["discarded"] += 1
+            return
+        values = self.rule.values(state, bags)
+        self.events.append(
+            Fire(key, state[COUNT], reason, state[FIRST], state[LAST], state[OPENED], max(now, state[OPENED]), state[TRACE], values)
+        )
+
+    def refuse(self, record: Record, stage: str, reason: str, error: str) -> None:
+        self.events.append(Refused(record, stage, reason, error))
+
+    def reached(self, key: bytes, state: State, now: float) -> None:
+        """The group holds as many records as it may: its count, or a limit."""
+        if state[COUNT] >= self.rule.completion.count:
+            self.fire(key, "count", now)
+        elif self.rule.aggregation.on_full == "fire-oldest":
+            self.fire(key, "limit", now)
+        else:
+            self.full.add(key)
+
+    def admits(self, key: bytes, state: State | None, record: Record, size: int, now: float) -> bool:
+        """Is there room for `size` more bytes in the group and in the partition? Makes room where the file says so."""
+        aggregation = self.rule.aggregation
+        if size > aggregation.max_bytes:
+            self.refuse(record, "aggregate", "too-large", f"{size} bytes are more than max_bytes {aggregation.max_bytes} of a group")
+            return False
+        if state is not None and state[BYTES] + size > aggregation.max_bytes:
+            if aggregation.on_full != "fire-oldest":
+                return self.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
+            self.fire(key, "limit", now)
+        if self.bytes + size <= aggregation.max_buffered_bytes:
+            return True
+        return self.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}")
+
+    def relieve(self, record: Record, now: float, limit: str) -> bool:
+        """A limit is reached: fire the oldest group, refuse the record, or stop the partition."""
+        policy = self.rule.aggregation.on_full
+        if policy == "stop":
+            raise BufferFull(f"{limit} is reached and on_full is stop; raise the limit, or let on_full be fire-oldest or dead-letter")
+        if policy == "dead-letter":
+            self.refuse(record, "aggregate", "limit", f"{limit} is reached")
+            return False
+        self.fire(next(iter(self.states)), "limit", now)
+        return True
+
+    def fold(self, key: bytes, state: State, record: Record, value: bytes) -> bool:
+        """The user's reducers: all of them, or none when one raises (then the record is refused)."""
+        folds = self.rule.plan.folds
+        try:
+            message = self.rule.message(value)
+            accumulators = [apply(fold, state, message) for fold in folds]
+        except Exception as e:
+            self.refuse(record, "aggregate", "reducer", f"a reducer of this agent raised {type(e).__name__}")
+            if not state[COUNT]:
+                del self.states[key]
+                self.bags.pop(key, None)
+                self.touched[key] = None
+            return False
+        for fold, accumulator in zip(folds, accumulators, strict=True):
+            state[fold.slot] = accumulator
+        return True
+
+    def next_due(self) -> float:
+        """The nearest deadline on the owner's clock, infinity for none; may be early, never late."""
+        return self.heap[0][0] if self.heap else inf
+
+    def expire(self, now: float, most: int) -> int:
+        """Fire up to `most` groups that are due; returns how many. `behind` tells whether more are due."""
+        heap, states, due = self.heap, self.states, self.rule.completion.due
+        fired = 0
+        while heap and heap[0][0] <= now and fired < most:
+            _, key = heappop(heap)
+            state = states.get(key)
+            if state is None:
+                continue
+            at = due(state)
+            if at <= now:
+                self.fire(key, "timeout", now)
+                fired += 1
+            else:
+                heappush(heap, (at, key))
+        if len(heap) > 2 * len(states) + 10_000:
+            self.rearm()
+        self.behind = bool(heap) and heap[0][0] <= now
+        return fired
+
+    def rearm(self) -> None:
+        """Deadlines anew, from the groups that are open: after a restore, or when most of them are stale."""
+        if self.rule.completion.timed:
+            due = self.rule.completion.due
+            self.heap = [(due(state), key) for key, state in self.states.items()]
+            heapify(self.heap)
+
+    def judge(self, now: float) -> None:
+        """Judge open groups again after a restore: the rule's count or limit may be lower than when they were filled."""
+        most = self.rule.completion.most
+        for key in [key for key, state in self.states.items() if state[COUNT] >= most]:
+            self.reached(key, self.states[key], now)
+
+    def oldest(self) -> float | None:
+        """When the oldest open group was opened."""
+        first = next(iter(self.states.values()), None)
+        return None if first is None else float(first[OPENED])
+
+    def drain(self) -> Iterator[Fire | Refused]:
+        """The events since the last call."""
+        events, self.events = self.events, []
+        return iter(events)
+
+
+def traceparent(record: Record) -> str | None:
+    for name, value in record.headers() or ():
+        if name == "traceparent" and value is not None:
+            return value.decode("ascii", "replace")
+    return None

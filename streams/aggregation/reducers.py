@@ -1,0 +1,196 @@
+"""What `compute` means: each reducer as slots of the group's state, or as a bag beside it.
+
+Reducers of one numeric field share one accumulator (sum, min, max, and how many): one update a record serves them all,
+which is what makes the number of reducers almost free (see accept.py). User reducers get and give plain JSON values;
+their accumulator is kept encoded, so that they can neither share nor half-change it.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from schemas.json import canonical, is_number
+from streams.agent import Reducer
+from streams.aggregation.layout import COLUMNS, COUNT, Bags, State
+from streams.errors import ConfigurationError
+
+Getter = Callable[[Any], Any]
+Add = Callable[[State, Any], None]
+Read = Callable[[State, Bags], Any]
+KINDS = ("count", "sum", "min", "max", "mean", "first", "last", "distinct", "collect", "reduce")
+STATS = ("sum", "min", "max", "mean")
+ABSENT = object()
+"""What `Read` returns for a value that does not exist: the mean of nothing."""
+
+_pack = msgspec.msgpack.encode
+_unpack = msgspec.msgpack.decode
+
+
+class Bag(NamedTuple):
+    """What one bag takes of a record: `item(record, value)`, None for nothing; `unique` keeps one of each."""
+
+    item: Callable[[Any, bytes], Any]
+    unique: bool
+
+
+class Fold(NamedTuple):
+    """A user reducer: `function(accumulator or None, message) -> accumulator`, its slot in the state."""
+
+    slot: int
+    function: Callable[[Any, Any], Any]
+
+
+class Plan(NamedTuple):
+    """All reducers of a rule. `inline` says that the only adder is the accumulator of one required number, which the
+    hot loop does by itself in slots COLUMNS (sum), +1 (min), +2 (max)."""
+
+    blank: tuple[Any, ...]
+    inline: bool
+    adders: tuple[Add, ...]
+    bags: tuple[Bag, ...]
+    folds: tuple[Fold, ...]
+    reads: tuple[tuple[str, Read], ...]
+
+
+def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, shown: Callable[[bytes], Any]) -> Plan:
+    """`getters` leads to the value of each field; `lenient` (on_missing: ignore) lets each of them be missing; `shown`
+    turns a collected message into what stands in the result."""
+    blank: list[Any] = []
+    adders: list[Add] = []
+    bags: list[Bag] = []
+    folds: list[Fold] = []
+    reads: list[tuple[str, Read]] = []
+    stats: dict[str, int] = {}
+    for reducer in compute:
+        slot = COLUMNS + len(blank)
+        get = getters.get(reducer.field or "", _nothing)
+        if reducer.kind == "count":
+            reads.append((reducer.name, _count))
+        elif reducer.kind in STATS:
+            if reducer.field not in stats:
+                stats[str(reducer.field)] = slot
+                blank += [0, None, None, 0] if lenient else [0, None, None]
+                adders.append(_lenient_stats(slot, get) if lenient else _stats(slot, get))
+            reads.append((reducer.name, _stat(reducer.kind, stats[str(reducer.field)], lenient)))
+        elif reducer.kind in ("first", "last"):
+            blank.append(None)
+            adders.append(_first(slot, get) if reducer.kind == "first" else _last(slot, get))
+            reads.append((reducer.name, _slot(slot)))
+        elif reducer.kind == "reduce":
+            blank.append(b"\xc0")
+            folds.append(Fold(slot, imported(str(reducer.function))))
+            reads.append((reducer.name, _accumulator(slot)))
+        else:
+            reads.append((reducer.name, _bag(reducer, len(bags), shown)))
+            bags.append(_items(reducer, get))
+    inline = len(adders) == 1 and len(stats) == 1 and not lenient and not folds
+    return Plan(tuple(blank), inline, tuple(adders), tuple(bags), tuple(folds), tuple(reads))
+
+
+def imported(path: str) -> Callable[..., Any]:
+    """The function at `module:function`. Raises ConfigurationError."""
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as e:
+        raise ConfigurationError(f"{path}: cannot be imported ({type(e).__name__}); write it as package.module:function") from e
+    if not callable(found):
+        raise ConfigurationError(f"{path}: is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def apply(fold: Fold, state: State, message: Any) -> bytes:
+    """The accumulator after this message, encoded. Raises whatever the user's function raises."""
+    return _pack(fold.function(_unpack(state[fold.slot]), message))
+
+
+def _nothing(record: Any) -> Any:
+    return None
+
+
+def _count(state: State, bags: Bags) -> Any:
+    return state[COUNT]
+
+
+def _slot(slot: int) -> Read:
+    return lambda state, bags: state[slot]
+
+
+def _accumulator(slot: int) -> Read:
+    return lambda state, bags: _unpack(state[slot])
+
+
+def _stats(slot: int, get: Getter) -> Add:
+    low, high = slot + 1, slot + 2
+
+    def add(state: State, record: Any) -> None:
+        value = get(record)
+        state[slot] += value
+        if state[low] is None or value < state[low]:
+            state[low] = value
+        if state[high] is None or value > state[high]:
+            state[high] = value
+
+    return add
+
+
+def _lenient_stats(slot: int, get: Getter) -> Add:
+    """Counts by itself, in slot + 3, how many records had the number."""
+    always = _stats(slot, get)
+
+    def add(state: State, record: Any) -> None:
+        if is_number(get(record)):
+            always(state, record)
+            state[slot + 3] += 1
+
+    return add
+
+
+def _stat(kind: str, slot: int, lenient: bool) -> Read:
+    if kind != "mean":
+        at = slot + STATS.index(kind)
+        return lambda state, bags: state[at]
+    many = slot + 3 if lenient else COUNT
+    return lambda state, bags: state[slot] / state[many] if state[many] else ABSENT
+
+
+def _first(slot: int, get: Getter) -> Add:
+    def add(state: State, record: Any) -> None:
+        if state[slot] is None:
+            state[slot] = get(record)
+
+    return add
+
+
+def _last(slot: int, get: Getter) -> Add:
+    def add(state: State, record: Any) -> None:
+        value = get(record)
+        if value is not None:
+            state[slot] = value
+
+    return add
+
+
+def _items(reducer: Reducer, get: Getter) -> Bag:
+    if reducer.kind == "distinct":
+        return Bag(lambda record, value: _same(get(record)), True)
+    if reducer.field is None:
+        return Bag(lambda record, value: value, False)
+    return Bag(lambda record, value: get(record), False)
+
+
+def _same(value: Any) -> bytes | None:
+    """Equal values, equal bytes: 1 and 1.0 are one number, objects do not depend on the order of their fields."""
+    if value is None:
+        return None
+    return canonical(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _bag(reducer: Reducer, index: int, shown: Callable[[bytes], Any]) -> Read:
+    if reducer.kind == "distinct":
+        return lambda state, bags: len(bags[index])
+    if reducer.field is not None:
+        return lambda state, bags: bags[index]
+    return lambda state, bags: [shown(item) for item in bags[index]]

@@ -1,0 +1,99 @@
+"""An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from schemas import Codec
+from schemas.json import Field, Wanted, canonical, wanted, well_formed
+from streams.agent import Agent, Aggregation, Until
+from streams.aggregation.completion import Completion, completion
+from streams.aggregation.layout import Bags, State
+from streams.aggregation.reducers import ABSENT, STATS, Plan, plan
+from streams.errors import ConfigurationError
+
+RESERVED = ("key", "count", "reason", "opened_at", "closed_at")
+
+
+class Rule:
+    """What the hot loop needs of an agent, each part ready to be called.
+
+    `decode(bytes)` gives a record or raises; `key_of(record)` gives the key as bytes (None: the message key);
+    `until(record)` says that the group ends here; `utf8` says that values go into results as they came.
+    """
+
+    __slots__ = ("aggregation", "completion", "decode", "fingerprint", "key_of", "max_record_bytes", "message", "plan", "until", "utf8", "valid")
+
+    def __init__(self, agent: Agent, codec: Codec) -> None:
+        aggregation = agent.aggregation
+        self.aggregation: Aggregation = aggregation
+        self.completion: Completion = completion(aggregation)
+        self.max_record_bytes = agent.max_record_bytes
+        self.message = codec.decode
+        self.valid = well_formed if codec.name == "json" else codec.decode
+        lenient = aggregation.on_missing == "ignore"
+        fields = _fields(aggregation, lenient)
+        if fields and not codec.fields:
+            raise ConfigurationError(f"format {agent.format} has no fields: only count and collect can be computed")
+        try:
+            want = wanted(fields)
+        except ValueError as e:
+            raise ConfigurationError(f"aggregate: {e}") from e
+        self.decode: Callable[[bytes], Any] = _decoder(codec, want)
+        getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
+        self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown)
+        if self.plan.inline and want.attributes[0] != "f0":
+            self.plan = self.plan._replace(inline=False)
+        self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
+        self.until = _until(aggregation.until, getters)
+        self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
+        self.fingerprint = fingerprint(agent)
+
+    def values(self, state: State, bags: Bags) -> dict[str, Any]:
+        """The computed fields of a result; one that does not exist is left out."""
+        return {name: value for name, read in self.plan.reads if (value := read(state, bags)) is not ABSENT}
+
+
+def fingerprint(agent: Agent) -> str:
+    """What must not change under open groups: key, compute and format, as canonical JSON."""
+    compute = sorted([r.name, r.kind, r.field, r.function] for r in agent.aggregation.compute)
+    return canonical([agent.aggregation.key, compute, agent.format]).decode()
+
+
+def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
+    """The wanted fields, numbers first: the hot loop has a short way to the first of them."""
+    found: dict[str, Field] = {}
+    for reducer in sorted(aggregation.compute, key=lambda r: r.kind not in STATS):
+        if reducer.field is not None:
+            known = found.get(reducer.field, Field(reducer.field, False, not lenient))
+            found[reducer.field] = known._replace(numeric=known.numeric or (reducer.kind in STATS and not lenient))
+    if aggregation.key:
+        found[aggregation.key] = found.get(aggregation.key, Field(aggregation.key))._replace(required=True)
+    if aggregation.until and aggregation.until.field not in found:
+        found[aggregation.until.field] = Field(aggregation.until.field, False, False)
+    return list(found.values())
+
+
+def _decoder(codec: Codec, want: Wanted) -> Callable[[bytes], Any]:
+    if codec.name == "json":
+        return want.decode
+    if not codec.fields:
+        return codec.decode
+    decode, record_type = codec.decode, want.record_type
+    return lambda value: msgspec.convert(decode(value), record_type)
+
+
+def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:
+    def key_of(record: Any) -> bytes:
+        value = get(record)
+        return value.encode() if isinstance(value, str) else canonical(value)
+
+    return key_of
+
+
+def _until(until: Until | None, getters: dict[str, Callable[[Any], Any]]) -> Callable[[Any], bool] | None:
+    if until is None:
+        return None
+    get, equals, boolean = getters[until.field], until.equals, isinstance(until.equals, bool)
+    return lambda record: (value := get(record)) == equals and isinstance(value, bool) == boolean

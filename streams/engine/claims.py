@@ -1,0 +1,219 @@
+"""Which partitions this worker has, is taking over, must wait for, or has halted.
+
+Membership says who should claim, the claim decides who does. A partition that was lost to a fence or to a failing store is
+claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it standing still.
+"""
+
+from collections.abc import Callable, Iterator
+
+import structlog
+
+from streams import failpoints
+from streams.contracts import Record, TopicPartition
+from streams.engine.backoff import Backoff
+from streams.engine.owner import Owner, Setting
+from streams.engine.rows import Rows
+from streams.errors import Fenced, Halt, LogTruncated, PersistenceError, RetentionPassed, SluicegateError, SystemNotReady, TopicRecreated
+from streams.observe.metrics import Meter
+from streams.observe.report import PartitionReport
+from streams.values import Partition
+
+SLICE_SECONDS = 0.2  # of taking over at one turn
+RESUME_BELOW = 5_000  # rows waiting, after intake was paused
+LOST = (Halt, Fenced, PersistenceError, SystemNotReady)
+"""What ends an owner, and only that."""
+GAPS: dict[str, type[Halt]] = {"out-of-range": RetentionPassed, "truncated": LogTruncated, "unknown-topic": TopicRecreated}
+
+
+class Taking:
+    """A take-over in progress."""
+
+    def __init__(self, owner: Owner, steps: Iterator[None], since: float) -> None:
+        self.owner, self.steps, self.since = owner, steps, since
+
+
+class Claims:
+    """`owners` are the partitions that are claimed, restored and reading."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        app: str,
+        rows: Callable[[Partition], Rows],
+        meter: Meter,
+        token: Callable[[], str],
+        random: Callable[[], float],
+        clock: Callable[[], float],
+    ) -> None:
+        self._setting, self._app, self._rows, self._meter = setting, app, rows, meter
+        self._token, self._random, self._clock = token, random, clock
+        self._log = structlog.get_logger().bind(agent=setting.agent.name)
+        self.owners: dict[TopicPartition, Owner] = {}
+        self._assigned: set[TopicPartition] = set()
+        self._taking: dict[TopicPartition, Taking] = {}
+        self._waiting: dict[TopicPartition, float] = {}
+        self._backoffs: dict[TopicPartition, Backoff] = {}
+        self._halted: dict[TopicPartition, Halt] = {}
+        self._paused: set[TopicPartition] = set()
+        self._again: set[TopicPartition] = set()
+        self._outage: str | None = None
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._taking)
+
+    def follow(self, now: float) -> None:
+        """After each poll, before its records are looked at: what the group gave and took, what cannot be read."""
+        for place in self._setting.input.revoked():
+            self._revoke(place)
+        for place in self._setting.input.assigned():
+            self._assigned.add(place)
+            self._waiting[place] = now
+            self._meter.count("rebalances")
+        for place, code, text in self._setting.input.failures():
+            self._failed(place, code, text)
+
+    def advance(self, now: float) -> None:
+        """Go on taking over, for a bounded time. Between the records of one poll and the next poll, and only there: so no
+        record that was collected before a claim is ever taken under it."""
+        for place in [place for place, at in self._waiting.items() if at <= now]:
+            del self._waiting[place]
+            self._begin(place, now)
+        deadline = now + SLICE_SECONDS
+        for place in list(self._taking):
+            self._advance(place, deadline)
+
+    def _revoke(self, place: TopicPartition) -> None:
+        self._assigned.discard(place)
+        owner = self.owners.pop(place, None)
+        taking = self._taking.pop(place, None)
+        for known in (self._waiting, self._halted, self._backoffs):
+            known.pop(place, None)
+        for some in (self._paused, self._again):
+            some.discard(place)
+        for gone in (owner, taking.owner if taking else None):
+            if gone is not None:
+                self._acquit(gone)
+        self._log.info("partition.revoked", topic=place[0], partition=place[1])
+
+    def _begin(self, place: TopicPartition, now: float) -> None:
+        partition = Partition(self._app, self._setting.agent.name, *place)
+        owner = Owner(partition, self._setting, self._rows(partition))
+        self._taking[place] = Taking(owner, owner.take(self._token(), now), now)
+
+    def _advance(self, place: TopicPartition, deadline: float) -> None:
+        taking = self._taking[place]
+        try:
+            for _ in taking.steps:
+                if self._clock() >= deadline:
+                    return
+            self._ready(place, taking)
+        except LOST as error:
+            self._taking.pop(place, None)
+            self._give_up(place, taking.owner, error)
+
+    def _ready(self, place: TopicPartition, taking: Taking) -> None:
+        owner = taking.owner
+        del self._taking[place]
+        if not failpoints.unsafe("seek"):
+            self._setting.input.start(*place, owner.offset, owner.epoch)
+        self.owners[place] = owner
+        self._outage = None
+        self._meter.count("claims")
+        self._meter.count("restore_bytes", owner.restored_bytes)
+        self._meter.observe("restore_seconds", self._clock() - taking.since)
+        self._log.info(
+            "partition.claimed", topic=place[0], partition=place[1], offset=owner.offset, groups=len(owner.groups.states),
+            entries=owner.claim.last - owner.claim.first + 1,
+        )  # fmt: skip
+
+    def lost(self, owner: Owner, error: Exception) -> None:
+        """A partition that was ours is no longer, by a fence, a failing store, or a halt."""
+        place = (owner.partition.topic, owner.partition.number)
+        if self.owners.get(place) is owner:
+            del self.owners[place]
+        self._give_up(place, owner, error)
+
+    def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
+        self._setting.input.pause([place])
+        self._acquit(owner)
+        if isinstance(error, Halt):
+            self._halt(place, error)
+            return
+        backoff = self._backoffs.setdefault(place, Backoff(0.1, 2.0, self._random))
+        delay = backoff.delay()
+        self._waiting[place] = self._clock() + delay
+        if not isinstance(error, Fenced):
+            self._outage = str(error)
+        event = "partition.fenced" if isinstance(error, Fenced) else "partition.unavailable"
+        self._log.warning(event, topic=place[0], partition=place[1], error=str(error), retry_in=round(delay, 3))
+
+    def _halt(self, place: TopicPartition, error: Halt) -> None:
+        self._halted[place] = error
+        self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
+
+    def _failed(self, place: TopicPartition, code: str, text: str) -> None:
+        """An error of the consumer for one partition."""
+        owner = self.owners.get(place)
+        if code not in GAPS:
+            self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
+        elif owner is not None:
+            self.lost(owner, GAPS[code](f"reading at offset {owner.offset}: {text}"))
+        elif place in self._taking or place in self._assigned:
+            self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
+
+    def misplaced(self, owner: Owner, record: Record) -> bool:
+        """Is this first record after a claim above the offset, for the first time? Then seek once more, and void what is in
+        hand. Raises RetentionPassed."""
+        place = (owner.partition.topic, owner.partition.number)
+        if failpoints.unsafe("seek") or not owner.gap(record):
+            return False
+        if place in self._again:
+            owner.check_gap(record)
+            return False
+        self._again.add(place)
+        self._setting.input.start(*place, owner.offset, owner.epoch)
+        return True
+
+    def well(self, owner: Owner) -> None:
+        """A commit with records went through: back-off begins anew next time."""
+        place = (owner.partition.topic, owner.partition.number)
+        self._backoffs.pop(place, None)
+        self._again.discard(place)
+
+    def let_go(self) -> None:
+        """This process ends alive: what it worked on did not kill it."""
+        for owner in [*self.owners.values(), *(taking.owner for taking in self._taking.values())]:
+            self._acquit(owner)
+
+    def _acquit(self, owner: Owner) -> None:
+        if failpoints.unsafe("acquit"):
+            return
+        try:
+            for name in owner.marks.names():
+                self._setting.store.acquit(owner.partition, name)
+        except SluicegateError as error:
+            self._log.info("partition.not_acquitted", partition=owner.partition.number, error=str(error))
+
+    def balance_intake(self) -> None:
+        """Too many unsent rows pause a partition's intake (never its deadlines)."""
+        for place, owner in self.owners.items():
+            if owner.shard.full and place not in self._paused:
+                self._setting.input.pause([place])
+                self._paused.add(place)
+            elif place in self._paused and not owner.shard.more and len(owner.shard.waiting) < RESUME_BELOW:
+                self._setting.input.resume([place])
+                self._paused.discard(place)
+
+    def reasons(self, now: float) -> list[str]:
+        """Why this worker is not ready; empty when it is."""
+        found = [f"halted {topic}/{number}: {error.code}" for (topic, number), error in self._halted.items()]
+        found += [f"taking over {topic}/{number}" for topic, number in self._taking]
+        found += [f"waiting to claim {topic}/{number}: {self._outage or 'fenced'}" for topic, number in self._waiting]
+        return found
+
+    def others(self) -> list[PartitionReport]:
+        """Assigned partitions that are not running."""
+        found = [PartitionReport(*place, "halted", error=error.code, detail=str(error)) for place, error in self._halted.items()]
+        found += [PartitionReport(*place, "restoring") for place in self._taking]
+        return found + [PartitionReport(*place, "claiming") for place in self._waiting]

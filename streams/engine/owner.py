@@ -1,0 +1,236 @@
+"""One partition while this process owns it: claim, restore, (accept | expire), commit.
+
+There is one way back: whatever goes wrong with a commit, the owner is dropped as a whole and a new one claims.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from streams import failpoints
+from streams.agent import Agent
+from streams.aggregation.accept import accept
+from streams.aggregation.changelog import Changelog
+from streams.aggregation.events import Fire, Refused
+from streams.aggregation.groups import Groups
+from streams.aggregation.rule import Rule
+from streams.contracts import Input, Record, Store
+from streams.engine.checks import check_claim, check_partitions
+from streams.engine.crash import Marks
+from streams.engine.receive import Senders
+from streams.engine.relay import Shard
+from streams.engine.rows import Rows
+from streams.errors import ConfigurationError, RetentionPassed, StoreSwapped
+from streams.values import Changes, Claim, Partition, Source, TopicFacts
+
+SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
+
+
+class Setting(NamedTuple):
+    """What all partitions of a worker share."""
+
+    agent: Agent
+    rule: Rule
+    store: Store
+    input: Input
+    process: str
+    member: str
+    on_rule_change: str
+
+
+class Owner:
+    """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
+
+    __slots__ = (
+        "_changelog", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
+        "claim", "epoch", "facts", "groups", "marks", "offset", "partition", "pending", "restored_bytes", "shard",
+    )  # fmt: skip
+
+    def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
+        self.partition, self._setting, self._rows = partition, setting, rows
+        self.groups = Groups(setting.rule)
+        self._senders = Senders(partition.topic)
+        self.marks = Marks(setting.process)
+        self.offset = self.epoch = -1
+        self.pending = 0  # records accepted and not committed
+        self.restored_bytes = 0
+        self.begun = False  # the first record was taken, its crash mark stands
+        self._last = 0.0
+        self._source: Source | None = None
+
+    # -- taking over -------------------------------------------------------------------------------------------------
+
+    def take(self, token: str, monotonic: float) -> Iterator[None]:
+        """Claim, check and restore, a slice at each step, so that polling goes on between them.
+
+        Raises Halt, PersistenceError, SystemNotReady, ConfigurationError.
+        """
+        setting, partition = self._setting, self.partition
+        self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
+        self.claim: Claim = setting.store.claim(partition, token, setting.member)
+        self._time(self.claim, monotonic)
+        if failpoints.armed:
+            failpoints.hit("after-claim")
+        yield
+        if not failpoints.unsafe("claim-checks"):
+            check_claim(self.claim, self.facts)
+            if self.claim.incarnation != setting.store.incarnation:
+                raise StoreSwapped("the partition was made under another incarnation of the store than the one that answers now")
+        self._changelog = Changelog(self.groups, self.claim.first)
+        yield from self._restore()
+        self._begin()
+        if failpoints.armed:
+            failpoints.hit("after-restore")
+
+    def _restore(self) -> Iterator[None]:
+        entries: list[bytes] = []
+        for entry in self._setting.store.restore(self.claim):
+            entries.append(entry)
+            self.restored_bytes += len(entry)
+            if len(entries) % SLICE == 1:
+                if failpoints.armed:
+                    failpoints.hit("in-restore")
+                yield
+        self._changelog.replay(entries, self.claim.first, self.claim.last, self._senders)
+
+    def _begin(self) -> None:
+        """Everything that stands between a restored state and the first record."""
+        claim, setting = self.claim, self._setting
+        known = claim.source
+        if known is not None and known.rule != setting.rule.fingerprint:
+            self._rule_changed()
+        check_partitions(known, self.facts, setting.agent.aggregation, len(self.groups.states))
+        self._source = Source(self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions, setting.rule.fingerprint)
+        self._rows.begin(claim.token, claim.number, self._source.topic_id)
+        self.offset, self.epoch = (claim.offset, claim.epoch) if claim.offset >= 0 else (self._start(), -1)
+        self.marks.found(claim.trying, self.offset)
+        self.groups.judge(self._last)
+        partition, store = self.partition, setting.store
+        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), more=claim.number > 0)
+
+    def _rule_changed(self) -> None:
+        if not self.groups.states:
+            return
+        if self._setting.on_rule_change != "drop":
+            raise ConfigurationError(
+                f"agent {self.partition.agent}: key, compute or format changed while {len(self.groups.states)} groups of "
+                f"{self.partition.topic}/{self.partition.number} are open; let them end under the old file, "
+                "or start once with --drop to give them up"
+            )
+        for key in list(self.groups.states):
+            self.groups.touched[key] = None
+        self.groups.states.clear()
+        self.groups.bags.clear()
+
+    def _start(self) -> int:
+        """Where a partition begins that was never committed; one that was added later begins at its start."""
+        start, facts = self._setting.agent.start, self.facts
+        if start == "earliest" or self._added_later():
+            return facts.low
+        if start == "latest":
+            return facts.high
+        return self._setting.input.offset_at(self.partition.topic, self.partition.number, float(start))
+
+    def _added_later(self) -> bool:
+        store, mine = self._setting.store, self.partition
+        others = [p for p in store.partitions(mine.app) if p.agent == mine.agent and p.topic == mine.topic and p != mine]
+        views = [view for view in map(store.read, others) if view is not None and view.claim.source is not None]
+        return any(view.claim.source.partition_count <= mine.number for view in views if view.claim.source)
+
+    # -- working -----------------------------------------------------------------------------------------------------
+
+    def now(self, monotonic: float) -> float:
+        """The owner's time: the store's at the last commit, and what passed since; never back."""
+        self._last = max(self._last, self._store_time + monotonic - self._monotonic)
+        return self._last
+
+    def accept(self, records: Sequence[Record], monotonic: float) -> None:
+        """Take records of this partition, in order. Raises Halt."""
+        if records[0].offset() < self.offset:
+            records = [record for record in records if record.offset() >= self.offset]
+            if not records:
+                return
+        now = self.now(monotonic)
+        last = records[-1]
+        fresh = records if self.partition.topic not in self._setting.agent.receive else self._senders.drop_repeats(records, now)
+        if fresh:
+            accept(self.groups, fresh, now)
+        self.pending += len(records)
+        self.offset = last.offset() + 1
+        epoch = last.leader_epoch()
+        self.epoch = -1 if epoch is None else epoch
+
+    def gap(self, record: Record) -> bool:
+        """Before the first record after a claim: does it stand above the offset?"""
+        return not self.begun and record.offset() > self.offset
+
+    def check_gap(self, record: Record) -> None:
+        """The same gap after a second seek. Offsets without a record are normal where transactions or compaction left them;
+        a topic that begins above ours lost records. Raises RetentionPassed."""
+        low = self._setting.input.facts(self.partition.topic, self.partition.number).low
+        if low > self.offset:
+            raise RetentionPassed(f"the next offset is {self.offset}, the topic begins at {low}, the first record is {record.offset()}")
+
+    def open(self, monotonic: float) -> None:
+        """Before the first batch: the crash mark, and with it the offset at which a new partition begins, in a commit."""
+        mark = self.marks.opening(self.offset, self.claim.trying)
+        changes = Changes(self.offset, self.epoch, trying=mark, source=self._source)
+        self.claim = self._setting.store.commit(self.claim, changes)
+        self.tick(monotonic)
+        self.begun = True
+
+    def refuse_crashed(self, record: Record) -> None:
+        """This record ended the process three times: a dead letter, its bytes untouched."""
+        self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
+        self.pending += 1
+        self.offset = record.offset() + 1
+
+    def expire(self, monotonic: float) -> int:
+        """Fire a slice of the groups that are due; returns how many."""
+        if self.groups.next_due() > self.now(monotonic) and not self.groups.behind:
+            return 0
+        fired = self.groups.expire(self._last, SLICE)
+        if fired and failpoints.armed:
+            failpoints.hit("expire-selected")
+        return fired
+
+    @property
+    def dirty(self) -> bool:
+        return bool(self.pending or self.groups.events or self.groups.touched)
+
+    def commit(self, monotonic: float) -> list[Fire | Refused]:
+        """Make everything since the last commit durable, then let its rows out; returns the events.
+
+        Raises Fenced or PersistenceError: this owner is over.
+        """
+        if failpoints.armed:
+            failpoints.hit("before-commit")
+        events = list(self.groups.drain())
+        rows = self._rows.make(events, self._setting.agent.aggregation.on_timeout)
+        now = self.now(monotonic)
+        entries, keep_from = self._changelog.entries(self._senders.changes(), lambda: self._senders.whole(now), now)
+        delivered, dead = self.shard.taken()
+        changes = Changes(
+            offset=self.offset, epoch=self.epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
+            trying=self.marks.next(self.offset), source=self._source,
+        )  # fmt: skip
+        if failpoints.unsafe("output-commit"):
+            self.shard.add(rows, monotonic)
+        self.claim = self._setting.store.commit(self.claim, changes)
+        if failpoints.armed:
+            failpoints.hit("commit-sent")
+            failpoints.hit("after-commit")
+            if any(isinstance(event, Fire) and event.reason == "timeout" for event in events):
+                failpoints.hit("expire-committed")
+        self._source, self.pending = None, 0
+        if not failpoints.unsafe("output-commit"):
+            self.shard.add(rows, monotonic)
+        return events
+
+    def _time(self, claim: Claim, monotonic: float) -> None:
+        self._store_time, self._monotonic = claim.store_time, monotonic
+
+    def tick(self, monotonic: float) -> float:
+        """Take the store's time from the last commit; returns by how many seconds it jumped against ours."""
+        jump = self.claim.store_time - (self._store_time + monotonic - self._monotonic)
+        self._time(self.claim, monotonic)
+        return jump

@@ -1,0 +1,165 @@
+"""Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop.
+
+A row counts as dispatched only by its own delivery report; reports of different output partitions come out of order.
+Nothing is ever purged: a late copy of a row is harmless, receivers drop it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+
+from streams import failpoints
+from streams.contracts import Output
+from streams.engine.backoff import Backoff
+from streams.errors import PersistenceError
+from streams.observe.metrics import Meter
+from streams.values import DeadRow, OutboxRow
+
+UNACKNOWLEDGED = 10_000  # rows of a shard handed over and unreported, at most
+IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
+PAGE = 1_000
+GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
+
+ReadPage = Callable[[int, int], Sequence[OutboxRow]]
+
+
+class Shard:
+    """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox."""
+
+    __slots__ = ("_after", "_read", "dead", "delivered", "more", "oldest", "out", "waiting")
+
+    def __init__(self, read: ReadPage, more: bool) -> None:
+        self._read = read
+        self._after = 0
+        self.more = more  # the store may hold rows beyond those in memory
+        self.waiting: deque[OutboxRow] = deque()
+        self.out: dict[int, tuple[OutboxRow, float]] = {}
+        self.delivered: list[int] = []
+        self.dead: list[DeadRow] = []
+        self.oldest: float | None = None  # monotonic time since when something waits
+
+    @property
+    def unsent(self) -> int:
+        """Rows in memory without a report; the store may hold more."""
+        return len(self.waiting) + len(self.out)
+
+    @property
+    def full(self) -> bool:
+        """Too much is unsent: intake should pause."""
+        return self.more or len(self.waiting) >= IN_MEMORY
+
+    @property
+    def reported(self) -> bool:
+        """Reports came that no commit has recorded yet."""
+        return bool(self.delivered or self.dead)
+
+    def add(self, rows: Sequence[OutboxRow], now: float) -> None:
+        """Rows that a commit just made durable."""
+        if self.more or len(self.waiting) + len(rows) > IN_MEMORY:
+            self.more = True
+            return
+        self.waiting += rows
+        if rows:
+            self._after = rows[-1].number
+            self.oldest = now if self.oldest is None else self.oldest
+
+    def refill(self, now: float) -> None:
+        """Read the next page when memory is empty. Raises PersistenceError."""
+        if self.more and not self.waiting:
+            rows = self._read(self._after, PAGE)
+            self.more = len(rows) == PAGE
+            self.waiting += rows
+            if rows:
+                self._after = rows[-1].number
+                self.oldest = now if self.oldest is None else self.oldest
+
+    def taken(self) -> tuple[list[int], list[DeadRow]]:
+        """Exactly the numbers whose reports came since the last call, ascending, and the rows declared dead."""
+        delivered, self.delivered = sorted(self.delivered), []
+        dead, self.dead = self.dead, []
+        if failpoints.unsafe("exact-acks") and delivered:
+            delivered = list(range(1, delivered[-1] + 1))
+        return delivered, dead
+
+    def again(self) -> None:
+        """Everything unreported is to be sent again, lowest first, before anything newer."""
+        self.waiting.extendleft(reversed([row for _, (row, _) in sorted(self.out.items())]))
+        self.out.clear()
+
+
+class Relay:
+    """All shards of one worker on one producer."""
+
+    def __init__(self, output: Output, meter: Meter, backoff: Backoff) -> None:
+        self._output, self._meter, self._backoff = output, meter, backoff
+        self._log = structlog.get_logger()
+        self._failed_at: float | None = None
+        self._resume_at = 0.0
+        self._now = 0.0
+
+    def turn(self, shards: Sequence[Shard], now: float) -> int:
+        """Serve reports, hand over what there is room for; returns how many rows are unreported. Never blocks."""
+        self._now = now
+        outstanding = self._output.poll()
+        if self._failed_at is not None:
+            self._recover(shards, outstanding, now)
+        elif now >= self._resume_at:
+            for shard in shards:
+                if not self._pump(shard, now):
+                    break
+        return outstanding
+
+    def _pump(self, shard: Shard, now: float) -> bool:
+        """False: the producer's queue is full; go on at the next turn."""
+        try:
+            shard.refill(now)
+        except PersistenceError as error:
+            self._resume_at = now + self._backoff.delay()
+            self._log.warning("relay.store_unavailable", error=str(error))
+            return False
+        waiting, out = shard.waiting, shard.out
+        while waiting and len(out) < UNACKNOWLEDGED:
+            row = waiting[0]
+            if not self._output.produce(row, partial(self._report, shard, row.number)):
+                return False
+            waiting.popleft()
+            out[row.number] = (row, now)
+            if failpoints.armed:
+                failpoints.hit("produced-not-acked")
+        return True
+
+    def _report(self, shard: Shard, number: int, outcome: str, text: str) -> None:
+        known = shard.out.get(number)
+        if known is None:
+            return
+        if outcome == "failed":
+            self._meter.count("dispatch_attempts", outcome="transient")
+            if self._failed_at is None:
+                self._failed_at = self._now
+                self._log.warning("relay.failed", error=text, number=number)
+            return
+        del shard.out[number]
+        self._meter.observe("dispatch_seconds", self._now - known[1])
+        if outcome == "rejected":
+            self._meter.count("dispatch_attempts", outcome="rejected")
+            self._meter.count("dead_rows", reason=text.split(":")[0][:40])
+            shard.dead.append(DeadRow(number, text, 1))
+        else:
+            if failpoints.armed:
+                failpoints.hit("acked-not-recorded")
+            self._meter.count("dispatch_attempts", outcome="success")
+            self._backoff.reset()
+            shard.delivered.append(number)
+        if not shard.unsent:
+            shard.oldest = None
+
+    def _recover(self, shards: Sequence[Shard], outstanding: int, now: float) -> None:
+        """After a failed delivery: nothing is handed over until every report is in, then all shards begin anew."""
+        if self._failed_at is None or (outstanding and now - self._failed_at < GIVE_UP_AFTER):
+            return
+        self._output.replace()
+        for shard in shards:
+            shard.again()
+        self._failed_at, self._resume_at = None, now + self._backoff.delay()

@@ -1,0 +1,128 @@
+"""Decisions as outbox rows: result documents and dead letters with their ids, headers and output partition."""
+
+import zlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from schemas import Codec
+from schemas.codecs import base64_text
+from streams import __version__
+from streams.agent import Agent
+from streams.aggregation.events import Fire, Refused
+from streams.contracts import OutputFacts, Record
+from streams.ids import dead_id, fire_id, output_id
+from streams.values import OutboxRow, Partition
+
+Header = tuple[str, bytes | None]
+OVERHEAD = 1024  # what headers and framing may add to a message
+
+
+class Rows:
+    """Makes the rows of one claim of a partition. `number` is the last number given, from the claim row on."""
+
+    __slots__ = ("_agent", "_codec", "_facts", "_lineage", "_most", "_partition", "_topic_id", "number")
+
+    def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
+        self._partition, self._agent, self._codec, self._facts, self._most = partition, agent, codec, facts, most
+        self._lineage = self._topic_id = ""
+        self.number = 0
+
+    def begin(self, lineage: str, number: int, topic_id: str) -> None:
+        """Rows from now on are written under this claim."""
+        self._lineage, self.number, self._topic_id = lineage, number, topic_id
+
+    def make(self, events: Iterable[Fire | Refused], on_timeout: str) -> list[OutboxRow]:
+        """The rows of these events, in order. Raises SystemNotReady when an output topic cannot be described."""
+        rows = []
+        for event in events:
+            if isinstance(event, Fire):
+                rows.append(self._fire(event, dead=event.reason == "timeout" and on_timeout == "dead-letter"))
+            else:
+                rows.append(self._dead(event))
+        return rows
+
+    def _fire(self, fire: Fire, dead: bool) -> OutboxRow:
+        identity = fire_id(self._partition, self._topic_id, fire.first)
+        topic = self._agent.dead_letters if dead else self._agent.to.topic
+        where = f"{self._partition.topic}/{self._partition.number}/"
+        headers: list[Header] = [
+            ("sluicegate-fire", identity.encode()),
+            ("sluicegate-reason", fire.reason.encode()),
+            ("sluicegate-count", b"%d" % fire.count),
+            ("sluicegate-first", f"{where}{fire.first}".encode()),
+            ("sluicegate-last", f"{where}{fire.last}".encode()),
+            ("sluicegate-agent", self._agent.name.encode()),
+        ]
+        if fire.trace is not None:
+            headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
+        value: bytes | None = self._codec.encode(document(fire))
+        if dead:
+            headers += self._explained("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", fire.first, fire.opened)
+        elif len(value or b"") + len(fire.key) + OVERHEAD > self._most:
+            topic = self._agent.dead_letters
+            error = f"the result has {len(value or b'')} bytes, more than a message may have; its records are {fire.first} to {fire.last}"
+            headers += self._explained("produce", "too-large", error, fire.first, fire.opened)
+            value = None
+        return self._row(output_id(identity, 0), topic, fire.key, value, headers)
+
+    def _dead(self, refused: Refused) -> OutboxRow:
+        record, offset = refused.record, refused.record.offset()
+        headers: list[Header] = [
+            (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in record.headers() or ()
+        ]
+        headers += self._explained(refused.stage, refused.reason, refused.error, offset, timestamp(record))
+        key, value = record.key(), record.value()
+        return self._row(dead_id(self._partition, self._topic_id, offset), self._agent.dead_letters, key, value, headers)
+
+    def _explained(self, stage: str, reason: str, error: str, offset: int, at: float) -> list[Header]:
+        says = {
+            "reason": reason,
+            "error": error[:1000].encode("ascii", "replace").decode().replace("\n", " "),
+            "stage": stage,
+            "attempts": "3" if reason == "crash" else "1",
+            "topic": self._partition.topic,
+            "partition": str(self._partition.number),
+            "offset": str(offset),
+            "timestamp": rfc3339(at),
+            "app": self._partition.app,
+            "agent": self._partition.agent,
+            "version": __version__,
+        }
+        return [(f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()]
+
+    def _row(self, identity: str, topic: str, key: bytes | None, value: bytes | None, headers: list[Header]) -> OutboxRow:
+        self.number += 1
+        partition = self._partition
+        source = f"{partition.app}/{partition.agent}/{partition.topic}/{partition.number}"
+        shard = f"{source}>{topic}#{self._lineage}"
+        count = self._facts.partitions(topic)
+        place = self._facts.partition_of(key, count) if key is not None else zlib.crc32(source.encode()) % count
+        ours: list[Header] = [
+            ("sluicegate-id", identity.encode()),
+            ("sluicegate-shard", shard.encode()),
+            ("sluicegate-seq", b"%d" % self.number),
+        ]
+        return OutboxRow(self.number, self._lineage, identity, topic, place, key, value, ours + headers)
+
+
+def document(fire: Fire) -> dict[str, object]:
+    """The result document (interface.md): fixed fields, then the computed ones."""
+    try:
+        key: dict[str, object] = {"key": fire.key.decode()}
+    except UnicodeDecodeError:
+        key = {"key_base64": base64_text(fire.key)}
+    fixed = {"count": fire.count, "reason": fire.reason, "opened_at": rfc3339(fire.opened), "closed_at": rfc3339(fire.closed)}
+    return key | fixed | fire.values
+
+
+def rfc3339(at: float) -> str:
+    """Seconds since 1970 as `2026-11-21T07:42:08.123Z`."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def timestamp(record: Record) -> float:
+    """The record's own time in seconds, 0 when it has none."""
+    kind, milliseconds = record.timestamp()
+    return milliseconds / 1000 if kind else 0.0
+
+

@@ -1,0 +1,27 @@
+"""What a worker says of one of its partitions."""
+
+from math import inf
+
+from streams.contracts import Gauge
+from streams.engine.owner import Owner
+from streams.observe.report import PartitionReport
+
+
+def partition_report(owner: Owner, monotonic: float, gauge: Gauge) -> PartitionReport:
+    """Offsets, open groups and unsent rows as the owner knows them, without a request."""
+    partition, groups, shard = owner.partition, owner.groups, owner.shard
+    now = owner.now(monotonic)
+    oldest, due = groups.oldest(), groups.next_due()
+    return PartitionReport(
+        partition.topic,
+        partition.number,
+        "paused" if shard.full else "running",
+        offset=owner.claim.offset,
+        high=gauge.high(partition.topic, partition.number),
+        groups=len(groups.states),
+        bytes=groups.bytes,
+        oldest=None if oldest is None else max(0.0, now - oldest),
+        next_deadline=None if due == inf else due - now,
+        unsent=shard.unsent,
+        unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
+    )

@@ -1,0 +1,267 @@
+"""The loop over one consumer: rebalances, claims between polls, batches, deadlines, commits, draining.
+
+One thread, one loop. Everything outside (time, store, Kafka, randomness) is handed in, so that tests turn the same loop
+without any of them.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from streams import failpoints
+from streams.agent import Agent, App
+from streams.aggregation.events import Fire, Refused
+from streams.contracts import Clock, Input, Producer, Record, Store
+from streams.engine.checks import informational
+from streams.engine.claims import LOST, Claims
+from streams.engine.owner import Owner, Setting
+from streams.engine.relay import Relay, Shard
+from streams.engine.status import partition_report
+from streams.errors import Fenced
+from streams.observe.metrics import Meter
+from streams.observe.report import WorkerReport
+
+CHUNK = 250  # records taken at once: they stay in the processor's cache (design/performance.md)
+SMALL_CHUNK = 16  # the same when records are large
+COMMIT_RECORDS = 10_000
+COMMIT_EVENTS = 5_000
+COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
+REPORT_EVERY = 1.0
+RECORD_REPORTS_EVERY = 0.5  # seconds until delivery reports of an idle partition are committed
+IDLE = 0.25
+
+
+class Parts(NamedTuple):
+    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names."""
+
+    store: Store
+    input: Input
+    producer: Producer
+    clock: Clock
+    meter: Meter
+    random: Callable[[], float]
+    token: Callable[[], str]
+    report: Callable[[WorkerReport], object]
+
+
+class Worker:
+    """One agent's loop. `run` ends by `stop` (0) or by an error that ends the process."""
+
+    def __init__(self, app: App, agent: Agent, number: int, setting: Setting, claims: Claims, relay: Relay, parts: Parts) -> None:
+        self._app, self._agent, self._number = app, agent, number
+        self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
+        self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
+        self._owners = claims.owners
+        self._chunk = CHUNK
+        self._pending = 0
+        self._commit_at = 0.0
+        self._reports_at = 0.0
+        self._report_at = 0.0
+        self._level = setting.store.level()
+        self._draining = False
+
+    # -- the loop ----------------------------------------------------------------------------------------------------
+
+    def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
+        """Work until `stop()`, then drain within `drain` seconds. Errors that are no partition's end the process; whatever
+        way it ends alive, it takes its crash marks back."""
+        self._log.info("worker.started", pid=os.getpid(), level=self._level.name)
+        try:
+            while not stop():
+                self.turn()
+            self._drain(self._parts.clock.monotonic() + drain)
+        finally:
+            self._claims.let_go()
+        self._parts.producer.close()
+        self._parts.input.close()
+        self._log.info("worker.stopped")
+        return 0
+
+    def turn(self) -> None:
+        """One round: poll, take over, accept, expire, commit, relay."""
+        now = self._parts.clock.monotonic()
+        record = self._parts.input.poll(self._wait(now))
+        if failpoints.armed and record is not None:
+            failpoints.hit("after-poll")
+        batch: Sequence[Record] = () if record is None else [record, *self._parts.input.consume(self._chunk - 1)]
+        now = self._parts.clock.monotonic()
+        self._claims.follow(now)
+        self._expire(now)
+        if batch:
+            self._accept(batch, now)
+        if self._commit_is_due(now, idle=not batch):
+            self._commit_all(now)
+        self._relay.turn(self._shards(), now)
+        self._claims.advance(now)
+        self._house_keeping(now)
+
+    def _wait(self, now: float) -> float:
+        """How long the poll may wait for a first record: until the nearest deadline, not at all with work in hand."""
+        if self._pending or self._claims.busy:
+            return 0.0
+        due = min((owner.groups.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
+        waiting = any(shard.waiting for shard in self._shards())
+        return max(0.0, min(due, 0.005 if waiting else IDLE))
+
+    def _accept(self, batch: Sequence[Record], now: float) -> None:
+        for owner, run in self._runs(batch):
+            try:
+                self._take(owner, run, now)
+            except LOST as error:
+                self._lost(owner, error)
+        largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))
+        self._chunk = CHUNK if largest < 16_384 else SMALL_CHUNK
+
+    def _runs(self, batch: Sequence[Record]) -> Iterator[tuple[Owner, Sequence[Record]]]:
+        """The batch cut where the partition changes. Records of a partition that is not ours (any more) are void.
+
+        `map` over the class's methods: 15 ns a record, a Python loop 60 (tests/bench/hotpath.py)."""
+        kind = type(batch[0])
+        numbers = list(map(kind.partition, batch))
+        topics = list(map(kind.topic, batch)) if len(self._agent.topics) > 1 else [batch[0].topic()] * len(batch)
+        begin, size = 0, len(batch)
+        while begin < size:
+            number, topic, end = numbers[begin], topics[begin], begin + 1
+            if numbers.count(number) == size and topics.count(topic) == size:
+                end = size
+            while end < size and numbers[end] == number and topics[end] == topic:
+                end += 1
+            owner = self._owners.get((topic, number))
+            if owner is not None:
+                yield owner, batch if end - begin == size else batch[begin:end]
+            begin = end
+
+    def _take(self, owner: Owner, records: Sequence[Record], now: float) -> None:
+        if not owner.begun:
+            records = [record for record in records if record.error() is None]
+            if not records or self._claims.misplaced(owner, records[0]):
+                return
+            owner.open(now)
+        if owner.marks.poisoned or owner.marks.step(owner.offset):
+            self._take_carefully(owner, list(records), now)
+            return
+        owner.accept(records, now)
+        self._pending += len(records)
+        if failpoints.armed:
+            failpoints.hit("after-decode")
+
+    def _take_carefully(self, owner: Owner, records: list[Record], now: float) -> None:
+        """After a crash: small steps, each with its own commit and mark."""
+        while records:
+            if owner.marks.poisoned and records[0].offset() >= owner.offset:
+                owner.marks.poisoned = False
+                owner.refuse_crashed(records.pop(0))
+            else:
+                step = owner.marks.step(owner.offset) or len(records)
+                owner.accept(records[:step], now)
+                del records[:step]
+            self._commit(owner, now)
+
+    def _expire(self, now: float) -> None:
+        for owner in list(self._owners.values()):
+            try:
+                while owner.expire(now) and owner.groups.behind:
+                    self._commit(owner, now)
+                    now = self._parts.clock.monotonic()
+                    self._relay.turn(self._shards(), now)
+            except LOST as error:
+                self._lost(owner, error)
+
+    # -- commits -----------------------------------------------------------------------------------------------------
+
+    def _commit_is_due(self, now: float, idle: bool) -> bool:
+        if self._pending:
+            return idle or self._pending >= COMMIT_RECORDS or now >= self._commit_at or self._events() >= COMMIT_EVENTS
+        return idle or any(owner.groups.events for owner in self._owners.values())
+
+    def _events(self) -> int:
+        return sum(len(owner.groups.events) for owner in self._owners.values())
+
+    def _commit_all(self, now: float) -> None:
+        record_reports = now >= self._reports_at
+        for owner in list(self._owners.values()):
+            if owner.dirty or (record_reports and owner.shard.reported):
+                try:
+                    self._commit(owner, now)
+                except LOST as error:
+                    self._lost(owner, error)
+        self._pending = 0
+        self._commit_at = self._parts.clock.monotonic() + COMMIT_EVERY
+        if record_reports:
+            self._reports_at = now + RECORD_REPORTS_EVERY
+
+    def _commit(self, owner: Owner, now: float) -> None:
+        clock, meter, pending = self._parts.clock, self._parts.meter, owner.pending
+        before = clock.monotonic()
+        events = owner.commit(now)
+        after = clock.monotonic()
+        jump = owner.tick(after)
+        if abs(jump) > 1.0:
+            self._log.warning("clock.jumped", seconds=round(jump, 3), topic=owner.partition.topic, partition=owner.partition.number)
+        meter.observe("commit_seconds", after - before)
+        if pending:
+            meter.observe("batch_records", pending)
+            meter.count("records_consumed", pending)
+            self._claims.well(owner)
+        self._count(events, after - now)
+        partition = owner.partition
+        self._parts.input.inform(partition.topic, partition.number, owner.claim.offset, informational(owner.claim))
+
+    def _count(self, events: Sequence[Fire | Refused], latency: float) -> None:
+        meter = self._parts.meter
+        tally: dict[tuple[str, str], int] = {}
+        for event in events:
+            name = "fires" if isinstance(event, Fire) else "records_dead"
+            tally[name, event.reason] = tally.get((name, event.reason), 0) + 1
+        for (name, reason), times in tally.items():
+            meter.count(name, times, reason=reason)
+            if name == "fires":
+                meter.observe("fire_latency_seconds", latency, times)
+
+    def _lost(self, owner: Owner, error: Exception) -> None:
+        """The one way back: drop the state; the claim shows what landed."""
+        if isinstance(error, Fenced):
+            self._parts.meter.count("fenced_commits")
+        self._pending -= min(self._pending, owner.pending)
+        self._claims.lost(owner, error)
+
+    def _shards(self) -> list[Shard]:
+        return [owner.shard for owner in self._owners.values()]
+
+    # -- beside the records ------------------------------------------------------------------------------------------
+
+    def _house_keeping(self, now: float) -> None:
+        self._claims.balance_intake()
+        if now >= self._report_at:
+            self._report_at = now + REPORT_EVERY
+            self._parts.report(self.describe(now))
+
+    def describe(self, now: float) -> WorkerReport:
+        """What this worker says of itself."""
+        reasons = self._claims.reasons(now)
+        if self._draining:
+            reasons = ["draining", *reasons]
+        partitions = [partition_report(owner, now, self._parts.input) for owner in self._owners.values()]
+        level = (self._level.name, self._level.reasons)
+        metrics = self._parts.meter.snapshot()
+        return WorkerReport(
+            self._agent.name, self._number, os.getpid(), now, not reasons, reasons, [*partitions, *self._claims.others()], level, metrics
+        )
+
+    def _drain(self, deadline: float) -> None:
+        """Not ready, no more intake, finish the commit, wait for delivery reports, record them."""
+        self._draining = True
+        clock = self._parts.clock
+        self._log.info("worker.draining")
+        self._parts.report(self.describe(clock.monotonic()))
+        self._commit_all(clock.monotonic())
+        while any(shard.unsent for shard in self._shards()) and clock.monotonic() < deadline:
+            self._relay.turn(self._shards(), clock.monotonic())
+            if any(shard.unsent for shard in self._shards()):
+                self._parts.producer.flush(0.05)
+        self._reports_at = 0.0
+        self._commit_all(clock.monotonic())
+
+

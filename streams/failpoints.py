@@ -1,0 +1,72 @@
+"""Places where a test may let the product fail, and protections that a test may take out. Off, and free, unless armed.
+
+`SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind` joined by commas, kind one of kill, stop, raise, lost; `name=kind@3`
+acts at the third time. Each action is first written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it
+was reached. `SLUICEGATE_UNSAFE` names protections to take out: the twin of a chaos test, which must then find what it looks for.
+Names are those of protocol.md, Failpoints.
+"""
+
+import os
+import signal
+from collections.abc import Mapping
+
+from streams.errors import PersistenceError
+
+
+class Failpoint(RuntimeError):
+    """Raised by kind `raise`: an unexpected error, as far as the product knows."""
+
+
+class _Armed:
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.actions: dict[str, tuple[str, int]] = {}
+        for item in filter(None, environ.get("SLUICEGATE_FAILPOINTS", "").split(",")):
+            name, _, action = item.partition("=")
+            kind, _, nth = action.partition("@")
+            self.actions[name] = (kind, int(nth or 1))
+        self.log = environ.get("SLUICEGATE_FAILPOINT_LOG")
+        self.unsafe = frozenset(filter(None, environ.get("SLUICEGATE_UNSAFE", "").split(",")))
+        self.times: dict[str, int] = {}
+
+
+_armed = _Armed(os.environ)
+armed = bool(_armed.actions)
+
+
+def hit(name: str) -> None:
+    """The engine is at this place. Call as `if failpoints.armed: failpoints.hit(...)`."""
+    kind, nth = _armed.actions.get(name, ("", 0))
+    if not kind:
+        return
+    _armed.times[name] = _armed.times.get(name, 0) + 1
+    if _armed.times[name] != nth:
+        return
+    _write(f"{name} {kind} {os.getpid()}")
+    if kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif kind == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif kind == "lost":
+        raise PersistenceError(f"failpoint {name}: the reply is lost")
+    else:
+        raise Failpoint(name)
+
+
+def unsafe(protection: str) -> bool:
+    """Has a test taken this protection out?"""
+    return protection in _armed.unsafe
+
+
+def arm(environ: Mapping[str, str]) -> None:
+    """Arm anew, for a test inside this process."""
+    global _armed, armed
+    _armed = _Armed(environ)
+    armed = bool(_armed.actions)
+
+
+def _write(line: str) -> None:
+    if _armed.log:
+        with open(_armed.log, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
