@@ -51,7 +51,7 @@ class MemoryStore:
         check(claim, changes)
         with self._lock:
             row = self._rows.get(claim.partition)
-            if row is None or (row.claim.token, row.claim.version) != (claim.token, claim.version):
+            if row is None or not _holds(row.claim, claim):
                 raise Fenced(f"{'/'.join(map(str, claim.partition))}: a newer claim or commit exists")
             after = following(claim, changes, self._clock())
             _settle(row, changes)
@@ -112,6 +112,10 @@ def _unclaimed(partition: Partition, incarnation: str) -> Claim:
         partition, token="", version=0, offset=-1, epoch=-1, number=0, first=1, last=0,
         source=None, trying=None, incarnation=incarnation, member="", store_time=0.0,
     )  # fmt: skip
+
+
+def _holds(held: Claim, claim: Claim) -> bool:
+    return held.token == claim.token and held.version == claim.version
 
 
 def _without(trying: Trying, process: str) -> Trying | None:

@@ -1,0 +1,36 @@
+"""`store` is each backend in turn; `store_url` opens more handles on the same data, from here or from another process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams.contracts import Store
+from streams.values import Partition
+from tests.contracts.given import opened
+
+SHARED_BETWEEN_PROCESSES = ("sqlite", "redis")
+
+
+@pytest.fixture(params=["memory", *SHARED_BETWEEN_PROCESSES])
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def store_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path, ns: str) -> str:
+    if backend == "redis":
+        return request.getfixturevalue("redis_url")
+    return f"sqlite:///{tmp_path}/state.db" if backend == "sqlite" else f"memory://{ns}"
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    made = opened(store_url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def partition(ns: str) -> Partition:
+    return Partition(ns, "agent", "topic.x", 3)

@@ -1,0 +1,52 @@
+"""The crash mark: written as it is by commits, and left only by those who crashed."""
+
+from streams.contracts import Store
+from streams.values import Changes, Partition, Trying
+from tests.contracts.given import claimed, picture, seen
+
+NAMES = ("p1", "process-with-a-name-of-more-than-32-bytes", "p3")
+
+
+def marked(store: Store, partition: Partition, offset: int = 7) -> None:
+    store.commit(claimed(store, partition), Changes(1, entries=[b"e"], trying=Trying(offset, NAMES)))
+
+
+def test_who_lives_takes_its_own_name_back_and_no_other(store: Store, partition: Partition) -> None:
+    marked(store, partition)
+    store.acquit(partition, NAMES[1])
+    assert seen(store, partition).claim.trying == Trying(7, ("p1", "p3"))
+    assert claimed(store, partition).trying == Trying(7, ("p1", "p3"))
+
+
+def test_acquitting_needs_no_claim_and_fences_nobody(store: Store, partition: Partition) -> None:
+    marked(store, partition)
+    owner = claimed(store, partition)
+    store.acquit(partition, "p1")
+    assert store.commit(owner, Changes(2)).offset == 2
+
+
+def test_the_mark_goes_with_its_last_name(store: Store, partition: Partition) -> None:
+    marked(store, partition)
+    for name in NAMES:
+        store.acquit(partition, name)
+    assert seen(store, partition).claim.trying is None
+
+
+def test_acquitting_a_stranger_or_without_a_mark_or_a_row_changes_nothing(store: Store, partition: Partition) -> None:
+    store.acquit(partition, "p1")
+    assert store.read(partition) is None
+    store.commit(claimed(store, partition), Changes(1))
+    store.acquit(partition, "p1")
+    assert seen(store, partition).claim.trying is None
+    marked(store, partition)
+    before = picture(store, partition)
+    store.acquit(partition, "p")
+    store.acquit(partition, "p11")
+    assert picture(store, partition) == before
+
+
+def test_an_acquittal_keeps_large_offsets_exact(store: Store, partition: Partition) -> None:
+    for offset in (0, 2**31, 2**32 + 1, 2**53 - 1):
+        marked(store, partition, offset)
+        store.acquit(partition, "p1")
+        assert seen(store, partition).claim.trying == Trying(offset, NAMES[1:])
