@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 setup-servers: setup
-	$(RUN) -m tests.servers.jars
+	$(RUN) -m tests.servers --fetch
 
 # `make demo KILL=1` kills the worker with -9 five times on the way.
 demo: setup

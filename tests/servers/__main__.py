@@ -1,14 +1,27 @@
-"""`make servers`: Kafka and Redis for a person, in the foreground until SIGINT or SIGTERM; prints a NAME=URL line for each."""
+"""`make servers`: Kafka and Redis for a person, in the foreground until SIGINT or SIGTERM; prints a NAME=URL line for each.
+
+`--fetch` only fetches what they need.
+"""
 
 import signal
 import sys
 from contextlib import ExitStack
 
+from tests.servers import jars
 from tests.servers.program import Unavailable
 from tests.servers.shared import PROGRAMS, open_server
 
 
-def main() -> int:
+def fetch() -> int:
+    try:
+        jars.kafka()
+    except Unavailable as error:
+        print(error, file=sys.stderr)
+        return 3
+    return 0
+
+
+def serve() -> int:
     ends = {signal.SIGINT, signal.SIGTERM}
     # Blocked before any thread exists, so that only sigwait takes them, whenever they come.
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
@@ -26,4 +39,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fetch() if sys.argv[1:] == ["--fetch"] else serve())

@@ -1,10 +1,9 @@
-"""The jars of the Kafka broker, fetched once through Maven: `python -m tests.servers.jars`."""
+"""The jars of the Kafka broker, fetched once through Maven (`make setup-servers`, or when a test first needs them)."""
 
 import fcntl
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.servers.program import Unavailable
@@ -44,10 +43,3 @@ def _fetch(folder: Path) -> None:
     if done.returncode != 0 or not partial.exists():
         raise Unavailable(f"Maven could not fetch Kafka's jars (`make setup-servers` tries again):\n{(done.stdout + done.stderr)[-2000:]}")
     partial.rename(folder)
-
-
-if __name__ == "__main__":
-    try:
-        kafka()
-    except Unavailable as error:
-        sys.exit(str(error))

@@ -11,8 +11,7 @@ import pytest
 import redis
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from tests.servers import Kafka, Valkey
-from tests.servers.process import free_port
+from tests.servers import Kafka, Valkey, free_port
 from tests.servers.program import Place
 from tests.waiting import wait_until
 
@@ -120,6 +119,22 @@ def test_topics_have_the_partitions_and_settings_asked_for_and_none_makes_itself
     assert admin.describe_configs([resource])[resource].result(10)["retention.ms"].value == "12345"
     broker = ConfigResource(ConfigResource.Type.BROKER, "1")
     assert admin.describe_configs([broker])[broker].result(10)["auto.create.topics.enable"].value == "false"
+
+
+def test_a_broker_behind_a_proxy_is_reached_only_through_it(own_server, proxy, make_topic, ns):
+    port = free_port()
+    between = proxy(own_server(Kafka, advertised=port).url, listen_port=port)
+    make_topic(ns, bootstrap=f"127.0.0.1:{port}")
+    sender = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "enable.idempotence": True, "log_level": 0})
+    sender.produce(ns, b"first")
+    assert sender.flush(30) == 0
+    between.hold("to-client")
+    sender.produce(ns, b"second")
+    between.wait_held()
+    assert sender.flush(0.2) == 1
+    between.release()
+    assert sender.flush(30) == 0
+    assert committed_values(f"127.0.0.1:{port}", ns) == [b"first", b"second"]
 
 
 def test_workers_of_one_run_share_a_server_and_get_names_of_their_own(tmp_path):
