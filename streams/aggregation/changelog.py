@@ -221,7 +221,8 @@ def _settle(groups: Groups) -> None:
 
 
 def _bag_reducers(groups: Groups) -> list[Any]:
-    return [r for r in groups.rule.aggregation.compute if r.kind in ("collect", "distinct")]
+    """In the order of the bags (reducers.plan)."""
+    return sorted((r for r in groups.rule.aggregation.compute if r.kind in ("collect", "distinct")), key=lambda r: r.name)
 
 
 def _with_big_ints(value: Any) -> Any:

@@ -63,7 +63,7 @@ def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, 
     folds: list[Fold] = []
     reads: list[tuple[str, Read]] = []
     stats: dict[str, int] = {}
-    for reducer in compute:
+    for reducer in sorted(compute, key=lambda r: r.name):  # the order in the file may change under open groups, slots may not
         slot = COLUMNS + len(blank)
         get = getters.get(reducer.field or "", _nothing)
         if reducer.kind == "count":
@@ -86,6 +86,8 @@ def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, 
             reads.append((reducer.name, _bag(reducer, len(bags), shown)))
             bags.append(_items(reducer, get))
     inline = len(adders) == 1 and len(stats) == 1 and not lenient and not folds
+    order = {reducer.name: i for i, reducer in enumerate(compute)}
+    reads.sort(key=lambda read: order[read[0]])
     return Plan(tuple(blank), inline, tuple(adders), tuple(bags), tuple(folds), tuple(reads))
 
 

@@ -1,13 +1,14 @@
 """An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import msgspec
 
-from schemas import Codec
-from schemas.json import Field, Wanted, canonical, wanted, well_formed
-from streams.agent import Agent, Aggregation, Until
+from schemas import Codec, codec
+from schemas.json import Field, Wanted, canonical, decode_any, wanted, well_formed
+from streams.agent import Agent, Aggregation, Reducer, Until
 from streams.aggregation.completion import Completion, completion
 from streams.aggregation.layout import Bags, State
 from streams.aggregation.reducers import ABSENT, STATS, Plan, plan
@@ -23,7 +24,9 @@ class Rule:
     `until(record)` says that the group ends here; `utf8` says that values go into results as they came.
     """
 
-    __slots__ = ("aggregation", "completion", "decode", "fingerprint", "key_of", "max_record_bytes", "message", "plan", "until", "utf8", "valid")
+    __slots__ = (
+        "aggregation", "completion", "decode", "fingerprint", "key_of", "max_record_bytes", "message", "plan", "until", "utf8", "valid",
+    )  # fmt: skip
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
         aggregation = agent.aggregation
@@ -56,9 +59,22 @@ class Rule:
 
 
 def fingerprint(agent: Agent) -> str:
-    """What must not change under open groups: key, compute and format, as canonical JSON."""
+    """What must not change under open groups, as canonical JSON: key, compute (in any order), format, and whether fields
+    may be missing."""
     compute = sorted([r.name, r.kind, r.field, r.function] for r in agent.aggregation.compute)
-    return canonical([agent.aggregation.key, compute, agent.format]).decode()
+    return canonical([agent.aggregation.key, compute, agent.format, agent.aggregation.on_missing == "ignore"]).decode()
+
+
+def restored(agent: Agent, earlier: str) -> Rule:
+    """The rule under which open groups were filled, from its fingerprint. Raises ConfigurationError when it can no longer be made."""
+    key, compute, format_name, lenient = decode_any(earlier.encode())
+    reducers = tuple(Reducer(*each) for each in compute)
+    on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
+    aggregation = replace(agent.aggregation, key=key, compute=reducers, on_missing=on_missing, until=None)
+    try:
+        return Rule(replace(agent, format=format_name, aggregation=aggregation), codec(format_name))
+    except ValueError as e:
+        raise ConfigurationError(f"agent {agent.name}: the format of its open groups cannot be read any more: {e}") from e
 
 
 def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:

@@ -12,7 +12,7 @@ from streams.aggregation.accept import accept
 from streams.aggregation.changelog import Changelog
 from streams.aggregation.events import Fire, Refused
 from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
+from streams.aggregation.rule import Rule, restored
 from streams.contracts import Input, Record, Store
 from streams.engine.checks import check_claim, check_partitions
 from streams.engine.crash import Marks
@@ -68,6 +68,7 @@ class Owner:
         self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
         self.claim: Claim = setting.store.claim(partition, token, setting.member)
         self._time(self.claim, monotonic)
+        self._last = self.claim.store_time
         if failpoints.armed:
             failpoints.hit("after-claim")
         yield
@@ -75,6 +76,9 @@ class Owner:
             check_claim(self.claim, self.facts)
             if self.claim.incarnation != setting.store.incarnation:
                 raise StoreSwapped("the partition was made under another incarnation of the store than the one that answers now")
+        known = self.claim.source
+        if known is not None and known.rule != setting.rule.fingerprint:
+            self.groups = Groups(restored(setting.agent, known.rule))
         self._changelog = Changelog(self.groups, self.claim.first)
         yield from self._restore()
         self._begin()
@@ -96,7 +100,7 @@ class Owner:
         """Everything that stands between a restored state and the first record."""
         claim, setting = self.claim, self._setting
         known = claim.source
-        if known is not None and known.rule != setting.rule.fingerprint:
+        if self.groups.rule is not setting.rule:
             self._rule_changed()
         check_partitions(known, self.facts, setting.agent.aggregation, len(self.groups.states))
         self._source = Source(self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions, setting.rule.fingerprint)
@@ -108,18 +112,19 @@ class Owner:
         self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), more=claim.number > 0)
 
     def _rule_changed(self) -> None:
-        if not self.groups.states:
-            return
-        if self._setting.on_rule_change != "drop":
+        """Groups filled under another key, compute or format can only be ended: fired as they are, or dropped."""
+        old, choice = self.groups, self._setting.on_rule_change
+        if old.states and choice == "refuse":
             raise ConfigurationError(
-                f"agent {self.partition.agent}: key, compute or format changed while {len(self.groups.states)} groups of "
-                f"{self.partition.topic}/{self.partition.number} are open; let them end under the old file, "
-                "or start once with --drop to give them up"
+                f"agent {self.partition.agent}: key, compute or format changed while {len(old.states)} groups of "
+                f"{self.partition.topic}/{self.partition.number} are open; run once with --flush (fire them as they are) or --drop"
             )
-        for key in list(self.groups.states):
-            self.groups.touched[key] = None
-        self.groups.states.clear()
-        self.groups.bags.clear()
+        self.groups = Groups(self._setting.rule)
+        self.groups.touched = dict.fromkeys(old.states)
+        for key in list(old.states) if choice == "flush" else ():
+            old.fire(key, "manual", self._last)
+        self.groups.events = list(old.drain())
+        self._changelog.groups = self.groups
 
     def _start(self) -> int:
         """Where a partition begins that was never committed; one that was added later begins at its start."""
