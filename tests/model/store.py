@@ -1,0 +1,85 @@
+"""The store's calls, each atomic: claim, commit, acquit. What a mutant takes away is asked for by its name."""
+
+from tests.model.values import Changes, Packet, Setup, Store
+
+
+def last_entry(store: Store) -> int:
+    """The number of the newest changelog entry."""
+    return store.first + len(store.entries) - 1
+
+
+def claim(setup: Setup, store: Store, token: int, process: int) -> Store:
+    """A new token, and nothing else."""
+    rows = () if setup.mutant == "rows-purged-at-claim" else store.rows
+    return store._replace(token=token, member=process, rows=rows)
+
+
+def is_current(setup: Setup, store: Store, packet: Packet) -> bool:
+    """The fence: both token and version are still those of the row."""
+    if setup.mutant == "no-compare-and-set":
+        return True
+    if setup.mutant == "token-without-version":
+        return packet.token == store.token
+    if setup.mutant == "version-without-token":
+        return packet.version == store.version
+    return packet.token == store.token and packet.version == store.version
+
+
+def commit(setup: Setup, store: Store, packet: Packet) -> Store | None:
+    """All of the changes, or None: fenced."""
+    if not is_current(setup, store, packet):
+        return None
+    changes = packet.changes
+    entries = (*store.entries, changes.ops) if changes.ops else store.entries
+    first = max(store.first, changes.keep_from)
+    return store._replace(
+        version=store.version + 1,
+        offset=changes.offset,
+        number=max([store.number, *(row.number for row in changes.rows)]),
+        first=first,
+        entries=entries[first - store.first :],
+        rows=_undispatched(setup, (*store.rows, *changes.rows), changes),
+        trying=changes.trying,
+        fires=store.fires + changes.rows,
+    )
+
+
+def _undispatched(setup: Setup, rows: tuple, changes: Changes) -> tuple:
+    if not changes.dispatched:
+        return rows
+    if setup.mutant == "acknowledged-up-to-the-highest":
+        return tuple(row for row in rows if row.number > changes.dispatched[-1])
+    return tuple(row for row in rows if row.number not in changes.dispatched)
+
+
+def acquit(setup: Setup, store: Store, process: int) -> Store:
+    """Take the name out of the crash mark. It raises the version when the name stood there, or when the process made the
+    last claim: a mark computed before the acquittal, or still on its way, must not bring the name back."""
+    names = store.trying[1] if store.trying else ()
+    if setup.mutant == "acquit-without-version":
+        raised = 0
+    else:
+        raised = int(process in names or store.member == process)
+    kept = tuple(name for name in names if name != process)
+    trying = (store.trying[0], kept) if kept else ()
+    return store._replace(trying=trying, version=store.version + raised)
+
+
+def replay(store: Store) -> dict[str, tuple[tuple[int, ...], int]]:
+    """The open groups that the changelog describes: key -> (members, number of the entry that begins its description)."""
+    return replay_entries(store.entries, store.first)
+
+
+def replay_entries(entries: tuple, first: int) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Fold entries numbered from `first`: `+` appends to a group, `=` rewrites it, `-` closes it."""
+    groups: dict[str, tuple[tuple[int, ...], int]] = {}
+    for number, ops in enumerate(entries, first):
+        for kind, key, members in ops:
+            if kind == "-":
+                groups.pop(key, None)
+            elif kind == "=":
+                groups[key] = (members, number)
+            else:
+                old, home = groups.get(key, ((), number))
+                groups[key] = (old + members, home)
+    return groups
