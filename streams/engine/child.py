@@ -53,8 +53,8 @@ class Place(msgspec.Struct, frozen=True):
 class Runner(Protocol):
     """A worker, opened and ready to go."""
 
-    def run(self, stop: Callable[[], bool]) -> int:
-        """Work until `stop` says so, then drain; the exit code."""
+    def run(self, stop: Callable[[], bool], drain: float) -> int:
+        """Work until `stop` says so, then drain within so many seconds; the exit code."""
 
 
 Report = Callable[[WorkerReport], object]
@@ -99,7 +99,7 @@ def run_one(place: Place, make: MakeWorker, report: Report, stop: Callable[[], b
     """One worker from opening to its end; errors become the exit codes of the command."""
     log = structlog.get_logger().bind(agent=place.agent.name, worker=place.worker)
     try:
-        return make(place, report).run(stop)
+        return make(place, report).run(stop, place.drain)
     except ConfigurationError as error:
         log.error("worker.refused", error=str(error))
         return 2

@@ -137,6 +137,9 @@ class Supervisor:
 
     def run(self) -> int:
         """Start all, watch them, end them; the exit code."""
+        for slot in self._slots:
+            for who in slot.workers:
+                self._board.expect(who, None)
         self._board.phase("running")
         code = None
         while code is None:

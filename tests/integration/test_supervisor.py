@@ -43,6 +43,15 @@ def test_each_agent_and_worker_is_a_process(start: Start) -> None:
     assert {child.pid for child in psutil.Process(run.process.pid).children()} == set(started.values())
 
 
+def test_it_is_not_ready_before_its_workers_are(start: Start) -> None:
+    run = start("steady", "crashing")
+    run.wait("worker.restarting", count=2)
+    wait_until(lambda: {"agent": "steady"} not in [{"agent": each.get("agent")} for each in json.loads(run.get("/readyz")[1])["reasons"]])
+    status, body = run.get("/readyz")
+    assert status == 503
+    assert {each["agent"] for each in json.loads(body)["reasons"]} == {"crashing"}
+
+
 def test_only_the_named_agents_run(start: Start) -> None:
     run = start("steady-a", "steady-b", "steady-c", only=["steady-c", "steady-a"])
     wait_until(run.ready)
@@ -156,7 +165,7 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
     wait_until(run.ready)
     run.signal(signal.SIGTERM)
     run.wait("supervisor.stopping")
-    run.signal(signal.SIGTERM)
+    run.signal(signal.SIGINT)
     assert run.exit_code(timeout=5) == 1
     assert run.events("worker.ended")[0]["code"] == -signal.SIGKILL
     assert gone(pids)

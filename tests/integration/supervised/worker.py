@@ -30,7 +30,7 @@ class Behaved:
             )
         )  # fmt: skip
 
-    def run(self, stop: Callable[[], bool]) -> int:
+    def run(self, stop: Callable[[], bool], drain: float) -> int:
         return getattr(self, self.place.agent.name.partition("-")[0])(stop)
 
     def steady(self, stop: Callable[[], bool]) -> int:
