@@ -1,0 +1,21 @@
+"""The command `sluicegate`: one file per command; what a command needs is imported when it runs."""
+
+import typer
+
+from streams.cli.check import check
+from streams.cli.migrate import migrate
+from streams.cli.run import run
+from streams.cli.status import status
+from streams.cli.topics import topics
+from streams.cli.version import version
+
+main = typer.Typer(
+    name="sluicegate",
+    help="Collect N per key, or whatever came within T, then do something exactly once: Kafka streams on ordinary stores.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (run, check, topics, migrate, status, version):
+    main.command()(command)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from streams.agent import App
-from streams.config import build, checks, document, kafka, refusals, secrets, words
+from streams.config import build, checks, document, kafka, refusals, rules, secrets, words
 from streams.config.document import Document, Place, Unreadable
 from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Source, Timeout, Until
 from streams.config.problems import Finding, Path, Problem, dotted, sort
@@ -44,10 +44,12 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     unset = [_problem(name, found, f) for f in found.unset]
     if not tolerant:
         problems += unset
-    app = build.app(model, str(file.absolute().parent)) if model is not None and not problems else None
-    warnings = [_problem(name, found, f) for f in _warnings(found, model, app)]
     vague = frozenset(str(f.path[1]) for f in found.unset if f.path[:1] == ("agents",) and len(f.path) > 1)
-    return Loaded(app, sort(problems), sort(warnings), sort(unset), vague)
+    app = build.app(model, str(file.absolute().parent)) if model is not None and not problems else None
+    if app is not None and not unset:
+        problems += [_problem(name, found, f) for f in rules.findings(app)]
+    warnings = [_problem(name, found, f) for f in _warnings(found, model, app)]
+    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague)
 
 
 def _judge(found: Document) -> tuple[File | None, list[Finding]]:

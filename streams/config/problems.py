@@ -22,7 +22,13 @@ class Problem:
     hint: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.key or 'file'}: {self.message}; {self.hint}"
+        return f"{self._where()}: {self.message}; {self.hint}"
+
+    def as_warning(self) -> str:
+        return f"{self._where()}: warning: {self.message}; {self.hint}"
+
+    def _where(self) -> str:
+        return f"{printable(self.file)}:{self.line}:{self.column}: {self.key or 'file'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,86 @@
+"""`sluicegate check`: is the file right, what does it mean, and with `--connect`: are its systems ready."""
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streams.cli.outcome import DONE, SYSTEM, USAGE, complain, ending
+from streams.cli.parameters import AsJson, File
+
+if TYPE_CHECKING:
+    from streams.cli.systems import Finding
+    from streams.config import Loaded, Problem
+
+
+@ending
+def check(
+    file: File,
+    connect: Annotated[bool, typer.Option("--connect", help="Ask store and brokers whether they are ready.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Check the file; say in words what it means and what is unsafe."""
+    from streams.config import load
+
+    loaded = load(file, os.environ, tolerant=not connect)
+    found: list[Finding] = []
+    if connect and loaded.app is not None:
+        from streams.cli.systems import inspect
+
+        found = inspect(loaded.app)
+    code = USAGE if loaded.problems else DONE if all(f.ok for f in found) else SYSTEM
+    if json:
+        _as_json(loaded, found if connect else None, code)
+    else:
+        _in_words(loaded, found)
+    return code
+
+
+def _as_json(loaded: "Loaded", found: "list[Finding] | None", code: int) -> None:
+    from streams.cli.output import print_json
+
+    document: dict[str, Any] = {
+        "ok": code == DONE,
+        "problems": [_shown(p) for p in loaded.problems],
+        "warnings": [_shown(p) for p in _warnings(loaded)],
+    }
+    if found is not None:
+        document["systems"] = [f._asdict() for f in found]
+    print_json(document)
+
+
+def _shown(problem: "Problem") -> dict[str, Any]:
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "key": problem.key,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
+
+
+def _warnings(loaded: "Loaded") -> "tuple[Problem, ...]":
+    """An unset variable is a warning unless it is a problem already."""
+    from streams.config.problems import sort
+
+    return sort((*loaded.warnings, *(p for p in loaded.unset if p not in loaded.problems)))
+
+
+def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
+    from streams.config import meaning
+
+    for problem in loaded.problems:
+        complain(str(problem))
+    for warning in _warnings(loaded):
+        complain(warning.as_warning())
+    for agent in loaded.app.agents if loaded.app else ():
+        print(f"{agent.name}:")
+        vague = agent.name in loaded.vague
+        for sentence in ["has variables that are not set: what it does depends on them"] if vague else meaning(agent):
+            print(f"  {sentence}")
+    for each in found:
+        line = f"{each.system}: {each.text}{'; ' + each.hint if each.hint else ''}"
+        print(line) if each.ok else complain(line)
+    count = len(loaded.problems)
+    if count:
+        complain(f"{count} problem{'' if count == 1 else 's'}")

@@ -1,0 +1,19 @@
+"""Reading the file for a command."""
+
+import os
+
+import typer
+
+from streams.agent import App
+from streams.cli.outcome import USAGE, complain
+from streams.config import load
+
+
+def loaded(file: str) -> App:
+    """The App of the file. Prints every problem and ends the command with 2 when there are any."""
+    found = load(file, os.environ)
+    for problem in found.problems:
+        complain(str(problem))
+    if found.app is None:
+        raise typer.Exit(USAGE)
+    return found.app

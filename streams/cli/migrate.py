@@ -1,0 +1,31 @@
+"""`sluicegate migrate`: make or upgrade the store's schema."""
+
+from typing import Annotated
+
+import typer
+
+from streams.cli.outcome import DONE, ending
+from streams.cli.parameters import File
+
+
+@ending
+def migrate(
+    file: File,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+) -> int:
+    """The store's schema: stepwise, idempotent; nothing to do is fine."""
+    from connectors import open_store
+    from streams.cli.files import loaded
+    from streams.cli.systems import patiently
+
+    app = loaded(file)
+    store = open_store(app.store, app.folder)
+    try:
+        steps = patiently(app, lambda: store.migrate(dry_run=dry_run))
+    finally:
+        store.close()
+    for step in steps:
+        print(f"{'would do' if dry_run else 'done'}: {step}")
+    if not steps:
+        print("nothing to migrate")
+    return DONE

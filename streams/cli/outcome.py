@@ -1,0 +1,64 @@
+"""How every command ends: 0 done, 1 unexpected, 2 file or usage, 3 a system; an error is one line on stderr."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
+import typer
+
+P = ParamSpec("P")
+
+DONE, UNEXPECTED, USAGE, SYSTEM = 0, 1, 2, 3
+DEBUG = "SLUICEGATE_LOG_LEVEL"
+
+
+def ending(command: Callable[P, int]) -> Callable[P, None]:
+    """The command with its exit code: what it returns, or what the error that it raised means."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        raise typer.Exit(_code(lambda: command(*args, **kwargs)))
+
+    run.__annotations__["return"] = None
+    return run
+
+
+def _code(command: Callable[[], int]) -> int:
+    from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+
+    try:
+        return command()
+    except (typer.Exit, typer.Abort):
+        raise
+    except ConfigurationError as error:
+        return failed(str(error), USAGE)
+    except (SystemNotReady, PersistenceError) as error:
+        return failed(str(error), SYSTEM)
+    except KeyboardInterrupt:
+        return DONE
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader is gone: the flush at exit must not fail again
+        return DONE
+    except Exception as error:
+        if debugging():
+            traceback.print_exc()
+        return failed(f"unexpected {type(error).__name__}: {error}; {DEBUG}=debug shows where", UNEXPECTED)
+
+
+def debugging() -> bool:
+    return os.environ.get(DEBUG, "").lower() == "debug"
+
+
+def failed(text: str, code: int) -> int:
+    """Say it in one line on stderr, without the passwords of addresses."""
+    from streams.observe.logs import masked
+
+    complain(f"sluicegate: {masked(' '.join(text.split()))}")
+    return code
+
+
+def complain(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -1,0 +1,122 @@
+"""How far each partition of each agent is: read from the store without a claim, and from Kafka without a group."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from streams.agent import Agent, App
+from streams.config import redacted
+from streams.config.kafka import EMBEDDED
+from streams.contracts import Store
+from streams.errors import ChangelogIncomplete, SystemNotReady
+from streams.values import Claim, Level, Partition, PartitionView
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One partition. None is unknown, or none; `oldest` (age) and `next_deadline` (from now, negative: overdue) are seconds
+    by the store's clock; `note` says why the groups could not be read."""
+
+    agent: str
+    topic: str
+    partition: int
+    owner: str | None = None
+    offset: int | None = None
+    high: int | None = None
+    lag: int | None = None
+    open_groups: int | None = None
+    oldest: float | None = None
+    next_deadline: float | None = None
+    unsent: int = 0
+    dead: int = 0
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All partitions of an app; `unreachable` says why Kafka's part is missing."""
+
+    app: str
+    store: str
+    level: Level
+    partitions: Sequence[Progress]
+    unreachable: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "app": self.app,
+            "store": self.store,
+            "level": {"name": self.level.name, "reasons": list(self.level.reasons)},
+            "partitions": [asdict(p) for p in self.partitions],
+            "unreachable": self.unreachable,
+        }
+
+
+def status(app: App, store: Store, timeout: float) -> Status:
+    """`timeout`: seconds for one request to Kafka. Raises SystemNotReady and PersistenceError for the store."""
+    known = [p for p in store.partitions(app.name) if any(a.name == p.agent for a in app.agents)]
+    high, unreachable = _high(app, known, timeout)
+    agents = {agent.name: agent for agent in app.agents}
+    everything = set(known) | {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
+    rows = [_progress(agents[p.agent], p, store.read(p), high.get((p.topic, p.number))) for p in sorted(everything)]
+    return Status(app.name, redacted(app.store), store.level(), rows, unreachable)
+
+
+def _high(app: App, known: Sequence[Partition], timeout: float) -> tuple[dict[tuple[str, int], int], str | None]:
+    """The next offset of every input partition that Kafka has."""
+    if app.kafka["bootstrap.servers"] == EMBEDDED:
+        return {}, "the embedded broker answers only its own run"
+    from connectors.kafka.admin import existing
+    from connectors.kafka.ends import ends
+
+    inputs = sorted({topic for agent in app.agents for topic in agent.topics})
+    try:
+        counts = existing(app.kafka, inputs, timeout)
+        return ends(app.kafka, [(topic, n) for topic in inputs for n in range(counts[topic] or 0)], timeout), None
+    except SystemNotReady as error:
+        return {}, str(error)
+
+
+def _progress(agent: Agent, partition: Partition, view: PartitionView | None, high: int | None) -> Progress:
+    if view is None:
+        return Progress(agent.name, partition.topic, partition.number, high=high, lag=high)
+    claim = view.claim
+    offset = claim.offset if claim.offset >= 0 else None
+    lag = None if high is None else max(0, high - (offset or 0))
+    common = (agent.name, partition.topic, partition.number, claim.member or None, offset, high, lag)
+    try:
+        groups = _groups(agent, claim, view.entries)
+    except ChangelogIncomplete as error:
+        return Progress(*common, unsent=view.unsent, dead=view.dead, note=str(error))
+    if groups is None:
+        return Progress(*common, unsent=view.unsent, dead=view.dead, note="written by another rule than the file's")
+    return Progress(*common, *groups, unsent=view.unsent, dead=view.dead)
+
+
+def _groups(agent: Agent, claim: Claim, entries: Sequence[bytes]) -> tuple[int, float | None, float | None] | None:
+    """(open groups, age of the oldest, seconds to the next deadline); None: the rule is not the one that wrote them.
+
+    Raises ChangelogIncomplete.
+    """
+    from streams.aggregation.changelog import Changelog
+    from streams.aggregation.groups import Groups
+    from streams.engine.receive import Senders
+
+    rule, fingerprint = _rule(agent)
+    if claim.source is not None and claim.source.rule != fingerprint:
+        return None
+    groups = Groups(rule)
+    Changelog(groups, claim.first).replay(entries, claim.first, claim.last, Senders(claim.partition.topic))
+    oldest, due = groups.oldest(), groups.next_due()
+    age = None if oldest is None else max(0.0, claim.store_time - oldest)
+    return len(groups.states), age, None if due == float("inf") else due - claim.store_time
+
+
+@cache
+def _rule(agent: Agent) -> tuple[Any, str]:
+    from schemas import codec
+    from streams.aggregation.rule import Rule
+
+    rule = Rule(agent, codec(agent.format))
+    return rule, rule.fingerprint

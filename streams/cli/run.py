@@ -1,0 +1,41 @@
+"""`sluicegate run`: the workers of a file, under a supervisor."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.outcome import DEBUG, ending
+from streams.cli.parameters import File
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.engine.child import RuleChange
+
+
+class LogLevel(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+@ending
+def run(
+    file: File,
+    agent: Annotated[list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes per agent.")] = 1,
+    flush: Annotated[bool, typer.Option("--flush", help="Fire open groups whose key, compute or format the file changed.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop open groups whose key, compute or format the file changed.")] = False,
+    log_level: Annotated[LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")] = LogLevel.info,
+) -> int:
+    """Run the agents until SIGTERM; a clean end is 0."""
+    from streams.cli.files import loaded
+    from streams.cli.wiring import prepare
+    from streams.engine import supervisor
+
+    if flush and drop:
+        raise ConfigurationError("--flush and --drop exclude each other; give one of them")
+    app = loaded(file)
+    change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
+    return supervisor.run(app, agent or (), workers, change, prepare=prepare, log_level=log_level.value)

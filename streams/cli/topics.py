@@ -1,0 +1,125 @@
+"""`sluicegate topics`: which topics a file needs, what is there, and making what is missing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from streams.agent import App
+from streams.cli.outcome import DONE, SYSTEM, ending
+from streams.cli.parameters import AsJson, File
+
+Roles = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A topic and (role, agent) of each use: input, output or dead letters."""
+
+    topic: str
+    roles: Roles
+
+
+def needed(app: App) -> list[Need]:
+    """Every topic of the file once, in its order."""
+    uses: dict[str, list[tuple[str, str]]] = {}
+    for agent in app.agents:
+        for topic in agent.topics:
+            uses.setdefault(topic, []).append(("input", agent.name))
+        uses.setdefault(agent.to.topic, []).append(("output", agent.name))
+        uses.setdefault(agent.dead_letters, []).append(("dead letters", agent.name))
+    return [Need(topic, tuple(roles)) for topic, roles in uses.items()]
+
+
+def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str, int]:
+    """Partitions of every topic: what there is, else as many as the largest input of the agents that write it, else `default`."""
+    counts = {topic: count for topic, count in there.items() if count is not None}
+    writers: dict[str, set[str]] = {}
+    for agent in app.agents:
+        for topic in (agent.to.topic, agent.dead_letters):
+            writers.setdefault(topic, set()).update(agent.topics)
+    open_ = [need.topic for need in needed(app) if need.topic not in counts]
+    while open_:
+        ready = next((t for t in open_ if all(source in counts for source in writers.get(t, ()))), open_[0])
+        counts[ready] = max((counts.get(source, default) for source in writers.get(ready, ())), default=default)
+        open_.remove(ready)
+    return counts
+
+
+def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
+    """For every agent with several inputs: whether they have equally many partitions."""
+    return {agent.name: len({counts[t] for t in agent.topics}) == 1 for agent in app.agents if len(agent.topics) > 1}
+
+
+@ending
+def topics(
+    file: File,
+    create: Annotated[bool, typer.Option("--create", help="Make the missing ones (replication: the brokers' default).")] = False,
+    partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of an input topic that is made.")] = 4,
+    json: AsJson = False,
+) -> int:
+    """Topics, partitions, co-partitioning: what is needed, what is there."""
+    from streams.cli.files import loaded
+    from streams.config.kafka import EMBEDDED
+
+    app = loaded(file)
+    embedded = app.kafka["bootstrap.servers"] == EMBEDDED
+    there, made = ({}, []) if embedded else _look(app, create, partitions)
+    wanted = planned(app, there, partitions)
+    _show(app, there, wanted, made, embedded, json)
+    return DONE if embedded or all(there[need.topic] is not None for need in needed(app)) else SYSTEM
+
+
+def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
+    from connectors.kafka import admin
+    from streams.cli.systems import call_timeout, patiently
+
+    names = [need.topic for need in needed(app)]
+    there = patiently(app, lambda: admin.existing(app.kafka, names, call_timeout(app)))
+    if not create:
+        return there, []
+    wanted = planned(app, there, partitions)
+    made = admin.create(app.kafka, {name: wanted[name] for name in names if there[name] is None})
+    return {name: there[name] or wanted[name] for name in names}, made
+
+
+def _show(
+    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool, as_json: bool
+) -> None:
+    from streams.cli.output import print_json, print_table
+
+    together = copartitioned(app, wanted)
+    if as_json:
+        document: dict[str, Any] = {
+            "topics": [
+                {
+                    "topic": need.topic,
+                    "roles": [{"role": role, "agent": agent} for role, agent in need.roles],
+                    "partitions": there.get(need.topic),
+                    "wanted": wanted[need.topic],
+                    "created": need.topic in made,
+                }
+                for need in needed(app)
+            ],
+            "copartitioned": together,
+        }
+        print_json(document)
+        return
+    rows = [[need.topic, _roles(need.roles), _state(need.topic, there, wanted, made, embedded)] for need in needed(app)]
+    print_table(("topic", "use", "partitions"), rows)
+    for agent, equal in together.items():
+        print(f"{agent}: its inputs have {'equally many' if equal else 'different numbers of'} partitions; groups never span topics")
+    if not embedded and not all(there.values()):
+        print("`sluicegate topics FILE --create` makes the missing ones")
+
+
+def _roles(roles: Roles) -> str:
+    return ", ".join(f"{role} of {agent}" for role, agent in roles)
+
+
+def _state(topic: str, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool) -> str:
+    if embedded:
+        return f"{wanted[topic]}, made by run"
+    count = there[topic]
+    return f"missing ({wanted[topic]} wanted)" if count is None else f"{count}{', created' if topic in made else ''}"
