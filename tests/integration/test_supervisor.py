@@ -3,13 +3,18 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
+from streams.agent import Agent, Aggregation, App, Destination
+from streams.engine.child import Job
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
@@ -111,6 +116,29 @@ def test_a_stopped_worker_dies_with_a_killed_supervisor(start: Start) -> None:
     wait_until(lambda: gone(pids), what="the end of the worker")
 
 
+def test_a_worker_ends_with_its_stdin_even_while_its_parent_lives(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    agent = Agent("stubborn", ("t",), Aggregation(count=1), Destination("o"), "d")
+    job = Job(App("app", "sqlite:///s.db", (agent,), folder=str(tmp_path)), ("stubborn",), (0,), "refuse", write, os.getpid(), 30.0)
+    command = [sys.executable, "-m", "tests.integration.supervised.worker"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[write])
+    os.close(write)
+    process.stdin.write(msgspec.json.encode(job) + b"\n")
+    process.stdin.flush()
+    with os.fdopen(read) as reports:
+        assert json.loads(reports.readline())["agent"] == "stubborn"
+        process.stdin.close()
+        assert process.wait(10) == 1
+
+
+def test_no_secret_is_in_a_workers_command_line_or_environment(start: Start) -> None:
+    run = start("steady", store="redis://user:canary@host")
+    wait_until(run.ready)
+    worker = psutil.Process(run.pids(1)[0])
+    assert "canary" not in json.dumps([worker.cmdline(), worker.environ()])
+    assert "canary" not in json.dumps(run.lines) + run.get("/status")[1] + run.get("/metrics")[1]
+
+
 def test_sigterm_drains_the_workers_and_exits_0(start: Start) -> None:
     run = start("steady-a", "steady-b")
     pids = run.pids(2)
@@ -127,6 +155,37 @@ def test_sigint_is_as_good_as_sigterm(start: Start) -> None:
     wait_until(run.ready)
     run.signal(signal.SIGINT)
     assert run.exit_code() == 0
+
+
+def test_ctrl_c_in_a_terminal_drains_too(start: Start) -> None:
+    run = start("steady-a", "steady-b")
+    wait_until(run.ready)
+    os.killpg(run.process.pid, signal.SIGINT)  # to the whole foreground group, as a terminal does
+    assert run.exit_code() == 0
+    assert [line["code"] for line in run.events("worker.ended")] == [0, 0]
+    assert run.noise == []
+
+
+def test_a_service_manager_may_send_sigterm_to_every_process(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "hold").touch()
+    run = start("steady-a", "steady-b")
+    wait_until(run.ready)
+    for pid in run.pids(2):
+        os.kill(pid, signal.SIGTERM)
+    run.signal(signal.SIGTERM)
+    run.wait("supervisor.stopping")
+    assert run.events("worker.ended") == []
+    (tmp_path / "hold").unlink()
+    assert run.exit_code() == 0
+    assert [line["code"] for line in run.events("worker.ended")] == [0, 0]
+
+
+def test_a_worker_that_was_told_to_end_is_started_again(start: Start) -> None:
+    run = start("steady")
+    wait_until(run.ready)
+    os.kill(run.pids(1)[0], signal.SIGTERM)
+    assert run.wait("worker.ended")[0]["code"] == 0
+    run.wait("worker.started", count=2)
 
 
 def test_sigterm_before_the_workers_are_up_exits_0(start: Start) -> None:

@@ -19,7 +19,7 @@ class Run:
     def __init__(self, folder: Path, *agents: str, **settings: Any) -> None:
         document = json.dumps({"agents": agents, "folder": str(folder), **settings})
         command = [sys.executable, "-m", "tests.integration.supervised.program", document]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.lines: list[dict[str, Any]] = []
         self.noise: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -99,8 +99,8 @@ def test_inputs_outputs_and_dead_letters_are_needed() -> None:
     assert topics_of([one, two]) == ["dead", "end", "in1", "in2", "out"]
 
 
-def test_a_workers_process_imports_neither_the_file_nor_the_command_line_nor_prometheus() -> None:
+def test_a_workers_process_imports_neither_the_files_reader_nor_the_port() -> None:
     code = "import streams.cli.child, sys, json; print(json.dumps(sorted(sys.modules)))"
     modules = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
     assert "streams.engine.worker" in modules
-    assert not {"typer", "pydantic", "yaml", "prometheus_client", "streams.config"} & set(modules)
+    assert not {"pydantic", "yaml", "prometheus_client", "streams.config", "streams.observe.http"} & set(modules)
