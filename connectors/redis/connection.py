@@ -22,7 +22,7 @@ Script = Callable[[Sequence[str], Sequence[Any]], Any]
 def client(url: str) -> Any:
     """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say."""
     try:
-        return redis.Redis.from_url(
+        server = redis.Redis.from_url(
             url,
             protocol=2,
             retry=Retry(NoBackoff(), 0),
@@ -31,8 +31,11 @@ def client(url: str) -> Any:
             socket_timeout=REPLY_SECONDS,
             socket_keepalive=True,
         )
+        # Not connected yet, but it reads the options of the URL, which from_url does not.
+        server.connection_pool.make_connection()
     except (ValueError, TypeError):
         raise ConfigurationError("the Redis URL cannot be read: redis://[user:password@]host[:port][/database]") from None
+    return server
 
 
 def script(server: Any, text: str) -> Script:

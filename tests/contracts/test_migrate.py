@@ -1,0 +1,125 @@
+"""Migration: stepwise, recorded, safe to repeat, and safe when two do it at once."""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from connectors import open_store
+from connectors.sql import migrations
+from streams.contracts import Store
+from streams.errors import SystemNotReady
+from streams.values import Changes, Partition
+from tests.contracts.given import claimed
+from tests.servers import Server
+from tests.servers.valkey import Valkey
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def fresh_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place where no store was ever."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/state.db"
+    return request.getfixturevalue("own_server")(Valkey).url
+
+
+def test_the_first_migration_says_what_it_did_and_the_second_does_nothing(fresh_url: str) -> None:
+    store = open_store(fresh_url)
+    planned = store.migrate(dry_run=True)
+    assert planned != []
+    assert store.migrate() == planned
+    assert (store.migrate(), store.migrate(dry_run=True), open_store(fresh_url).migrate()) == ([], [], [])
+
+
+def test_a_dry_run_makes_nothing(fresh_url: str) -> None:
+    assert open_store(fresh_url).migrate(dry_run=True) == open_store(fresh_url).migrate(dry_run=True) != []
+    with pytest.raises(SystemNotReady):
+        _ = open_store(fresh_url).incarnation
+
+
+def test_a_dry_run_on_sqlite_makes_no_file(tmp_path: Path) -> None:
+    open_store(f"sqlite:///{tmp_path}/state.db").migrate(dry_run=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_migrating_again_keeps_the_name_and_the_data(fresh_url: str, partition: Partition) -> None:
+    store = open_store(fresh_url)
+    store.migrate()
+    name = store.incarnation
+    store.commit(claimed(store, partition), Changes(5, entries=[b"e"]))
+    store.migrate()
+    assert (store.incarnation, claimed(store, partition).offset) == (name, 5)
+
+
+def test_of_many_that_migrate_at_once_one_does_each_step_and_all_see_one_name(fresh_url: str) -> None:
+    stores, results, names, gate = [open_store(fresh_url) for _ in range(6)], [], [], threading.Barrier(6)
+
+    def work(store: Store) -> None:
+        gate.wait(20)
+        results.append(list(store.migrate()))
+        names.append(store.incarnation)
+
+    threads = [threading.Thread(target=work, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(map(len, results)) == [0, 0, 0, 0, 0, 1]
+    assert (len(names), len(set(names))) == (6, 1)
+
+
+def test_two_new_places_have_two_names(fresh_url: str, tmp_path: Path) -> None:
+    stores = open_store(fresh_url), open_store(f"sqlite:///{tmp_path}/other.db")
+    for store in stores:
+        store.migrate()
+    assert len({store.incarnation for store in stores}) == 2
+
+
+def test_memory_has_nothing_to_migrate(ns: str) -> None:
+    assert (open_store(f"memory://{ns}").migrate(), open_store(f"memory://{ns}").migrate(dry_run=True)) == ([], [])
+
+
+def test_a_step_that_fails_leaves_nothing_and_is_done_the_next_time(
+    tmp_path: Path, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, steps = open_store(f"sqlite:///{tmp_path}/state.db"), migrations.STEPS
+    broken = (steps[0], ("second", ("create table sluicegate_more (x integer)", "nonsense")))
+    monkeypatch.setattr(migrations, "STEPS", broken)
+    with pytest.raises(Exception, match="nonsense"):
+        store.migrate()
+    monkeypatch.setattr(migrations, "STEPS", (steps[0], ("second", ("create table sluicegate_more (x integer)",))))
+    assert store.migrate() == [steps[0][0], "second"]
+    assert store.commit(claimed(store, partition), Changes(1)).offset == 1
+
+
+def test_a_store_ahead_of_this_program_is_refused(tmp_path: Path, own_server: Callable[..., Server]) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/state.db")
+    store.migrate()
+    with sqlite3.connect(tmp_path / "state.db", isolation_level=None) as db:
+        db.execute("insert into sluicegate_step values (99, 'future', 0)")
+    with pytest.raises(SystemNotReady, match="step 99"):
+        store.migrate()
+    server = own_server(Valkey)
+    redis.Redis.from_url(server.url).set("sluicegate:{data}:schema", 99)
+    for dry_run in (True, False):
+        with pytest.raises(SystemNotReady, match="step 99"):
+            open_store(server.url).migrate(dry_run)
+
+
+def test_an_unmigrated_sqlite_file_is_named_with_what_to_do(tmp_path: Path, partition: Partition) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/state.db")
+    for action in (
+        lambda: claimed(store, partition),
+        lambda: store.read(partition),
+        lambda: store.partitions("a"),
+        lambda: store.incarnation,
+    ):
+        with pytest.raises(SystemNotReady, match=r"state\.db"):
+            action()
+    assert not (tmp_path / "state.db").exists()
+    sqlite3.connect(tmp_path / "state.db").execute("create table other (x)").connection.close()
+    with pytest.raises(SystemNotReady, match="sluicegate migrate"):
+        claimed(store, partition)
