@@ -56,7 +56,7 @@ class MemoryStore:
             after = following(claim, changes, self._clock())
             _settle(row, changes)
             _append(row, changes, claim, after)
-            row.claim = after
+            row.claim = msgspec.structs.replace(after, member=row.claim.member)
             return after
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
