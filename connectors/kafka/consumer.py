@@ -1,0 +1,216 @@
+"""One consumer of one agent's group. Rebalance callbacks only answer the group and take note; they never talk to a store.
+
+A partition of the group is handed to librdkafka's fetcher when it is started, not before: nothing can be fetched too
+early, nothing must be paused, and no query for a first offset can come back late. Only eager groups need that: there an
+assignment is always complete, so theirs begin paused at the end of the log and are sought.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Position
+
+from connectors.kafka import problems, settings
+from connectors.kafka.admin import TIMEOUT, described, open_admin
+from streams.contracts import TopicPartition
+from streams.errors import SystemNotReady
+from streams.record import Record
+from streams.values import TopicFacts
+
+_error = Message.error
+UNSEEKABLE = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
+SEEK_ATTEMPTS, SEEK_PAUSE = 200, 0.01
+
+
+def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> "KafkaInput":
+    """A consumer of `topics` in `group`, subscribed. Raises ConfigurationError for settings that librdkafka refuses."""
+    return KafkaInput(kafka, group, topics, member)
+
+
+class KafkaInput:
+    """Satisfies streams.contracts.Input. Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both."""
+
+    def __init__(self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> None:
+        self._kafka = kafka
+        self._incremental = settings.incremental(kafka)
+        self._assigned: list[TopicPartition] = []
+        self._revoked: list[TopicPartition] = []
+        self._failures: list[tuple[TopicPartition, str, str]] = []
+        self._fetching: set[TopicPartition] = set()
+        self._fatal = ""
+        self._admin: Any = None
+        try:
+            self._consumer = Consumer(settings.consumer(kafka, group, member, self._on_error))
+        except KafkaException as error:
+            raise problems.refused(error) from error
+        self._consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
+
+    # Records
+
+    def poll(self, timeout: float) -> Record | None:
+        """One record or None; an error that came instead is sorted, and gives None too. Raises SystemNotReady when fatal."""
+        try:
+            message = self._consumer.poll(timeout)
+        except KafkaException as error:
+            raise problems.not_ready("reading failed", error) from error
+        if self._fatal:
+            raise SystemNotReady(self._fatal)
+        if message is None or message.error() is None:
+            return cast(Record | None, message)
+        self._sort(message)
+        return None
+
+    def consume(self, most: int) -> list[Record]:
+        """What is fetched already, without error messages. Looking at each one's error costs 1 to 2 % of reading it."""
+        try:
+            batch: list[Any] = self._consumer.consume(most, 0)
+        except KafkaException as error:
+            raise problems.not_ready("reading failed", error) from error
+        if any(map(_error, batch)):
+            for message in batch:
+                if message.error() is not None:
+                    self._sort(message)
+            return [message for message in batch if message.error() is None]
+        return batch
+
+    def close(self) -> None:
+        """Leave the group; records in hand are void from now on."""
+        self._consumer.close()
+
+    # Assignments
+
+    def assigned(self) -> list[TopicPartition]:
+        noted, self._assigned = self._assigned, []
+        return noted
+
+    def revoked(self) -> list[TopicPartition]:
+        noted, self._revoked = self._revoked, []
+        return noted
+
+    def failures(self) -> list[tuple[TopicPartition, str, str]]:
+        noted, self._failures = self._failures, []
+        return noted
+
+    # Positions
+
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
+        try:
+            if (topic, number) not in self._fetching:
+                self._consumer.incremental_assign([target])
+                self._fetching.add((topic, number))
+            else:
+                self._seek(target)
+            self._consumer.resume([target])  # a pause outlives an assignment
+        except KafkaException as error:
+            raise problems.not_ready(f"starting {topic}/{number} at {offset} failed", error) from error
+
+    def _seek(self, target: Any) -> None:
+        """librdkafka refuses while its thread is still starting the partition, and after an error of its offset. Waiting
+        does not poll, so nothing is lost; a new assignment ends what waiting cannot."""
+        for _ in range(SEEK_ATTEMPTS):
+            try:
+                self._consumer.seek(target)
+                return
+            except KafkaException as error:
+                if error.args[0].code() not in UNSEEKABLE:
+                    raise
+                if self._incremental:
+                    self._consumer.incremental_unassign([target])
+                    self._consumer.incremental_assign([target])
+                    return
+                time.sleep(SEEK_PAUSE)
+        self._consumer.seek(target)
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """What was fetched and not read yet is fetched again after `resume`."""
+        self._consumer.pause([Position(topic, number) for topic, number in partitions])
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self._consumer.resume([Position(topic, number) for topic, number in partitions])
+
+    # Facts
+
+    def facts(self, topic: str, number: int) -> TopicFacts:
+        if self._admin is None:
+            self._admin = open_admin(self._kafka)
+        found = described(self._admin, [topic])[topic]
+        if found is None:
+            raise SystemNotReady(f"Kafka: there is no topic {topic}")
+        low, high = self._watermarks(topic, number)
+        offset, metadata = self._informed(topic, number)
+        return TopicFacts(found.id, found.partitions, low, high, offset, metadata)
+
+    def offset_at(self, topic: str, number: int, start: float) -> int:
+        try:
+            [answer] = self._consumer.offsets_for_times([Position(topic, number, int(start * 1000))], timeout=TIMEOUT)
+        except KafkaException as error:
+            raise problems.not_ready(f"looking for a time in {topic}/{number} failed", error) from error
+        if answer.error is not None:
+            raise problems.not_ready(f"looking for a time in {topic}/{number} failed", answer.error)
+        return int(answer.offset) if answer.offset >= 0 else self._watermarks(topic, number)[1]
+
+    def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
+        try:
+            self._consumer.commit(offsets=[Position(topic, number, offset, metadata=metadata)], asynchronous=True)
+        except KafkaException as error:
+            settings.log.info("informational commit dropped: %s", problems.said(error))
+
+    def _watermarks(self, topic: str, number: int) -> tuple[int, int]:
+        try:
+            low, high = self._consumer.get_watermark_offsets(Position(topic, number), timeout=TIMEOUT, cached=False)
+        except KafkaException as error:
+            raise problems.not_ready(f"asking for the offsets of {topic}/{number} failed", error) from error
+        return int(low), int(high)
+
+    def _informed(self, topic: str, number: int) -> tuple[int, str]:
+        try:
+            [answer] = self._consumer.committed([Position(topic, number)], timeout=TIMEOUT)
+        except KafkaException as error:
+            raise problems.not_ready(f"asking for the group's offset of {topic}/{number} failed", error) from error
+        if answer.error is not None:
+            raise problems.not_ready(f"asking for the group's offset of {topic}/{number} failed", answer.error)
+        return (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
+
+    # Callbacks
+
+    def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
+        places = [(each.topic, each.partition) for each in partitions]
+        if self._incremental:
+            consumer.incremental_assign([])
+        else:
+            ends = [Position(topic, number, OFFSET_END) for topic, number in places]
+            consumer.assign(ends)
+            consumer.pause(ends)
+            self._fetching.update(places)
+        self._assigned.extend(places)
+
+    def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
+        places = [(each.topic, each.partition) for each in partitions]
+        if self._incremental:
+            consumer.incremental_unassign([each for each, place in zip(partitions, places, strict=True) if place in self._fetching])
+            self._fetching.difference_update(places)
+        else:
+            consumer.unassign()
+            self._fetching.clear()
+        self._revoked.extend(places)
+
+    def _on_error(self, error: Any) -> None:
+        """Errors of the client itself; connections come back by themselves."""
+        if error.fatal() or error.code() in problems.HOPELESS:
+            self._fatal = f"Kafka: {problems.said(error)}"
+        settings.log.warning("%s", problems.said(error))
+
+    def _sort(self, message: Any) -> None:
+        """An error that came in place of a record: of a partition, passing, or the end of this process."""
+        error, topic, number = message.error(), message.topic(), message.partition()
+        code = problems.HALTING.get(error.code())
+        if code is not None and topic is not None:
+            self._failures.append(((topic, -1 if number is None else number), code, problems.said(error)))
+        elif not error.fatal() and error.code() not in problems.HOPELESS and (problems.passes(error) or topic is None):
+            settings.log.warning("%s", problems.said(error))
+        else:
+            # A record that librdkafka could not read (its checksum, say) is skipped by it: going on would lose it.
+            raise problems.not_ready(f"reading {topic}/{number} failed" if topic else "the group failed", error)
