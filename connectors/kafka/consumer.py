@@ -158,6 +158,14 @@ class KafkaInput:
         except KafkaException as error:
             settings.log.info("informational commit dropped: %s", problems.said(error))
 
+    def high(self, topic: str, number: int) -> int:
+        """From the last fetch's reply; no request."""
+        try:
+            _, high = self._consumer.get_watermark_offsets(Position(topic, number), cached=True)
+        except KafkaException:
+            return -1
+        return int(high) if high >= 0 else -1
+
     def _watermarks(self, topic: str, number: int) -> tuple[int, int]:
         try:
             low, high = self._consumer.get_watermark_offsets(Position(topic, number), timeout=TIMEOUT, cached=False)

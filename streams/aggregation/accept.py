@@ -1,8 +1,9 @@
 """The hot path: records into open groups.
 
-One loop, no call per record beside the decoder's and confluent-kafka's own where the rule is simple. Measured on this
-loop (ns per record, tests/bench/hotpath.py): see the table there; a method call per reducer costs about 50, `headers()` 120-350,
-so numbers of one field are folded inline and headers are read only when a group opens.
+Three loops, from the quickest: `_fold` for rules whose state has a fixed size, `_gather` for rules that collect, `_with_care`
+for everything a rule can ask. No call per record beside the decoder's and confluent-kafka's own where the rule is simple.
+Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120-350; so numbers of one field are folded
+inline, and headers are read only when a group opens.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +13,9 @@ from typing import Any
 import msgspec
 
 from streams.aggregation.groups import Groups
-from streams.aggregation.layout import COLUMNS, COUNT, LAST, SEEN
-from streams.contracts import Record
+from streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, State
 from streams.errors import Halt
+from streams.record import Record
 
 SUM, MIN, MAX = COLUMNS, COLUMNS + 1, COLUMNS + 2
 
@@ -24,29 +25,35 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
 
     Afterwards `groups.events` holds what fired and what was refused. Raises Halt where a limit says stop.
     """
+    plan = groups.rule.plan
+    if plan.folds or groups.behind or groups.full or groups.rule.aggregation.on_full != "fire-oldest":
+        _with_care(groups, records, now)
+    elif not plan.bags:
+        _fold(groups, records, now)
+    elif len(plan.bags) == 1 and not plan.bags[0].unique:
+        _gather(groups, records, now)
+    else:
+        _with_care(groups, records, now)
+
+
+def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule = groups.rule
-    if rule.plan.bags or rule.plan.folds or rule.utf8 or groups.behind or groups.full or rule.aggregation.on_full != "fire-oldest":
-        _accept_slowly(groups, records, now)
-        return
     decode, key_of, until, largest = rule.decode, rule.key_of, rule.until, rule.max_record_bytes
     most, idle = rule.completion.most, rule.completion.since_last < inf
     inline, adders = rule.plan.inline, rule.plan.adders
-    states, touched = groups.states, groups.touched
-    get = states.get
+    touched, get = groups.touched, groups.states.get
     for record in records:
         try:
-            value = record.value()
-            read = decode(value)  # type: ignore[arg-type]
-            key = record.key() if key_of is None else key_of(read)
+            read = decode(value := record.value())  # type: ignore[arg-type]
+            key: Any = record.key() if key_of is None else key_of(read)
             if len(value) > largest:  # type: ignore[arg-type]
                 raise OverflowError
         except Exception as e:
             _refuse(groups, record, e)
             continue
-        state = get(key)  # type: ignore[arg-type]
+        state = get(key)
         if state is None:
-            state = groups.open(key, record, now)
-            if state is None:
+            if (state := groups.open(key, record, now)) is None:
                 continue
             if inline:
                 state[MIN] = state[MAX] = read.f0
@@ -55,70 +62,115 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
         if inline:
             number = read.f0
             state[SUM] += number
-            if number < state[MIN]:
-                state[MIN] = number
-            elif number > state[MAX]:
+            if number > state[MAX]:
                 state[MAX] = number
+            elif number < state[MIN]:
+                state[MIN] = number
         else:
             for add in adders:
                 add(state, read)
         if idle:
             state[SEEN] = now
-        touched[key] = state  # type: ignore[index]
-        if count >= most:
-            groups.reached(key, state, now)  # type: ignore[arg-type]
-        elif until is not None and until(read):
-            groups.fire(key, "until", now)  # type: ignore[arg-type]
+        touched[key] = state
+        if count >= most or (until is not None and until(read)):
+            groups.complete(key, state, read, now)
 
 
-def _accept_slowly(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """The same with everything that a rule can ask: bags, user reducers, limits that refuse, groups that are overdue."""
-    rule = groups.rule
-    decode, key_of, until, plan = rule.decode, rule.key_of, rule.until, rule.plan
-    most, idle, adders = rule.completion.most, rule.completion.since_last < inf, plan.adders
-    states = groups.states
+def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
+    """One bag that keeps everything; a group that would get too large ends before this record."""
+    rule, (bag,) = groups.rule, groups.rule.plan.bags
+    decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
+    largest, largest_group, room = rule.max_record_bytes, rule.aggregation.max_bytes, rule.aggregation.max_buffered_bytes
+    item_of, utf8, idle, bags = bag.item, rule.utf8, rule.completion.since_last < inf, groups.bags
+    touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
         try:
-            value = record.value()
-            read = decode(value)  # type: ignore[arg-type]
-            key = record.key() if key_of is None else key_of(read)
-            if len(value) > rule.max_record_bytes:  # type: ignore[arg-type]
+            read = decode(value := record.value())  # type: ignore[arg-type]
+            key: Any = record.key() if key_of is None else key_of(read)
+            if (size := len(value)) > largest:  # type: ignore[arg-type]
                 raise OverflowError
-            if rule.utf8 and not value.isascii():  # type: ignore[union-attr]
+            if utf8 and not value.isascii():  # type: ignore[union-attr]
                 value.decode()  # type: ignore[union-attr]
-            items = [bag.item(read, value) for bag in plan.bags]  # type: ignore[arg-type]
         except Exception as e:
             _refuse(groups, record, e)
             continue
-        state = states.get(key) if key is not None else None
-        if state is not None and groups.behind and rule.completion.due(state) <= now:
-            groups.fire(key, "timeout", now)  # type: ignore[arg-type]
-            state = None
-        if key is not None and not _room(groups, key, record, len(value) if items else 0, now):  # type: ignore[arg-type]
-            continue
-        state = states.get(key) if key is not None else None
-        state = groups.open(key, record, now) if state is None else state
-        if state is None or (plan.folds and not groups.fold(key, state, record, value)):  # type: ignore[arg-type]
-            continue
-        state[COUNT] += 1
+        state = get(key)
+        if state is None or state[BYTES] + size > largest_group or groups.bytes + size > room:
+            state = _make_room(groups, key, record, size, now)
+            if state is None:
+                continue
+        state[COUNT] = count = state[COUNT] + 1
         state[LAST] = record.offset()
         for add in adders:
             add(state, read)
-        if items:
-            groups.collect(key, state, items, len(value))  # type: ignore[arg-type]
+        item = value if utf8 else item_of(read, value)  # type: ignore[arg-type]
+        if item is not None:
+            bags[key][0].append(item)
+            if key in added:
+                added[key][0].append(item)
+            else:
+                added[key] = [[item]]
+            state[BYTES] += size
+            groups.bytes += size
         if idle:
             state[SEEN] = now
-        groups.touched[key] = state  # type: ignore[index]
-        if state[COUNT] >= most:
-            groups.reached(key, state, now)  # type: ignore[arg-type]
-        elif until is not None and until(read):
-            groups.fire(key, "until", now)  # type: ignore[arg-type]
+        touched[key] = state
+        if count >= most or (until is not None and until(read)):
+            groups.complete(key, state, read, now)
 
 
-def _room(groups: Groups, key: bytes, record: Record, size: int, now: float) -> bool:
-    if key in groups.full:
-        return groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}")
-    return not size or groups.admits(key, groups.states.get(key), record, size, now)
+def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> State | None:
+    """The group to put `size` bytes into, opened if need be; None: the record was refused."""
+    if key is not None and not groups.admits(key, groups.states.get(key), record, size, now):
+        return None
+    state = groups.states.get(key) if key is not None else None
+    return groups.open(key, record, now) if state is None else state
+
+
+def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
+    """Everything that a rule can ask: any bags, user reducers, limits that refuse, groups that are overdue."""
+    for record in records:
+        try:
+            key, read, items = _read(groups, record)
+        except Exception as e:
+            _refuse(groups, record, e)
+            continue
+        value: bytes = record.value()  # type: ignore[assignment]
+        state = groups.states.get(key) if key is not None else None
+        if key is not None and state is not None and groups.behind and groups.rule.completion.due(state) <= now:
+            groups.fire(key, "timeout", now)
+        if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
+            continue
+        state = _make_room(groups, key, record, len(value) if items else 0, now)
+        if key is None or state is None or (groups.rule.plan.folds and not groups.fold(key, state, record, value)):
+            continue
+        _add(groups, key, state, record, read, items, len(value), now)
+
+
+def _read(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
+    rule, value = groups.rule, record.value()
+    read = rule.decode(value)  # type: ignore[arg-type]
+    key = record.key() if rule.key_of is None else rule.key_of(read)
+    if len(value) > rule.max_record_bytes:  # type: ignore[arg-type]
+        raise OverflowError
+    if rule.utf8:
+        value.decode()  # type: ignore[union-attr]
+    return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
+
+
+def _add(groups: Groups, key: bytes, state: State, record: Record, read: Any, items: list[Any], size: int, now: float) -> None:
+    rule = groups.rule
+    state[COUNT] += 1
+    state[LAST] = record.offset()
+    for add in rule.plan.adders:
+        add(state, read)
+    if items:
+        groups.collect(key, state, items, size)
+    if rule.completion.since_last < inf:
+        state[SEEN] = now
+    groups.touched[key] = state
+    if state[COUNT] >= rule.completion.most or (rule.until is not None and rule.until(read)):
+        groups.complete(key, state, read, now)
 
 
 def _refuse(groups: Groups, record: Record, error: Exception) -> None:
@@ -157,5 +209,3 @@ def _said(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"invalid UTF-8 at byte {error.start}"
     return str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
-
-

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from streams.contracts import Record
+from streams.record import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from streams.aggregation.events import Fire, Refused
 from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, State
 from streams.aggregation.reducers import apply
 from streams.aggregation.rule import Rule
-from streams.contracts import Record
 from streams.errors import BufferFull
+from streams.record import Record
 
 
 class Groups:
@@ -59,12 +59,14 @@ class Groups:
         if fresh is None:
             fresh = self.added[key] = [[] for _ in items]
         for bag, new, item in zip(self.bags[key], fresh, items, strict=True):
-            if item is None or (item in bag and isinstance(bag, dict)):
+            if item is None:
                 continue
-            if isinstance(bag, dict):
-                bag[item] = None
-            else:
+            if type(bag) is list:
                 bag.append(item)
+            elif item in bag:
+                continue
+            else:
+                bag[item] = None
             new.append(item)
         state[BYTES] += size
         self.bytes += size
@@ -88,11 +90,18 @@ class Groups:
     def refuse(self, record: Record, stage: str, reason: str, error: str) -> None:
         self.events.append(Refused(record, stage, reason, error))
 
-    def reached(self, key: bytes, state: State, now: float) -> None:
-        """The group holds as many records as it may: its count, or a limit."""
+    def complete(self, key: bytes, state: State, read: Any, now: float) -> None:
+        """The group ends with this record: by its count, its `until`, or by a limit."""
         if state[COUNT] >= self.rule.completion.count:
             self.fire(key, "count", now)
-        elif self.rule.aggregation.on_full == "fire-oldest":
+        elif self.rule.until is not None and self.rule.until(read):
+            self.fire(key, "until", now)
+        else:
+            self.limit(key, now)
+
+    def limit(self, key: bytes, now: float) -> None:
+        """The group holds as many records as it may."""
+        if self.rule.aggregation.on_full == "fire-oldest":
             self.fire(key, "limit", now)
         else:
             self.full.add(key)
@@ -172,9 +181,12 @@ class Groups:
 
     def judge(self, now: float) -> None:
         """Judge open groups again after a restore: the rule's count or limit may be lower than when they were filled."""
-        most = self.rule.completion.most
+        count, most = self.rule.completion.count, self.rule.completion.most
         for key in [key for key, state in self.states.items() if state[COUNT] >= most]:
-            self.reached(key, self.states[key], now)
+            if self.states[key][COUNT] >= count:
+                self.fire(key, "count", now)
+            else:
+                self.limit(key, now)
 
     def oldest(self) -> float | None:
         """When the oldest open group was opened."""

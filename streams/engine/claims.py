@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 import structlog
 
 from streams import failpoints
-from streams.contracts import Record, TopicPartition
+from streams.contracts import TopicPartition
 from streams.engine.backoff import Backoff
 from streams.engine.owner import Owner, Setting
 from streams.engine.rows import Rows
 from streams.errors import Fenced, Halt, LogTruncated, PersistenceError, RetentionPassed, SluicegateError, SystemNotReady, TopicRecreated
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
+from streams.record import Record
 from streams.values import Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn

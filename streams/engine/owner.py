@@ -13,13 +13,14 @@ from streams.aggregation.changelog import Changelog
 from streams.aggregation.events import Fire, Refused
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import Rule, restored
-from streams.contracts import Input, Record, Store
+from streams.contracts import Input, Store
 from streams.engine.checks import check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
 from streams.errors import ConfigurationError, RetentionPassed, StoreSwapped
+from streams.record import Record
 from streams.values import Changes, Claim, Partition, Source, TopicFacts
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads

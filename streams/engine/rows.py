@@ -9,8 +9,9 @@ from schemas.codecs import base64_text
 from streams import __version__
 from streams.agent import Agent
 from streams.aggregation.events import Fire, Refused
-from streams.contracts import OutputFacts, Record
+from streams.contracts import OutputFacts
 from streams.ids import dead_id, fire_id, output_id
+from streams.record import Record
 from streams.values import OutboxRow, Partition
 
 Header = tuple[str, bytes | None]

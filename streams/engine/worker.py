@@ -13,7 +13,7 @@ import structlog
 from streams import failpoints
 from streams.agent import Agent, App
 from streams.aggregation.events import Fire, Refused
-from streams.contracts import Clock, Input, Producer, Record, Store
+from streams.contracts import Clock, Input, Producer, Store
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, Claims
 from streams.engine.owner import Owner, Setting
@@ -22,6 +22,7 @@ from streams.engine.status import partition_report
 from streams.errors import Fenced
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
+from streams.record import Record
 
 CHUNK = 250  # records taken at once: they stay in the processor's cache (design/performance.md)
 SMALL_CHUNK = 16  # the same when records are large
