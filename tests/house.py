@@ -18,7 +18,7 @@ FORBIDDEN_ATTRIBUTES = {("yaml", name) for name in ("load", "load_all", "unsafe_
 
 # Pure code takes time, randomness and the outside world as arguments.
 IMPURE_MODULES = {"time", "random", "secrets", "socket", "subprocess", "threading", "multiprocessing", "asyncio", "os", "pathlib"}
-SHARED_VALUES = {f"streams.{name}" for name in ("values", "contracts", "errors", "agent")}
+SHARED_VALUES = {f"streams.{name}" for name in ("values", "contracts", "errors", "agent", "record", "failpoints")}
 DRIVERS = {
     "confluent_kafka": "connectors.kafka",
     "redis": "connectors.redis",
@@ -191,9 +191,9 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
 
 
 def _aggregation_refusal(target: str) -> str | None:
-    allowed = ("streams.aggregation", "streams.values", "streams.errors", "streams.agent", "schemas")
+    allowed = ("streams.aggregation", "streams.values", "streams.errors", "streams.agent", "streams.record", "schemas")
     if within(target, *PACKAGES) and not within(target, *allowed):
-        return "streams.aggregation imports only values, errors, agent and schemas"
+        return "streams.aggregation imports only values, errors, agent, record and schemas"
     return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
 
 
@@ -205,4 +205,4 @@ def _connector_refusal(root: Path, module: str, target: str, lazy: bool) -> str 
     own = ".".join(module.split(".")[:2])
     # A file beside the folders is common to them; it knows no folder itself, since `own` is then the file.
     common = target.count(".") == 1 and within(target, "connectors") and not root.joinpath(*target.split(".")).is_dir()
-    return None if common or within(target, own, "schemas") else f"{own} imports only streams.values, contracts, errors, agent and schemas"
+    return None if common or within(target, own, "schemas") else f"{own} imports only streams.values, contracts, errors, agent, record, failpoints and schemas"

@@ -78,10 +78,10 @@ def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
     """One bag that keeps everything; a group that would get too large ends before this record."""
-    rule, (bag,) = groups.rule, groups.rule.plan.bags
+    rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
     largest, largest_group, room = rule.max_record_bytes, rule.aggregation.max_bytes, rule.aggregation.max_buffered_bytes
-    item_of, utf8, idle, bags = bag.item, rule.utf8, rule.completion.since_last < inf, groups.bags
+    item_of, utf8, idle = rule.plan.bags[0].item, rule.utf8, rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
         try:
@@ -106,10 +106,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
         item = value if utf8 else item_of(read, value)  # type: ignore[arg-type]
         if item is not None:
             bags[key][0].append(item)
-            if key in added:
-                added[key][0].append(item)
-            else:
-                added[key] = [[item]]
+            added.setdefault(key, [[]])[0].append(item)
             state[BYTES] += size
             groups.bytes += size
         if idle:
