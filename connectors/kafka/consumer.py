@@ -21,7 +21,7 @@ from streams.values import TopicFacts
 
 _error = Message.error
 UNSEEKABLE = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
-SEEK_ATTEMPTS, SEEK_PAUSE = 200, 0.01
+SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
 
 def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> "KafkaInput":
@@ -96,12 +96,14 @@ class KafkaInput:
     # Positions
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        """With an epoch the broker is asked whether the log still holds what was read: only a seek does that."""
         target = Position(topic, number, offset, leader_epoch=epoch) if epoch >= 0 else Position(topic, number, offset)
+        fresh = (topic, number) not in self._fetching
         try:
-            if (topic, number) not in self._fetching:
+            if fresh:
                 self._consumer.incremental_assign([target])
                 self._fetching.add((topic, number))
-            else:
+            if not fresh or epoch >= 0:
                 self._seek(target)
             self._consumer.resume([target])  # a pause outlives an assignment
         except KafkaException as error:
@@ -109,20 +111,18 @@ class KafkaInput:
 
     def _seek(self, target: Any) -> None:
         """librdkafka refuses while its thread is still starting the partition, and after an error of its offset. Waiting
-        does not poll, so nothing is lost; a new assignment ends what waiting cannot."""
-        for _ in range(SEEK_ATTEMPTS):
+        does not poll, so nothing is lost; a new assignment starts what an error stopped."""
+        for attempt in range(SEEK_ATTEMPTS):
             try:
                 self._consumer.seek(target)
                 return
             except KafkaException as error:
-                if error.args[0].code() not in UNSEEKABLE:
+                if error.args[0].code() not in UNSEEKABLE or attempt == SEEK_ATTEMPTS - 1:
                     raise
-                if self._incremental:
+                if self._incremental and attempt == PATIENCE:
                     self._consumer.incremental_unassign([target])
                     self._consumer.incremental_assign([target])
-                    return
                 time.sleep(SEEK_PAUSE)
-        self._consumer.seek(target)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """What was fetched and not read yet is fetched again after `resume`."""
@@ -214,7 +214,7 @@ class KafkaInput:
     def _sort(self, message: Any) -> None:
         """An error that came in place of a record: of a partition, passing, or the end of this process."""
         error, topic, number = message.error(), message.topic(), message.partition()
-        code = problems.HALTING.get(error.code())
+        code = problems.halting(error)
         if code is not None and topic is not None:
             self._failures.append(((topic, -1 if number is None else number), code, problems.said(error)))
         elif not error.fatal() and error.code() not in problems.HOPELESS and (problems.passes(error) or topic is None):

@@ -1,0 +1,91 @@
+"""What must be known and made of topics, through Kafka's admin protocol. Nothing here makes a topic by asking for it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from connectors.kafka import problems, settings
+
+TIMEOUT = 5.0
+
+
+class Topic(NamedTuple):
+    """A topic as the brokers describe it; `id` is empty when they cannot say, `replication` is the lowest of its partitions."""
+
+    id: str
+    partitions: int
+    replication: int
+
+
+def open_admin(kafka: settings.Settings) -> Any:
+    """An AdminClient; it connects when first asked. Raises ConfigurationError."""
+    try:
+        return AdminClient(settings.admin(kafka))
+    except KafkaException as error:
+        raise problems.refused(error) from error
+
+
+def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, Topic | None]:
+    """Each topic, or None when it is not there. Raises SystemNotReady within `timeout` seconds."""
+    found: dict[str, Topic | None] = {}
+    for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
+        try:
+            found[name] = _topic(future.result(timeout + 1))
+        except KafkaException as error:
+            if error.args[0].code() not in problems.MISSING:
+                raise problems.not_ready(f"describing topic {name} failed", error) from error
+            found[name] = None
+    return found
+
+
+def existing(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int | None]:
+    """The number of partitions of each topic, None when it is not there. Raises SystemNotReady within `timeout` seconds."""
+    topics = described(open_admin(kafka), names, timeout)
+    return {name: None if topic is None else topic.partitions for name, topic in topics.items()}
+
+
+def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float = 30.0) -> list[str]:
+    """Make the topics that are not there, with the brokers' default replication; returns their names. Raises SystemNotReady."""
+    admin = open_admin(kafka)
+    there = described(admin, list(wanted), timeout) if wanted else {}
+    missing = [name for name in wanted if there[name] is None]
+    if not missing:
+        return []
+    futures = admin.create_topics([NewTopic(name, wanted[name]) for name in missing], request_timeout=timeout)
+    made = []
+    for name, future in futures.items():
+        try:
+            future.result(timeout + 1)
+            made.append(name)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise problems.not_ready(f"creating topic {name} failed", error) from error
+    return made
+
+
+def durability(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, tuple[int, int | None]]:
+    """(replication factor, min.insync.replicas) of each topic that is there; None: the brokers do not say.
+
+    Raises SystemNotReady within `timeout` seconds.
+    """
+    admin = open_admin(kafka)
+    topics = {name: topic for name, topic in described(admin, names, timeout).items() if topic is not None}
+    return {name: (topic.replication, _min_insync(admin, name, timeout)) for name, topic in topics.items()}
+
+
+def _min_insync(admin: Any, name: str, timeout: float) -> int | None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    try:
+        answer = admin.describe_configs([resource], request_timeout=timeout)[resource].result(timeout + 1)
+        return int(answer["min.insync.replicas"].value)
+    except (KafkaException, KeyError, ValueError):
+        return None
+
+
+def _topic(description: Any) -> Topic:
+    text = "" if description.topic_id is None else str(description.topic_id)
+    known = "" if set(text) <= {"A"} else text  # 22 times A: the id of no topic
+    partitions = description.partitions
+    return Topic(known, len(partitions), min((len(each.replicas) for each in partitions), default=0))

@@ -1,0 +1,100 @@
+"""What an error of librdkafka means to us."""
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streams.errors import ConfigurationError, SluicegateError, SystemNotReady
+
+# Of one partition: the code under which it halts.
+HALTING = {
+    KafkaError._AUTO_OFFSET_RESET: "out-of-range",
+    KafkaError.OFFSET_OUT_OF_RANGE: "out-of-range",
+    KafkaError._LOG_TRUNCATION: "truncated",
+    KafkaError._UNKNOWN_TOPIC: "unknown-topic",
+    KafkaError._UNKNOWN_PARTITION: "unknown-topic",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "unknown-topic",
+    KafkaError.UNKNOWN_TOPIC_ID: "unknown-topic",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "unauthorized",
+}
+
+TRUNCATED = "log truncation detected"
+
+# librdkafka gets over these by itself.
+PASSING = frozenset({
+    KafkaError._PARTITION_EOF,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._MAX_POLL_EXCEEDED,
+    KafkaError._WAIT_COORD,
+    KafkaError._NO_OFFSET,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+})  # fmt: skip
+
+# Of the whole group: waiting would not help.
+HOPELESS = frozenset({
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+    KafkaError.INVALID_SESSION_TIMEOUT,
+    KafkaError.INVALID_GROUP_ID,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError.FENCED_INSTANCE_ID,
+})  # fmt: skip
+
+# Of one row, when it was alone in its batch: the broker will never take it.
+REFUSING = frozenset({
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+})  # fmt: skip
+
+MISSING = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
+UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
+
+
+def halting(error: Any) -> str | None:
+    """The code under which the error's partition halts, if it does. With `auto.offset.reset=error` librdkafka gives a
+    truncated log the code of an offset out of range: only its words tell them apart."""
+    if error.code() == KafkaError._AUTO_OFFSET_RESET and TRUNCATED in error.str():
+        return "truncated"
+    return HALTING.get(error.code())
+
+
+def passes(error: Any) -> bool:
+    return bool(error.code() in PASSING or error.retriable())
+
+
+def not_ready(doing: str, error: KafkaException | KafkaError) -> SystemNotReady:
+    """One line: what was tried and what Kafka says."""
+    return SystemNotReady(f"Kafka: {doing}: {said(error)}")
+
+
+def refused(error: KafkaException) -> SluicegateError:
+    """The error for a client that could not be made."""
+    code = error.args[0].code() if error.args and isinstance(error.args[0], KafkaError) else None
+    if code in (KafkaError._INVALID_ARG, KafkaError._UNKNOWN_PARTITION, KafkaError._NOT_CONFIGURED):
+        return ConfigurationError(f"kafka: {said(error)}")
+    return not_ready("making a client failed", error)
+
+
+def said(error: KafkaException | KafkaError) -> str:
+    """Kafka's own words in one line, with the code's name."""
+    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
+    if isinstance(inner, KafkaError):
+        return f"{' '.join(inner.str().split())} ({inner.name()})"
+    return " ".join(str(inner).split())

@@ -1,0 +1,138 @@
+"""The idempotent producer of one worker: rows go to their explicit partitions, and each is reported exactly once."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer, murmur2
+
+from connectors.kafka import problems, settings
+from connectors.kafka.admin import described, open_admin
+from streams.contracts import Report
+from streams.errors import SystemNotReady
+from streams.values import OutboxRow
+
+CACHED = 60.0
+ALONE = 60.0
+
+
+def open_producer(kafka: settings.Settings) -> "KafkaProducer":
+    """A producer for these librdkafka settings; it connects when first used. Raises ConfigurationError."""
+    return KafkaProducer(kafka)
+
+
+class KafkaProducer:
+    """Satisfies streams.contracts.Producer.
+
+    A broker refuses whole batches: one row that is too large makes an error of all that travelled with it. So such an
+    error is at first only `failed`, and the producer that `replace` makes then sends every row by itself, where the same
+    error is definite: `rejected`. A minute later, when nothing is under way, rows travel together again.
+    """
+
+    def __init__(self, kafka: settings.Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka, self._clock = kafka, clock
+        self._generation = 0
+        self._out = 0
+        self._refused: list[tuple[Report, str, str]] = []
+        self._suspicion = False
+        self._alone_since: float | None = None
+        self._counts: dict[str, tuple[float, int]] = {}
+        self._admin: Any = None
+        self._producer = self._made()
+
+    def produce(self, row: OutboxRow, report: Report) -> bool:
+        """A row that librdkafka refuses at once is reported by the next `poll`, like all others."""
+        done = partial(self._reported, self._generation, report)
+        try:
+            self._producer.produce(row.topic, row.value, row.key, row.partition, done, headers=list(row.headers))
+        except BufferError:
+            return False
+        except KafkaException as error:
+            definite = error.args[0].code() in problems.REFUSING
+            self._refused.append((report, "rejected" if definite else "failed", problems.said(error)))
+        self._out += 1
+        return True
+
+    def poll(self) -> int:
+        self._producer.poll(0)
+        self._report_refused()
+        if self._alone_since is not None and not self._out and self._clock() - self._alone_since > ALONE:
+            self._renew(alone=False)
+        return self._out
+
+    def replace(self) -> None:
+        """Rows that are under way may still arrive: late copies, which receivers drop."""
+        self._renew(alone=self._suspicion)
+
+    def partitions(self, topic: str) -> int:
+        now = self._clock()
+        known = self._counts.get(topic)
+        if known is not None and now - known[0] < CACHED:
+            return known[1]
+        if self._admin is None:
+            self._admin = open_admin(self._kafka)
+        found = described(self._admin, [topic])[topic]
+        if found is None:
+            raise SystemNotReady(f"Kafka: there is no topic {topic}")
+        self._counts[topic] = now, found.partitions
+        return found.partitions
+
+    def partition_of(self, key: bytes, count: int) -> int:
+        return int(murmur2(key, count))
+
+    def flush(self, timeout: float) -> int:
+        self._producer.flush(timeout)
+        self._report_refused()
+        return self._out
+
+    def close(self) -> None:
+        """Give up what is unreported; `flush` first."""
+        self._dismiss()
+
+    def _renew(self, alone: bool) -> None:
+        self._dismiss()
+        self._suspicion = False
+        self._alone_since = self._clock() if alone else None
+        self._producer = self._made()
+
+    def _dismiss(self) -> None:
+        """Purged rows are reported to nobody: their generation is over. Serving those reports frees their memory."""
+        self._generation += 1
+        self._out = 0
+        self._refused.clear()
+        self._producer.purge()
+        self._producer.poll(0)
+
+    def _made(self) -> Any:
+        wanted = settings.producer(self._kafka, self._on_error)
+        if self._alone_since is not None:
+            wanted["batch.num.messages"] = 1
+        try:
+            return Producer(wanted)
+        except KafkaException as error:
+            raise problems.refused(error) from error
+
+    def _reported(self, generation: int, report: Report, error: Any, _message: Any) -> None:
+        if generation != self._generation:
+            return
+        self._out -= 1
+        if error is None:
+            report("delivered", "")
+        elif error.code() not in problems.REFUSING:
+            report("failed", problems.said(error))
+        elif self._alone_since is not None:
+            report("rejected", problems.said(error))
+        else:
+            self._suspicion = True
+            report("failed", problems.said(error))
+
+    def _report_refused(self) -> None:
+        refused, self._refused = self._refused, []
+        for report, outcome, text in refused:
+            self._out -= 1
+            report(outcome, text)
+
+    def _on_error(self, error: Any) -> None:
+        """Fatal ones show in the reports of the rows."""
+        settings.log.warning("%s", problems.said(error))

@@ -1,0 +1,96 @@
+"""librdkafka's settings, per client: what we set and why, and which of the user's settings each client gets.
+
+What a file may not set is refused by streams.config; here ours simply win.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+Settings = Mapping[str, str | int | float | bool]
+
+log = logging.getLogger(__name__)
+
+CONSUMER_ONLY = frozenset({
+    "allow.auto.create.topics", "consume.callback.max.messages", "coordinator.query.interval.ms", "fetch.error.backoff.ms",
+    "fetch.max.bytes", "fetch.message.max.bytes", "fetch.min.bytes", "fetch.wait.max.ms", "group.protocol", "group.remote.assignor",
+    "heartbeat.interval.ms", "max.partition.fetch.bytes", "max.poll.interval.ms", "partition.assignment.strategy",
+    "queued.max.messages.kbytes", "queued.min.messages", "session.timeout.ms",
+})  # fmt: skip
+PRODUCER_ONLY = frozenset({
+    "batch.num.messages", "batch.size", "compression.codec", "compression.level", "compression.type", "linger.ms",
+    "max.in.flight", "max.in.flight.requests.per.connection", "queue.buffering.backpressure.threshold", "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages", "queue.buffering.max.ms", "request.timeout.ms",
+})  # fmt: skip
+ALIASES = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
+
+STRATEGY = "partition.assignment.strategy"
+CONSUMER_DEFAULTS: Settings = {
+    STRATEGY: "cooperative-sticky",
+    "fetch.wait.max.ms": 100,  # a partition that starts waits for the fetch under way; librdkafka's default is 500
+}
+CONSUMER: Settings = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",  # a lost offset is a loud gap, never a silent jump
+    "isolation.level": "read_committed",
+    "check.crcs": True,
+    "fetch.queue.backoff.ms": 5,  # the default stops fetching for a second whenever the local queue is full
+    "enable.partition.eof": False,
+    "allow.auto.create.topics": False,
+}
+PRODUCER_DEFAULTS: Settings = {
+    "linger.ms": 2,
+    "compression.type": "lz4",
+    "queue.buffering.max.messages": 20_000,
+    "queue.buffering.max.kbytes": 65_536,  # the default is 1 GiB
+}
+PRODUCER: Settings = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "message.timeout.ms": 0,  # a broker that is down is no attempt: rows wait
+    "delivery.report.only.error": False,
+}
+ADMIN: Settings = {"log_level": 0}  # nobody polls it: its log lines would pile up
+
+ErrorHook = Callable[[KafkaError], None]
+
+
+def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook) -> dict[str, Any]:
+    """For a Consumer in `group`; `member` names it to the brokers."""
+    defaults = {name: value for name, value in CONSUMER_DEFAULTS.items() if name != STRATEGY or not by_the_broker(kafka)}
+    names = {"group.id": group, "client.id": member}
+    return {**_said(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
+
+
+def producer(kafka: Settings, on_error: ErrorHook) -> dict[str, Any]:
+    """For an idempotent Producer that gets explicit partitions."""
+    wanted = {ALIASES.get(name, name): value for name, value in _without(kafka, CONSUMER_ONLY).items()}
+    return {**_said(on_error), **PRODUCER_DEFAULTS, **wanted, **PRODUCER}
+
+
+def admin(kafka: Settings) -> dict[str, Any]:
+    """For an AdminClient."""
+    return {**_without(kafka, CONSUMER_ONLY | PRODUCER_ONLY), **ADMIN}
+
+
+def by_the_broker(kafka: Settings) -> bool:
+    """Whether the group's protocol is that of KIP-848."""
+    return str(kafka.get("group.protocol", "classic")).lower() == "consumer"
+
+
+def incremental(kafka: Settings) -> bool:
+    """Whether rebalances add and take single partitions (cooperative, or KIP-848) instead of all of them (eager)."""
+    strategy = kafka.get(STRATEGY, CONSUMER_DEFAULTS[STRATEGY])
+    return by_the_broker(kafka) or strategy == "cooperative-sticky"
+
+
+def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in kafka.items() if name not in names}
+
+
+def _said(on_error: ErrorHook) -> dict[str, Any]:
+    """librdkafka writes to stderr unless it is given a logger; `poll` hands its lines over."""
+    return {"logger": log, "error_cb": on_error, "log.connection.close": False}
