@@ -1,0 +1,102 @@
+"""`make bench`: the product's `run` path with each store next to the tuned loop, alternating, medians of several rounds.
+
+    python -m tests.bench [--rounds 3] [--jobs J1,J2,latency] [--stores memory,sqlite,redis] [--records 1000000]
+
+Ends with 1 when a result was wrong. Figures of one run compare with each other, not with those of another machine or hour.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+
+from tests.bench import jobs, latency, load, table
+from tests.bench.systems import LOOP, STORES, Work
+from tests.servers import Kafka, Unavailable
+from tests.servers.shared import open_server
+
+JOBS = {"J1": "fold: per key every 100 records -> count, sum, max", "J2": "collect: the same, the result carries the 100 records"}
+LATENCY = "latency"
+TOPIC = "orders"
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--jobs", type=partial(_chosen, (*JOBS, LATENCY)), default=(*JOBS, LATENCY))
+    parser.add_argument("--stores", type=partial(_chosen, STORES), default=STORES)
+    parser.add_argument("--records", type=int, default=1_000_000, help="a multiple of 100")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of one latency run, after its warm-up")
+    options = parser.parse_args(argv)
+    if options.rounds < 1 or options.records < load.PER_KEY or options.records % load.PER_KEY:
+        parser.error("at least one round, and a multiple of 100 records")
+    return options
+
+
+def _chosen(known: tuple[str, ...], text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: known are {', '.join(known)}")
+    return names
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = arguments(argv)
+    with ExitStack() as opened:
+        try:
+            server = open_server(Kafka(heap="512m"))
+        except (Unavailable, RuntimeError) as error:
+            print(error, file=sys.stderr)
+            return 3
+        opened.callback(server.destroy)
+        problems = [*throughput(server.url, options), *latencies(server.url, options)]
+    for problem in problems:
+        print(f"WRONG: {problem}")
+    return 1 if problems else 0
+
+
+def throughput(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
+    """J1 and J2 as tables; yields what was wrong."""
+    names = [name for name in options.jobs if name in JOBS]
+    if not names:
+        return
+    say(f"sending {options.records} records")
+    expected = load.fill(bootstrap, TOPIC, options.records)
+    say("warming up")
+    jobs.once(LOOP, Work(bootstrap, TOPIC), options.records, expected)
+    for name in names:
+        found: dict[str, list[jobs.Outcome]] = {}
+        for turn, system in alternating((LOOP, *options.stores), options.rounds):
+            outcome = jobs.once(system, Work(bootstrap, TOPIC, rows=name == "J2"), options.records, expected)
+            found.setdefault(system, []).append(outcome)
+            say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
+            yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)
+        print(table.throughput(f"{name} {JOBS[name]}; {options.records} records", options.records, found), flush=True)
+
+
+def latencies(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
+    """Latency as a table; yields what was wrong."""
+    if LATENCY not in options.jobs:
+        return
+    found: dict[str, list[latency.Latency]] = {}
+    for turn, system in alternating((LOOP, *options.stores), options.rounds):
+        outcome = latency.once(system, bootstrap, options.seconds)
+        found.setdefault(system, []).append(outcome)
+        say(f"latency round {turn + 1}: {system} p50 {outcome.p50:.1f} ms, p99 {outcome.p99:.1f} ms")
+        yield from (f"latency, {system}: {problem}" for problem in outcome.problems)
+    print(table.latency(f"latency at {latency.RATE} records a second, a result each", found), flush=True)
+
+
+def alternating(systems: tuple[str, ...], rounds: int) -> Iterator[tuple[int, str]]:
+    """Every system once a round, each round in the other direction."""
+    for turn in range(rounds):
+        yield from ((turn, system) for system in (systems if turn % 2 == 0 else systems[::-1]))
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Latency: a thousand records a second, one result each, from the planned moment of sending to the result in hand.
+
+Open loop: the schedule does not wait for anybody, the planned moment (microseconds) is the record's amount and so the
+result's sum. The first seconds are dropped.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from confluent_kafka import Producer
+
+from tests.bench.load import SIZE, create, delete
+from tests.bench.results import reader
+from tests.bench.systems import Running, Work, running
+from tests.waiting import wait_until
+
+RATE = 1000
+WARM_UP = 5.0
+LATE = 20.0  # seconds that results may take after the last record was sent
+KEYS = 10_000
+
+
+class Result(msgspec.Struct):
+    n: int
+    sum: int
+
+
+class Latency(NamedTuple):
+    """Milliseconds."""
+
+    p50: float
+    p99: float
+    worst: float
+    problems: list[str]
+
+
+def once(system: str, bootstrap: str, seconds: float) -> Latency:
+    """Send for WARM_UP + `seconds`. Raises RuntimeError when the system ends by itself."""
+    topic = f"latency-{uuid.uuid4().hex[:8]}"
+    create(bootstrap, topic)
+    try:
+        with running(system, Work(bootstrap, topic, count=1, low_latency=True)) as run:
+            return _measured(run, bootstrap, topic, round(RATE * (WARM_UP + seconds)), round(RATE * WARM_UP))
+    finally:
+        delete(bootstrap, topic)
+
+
+def _measured(run: Running, bootstrap: str, topic: str, many: int, dropped: int) -> Latency:
+    _await_start(run)
+    consumer = reader(bootstrap, run.out)
+    sender = threading.Thread(target=_send, args=(bootstrap, topic, many), daemon=True)
+    decode = msgspec.json.Decoder(Result).decode
+    taken: list[tuple[int, float]] = []
+    wrong = 0
+    sender.start()
+    deadline = time.monotonic() + many / RATE + LATE
+    while len(taken) < many and time.monotonic() < deadline:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            now, result = time.time() * 1e6, decode(message.value())
+            wrong += result.n != 1
+            taken.append((result.sum, (now - result.sum) / 1e3))
+        elif message is None:
+            run.process.check()
+    consumer.close()
+    sender.join()
+    problems = [f"{wrong} results of more than one record"] if wrong else []
+    if len({sent for sent, _ in taken}) != many or len(taken) != many:
+        problems.append(f"{len(taken)} results of {many} records")
+    return _percentiles([late for _, late in sorted(taken)[dropped:]], problems)
+
+
+def _await_start(run: Running) -> None:
+    """Records sent before the system reads would only wait: a loop that joined, or all partitions claimed."""
+
+    def begun() -> bool:
+        run.process.check()
+        return run.process.claims >= 4 if run.process.pid != run.process.worker else bool(run.process.worker)
+
+    wait_until(begun, 60, "the system's start")
+
+
+def _send(bootstrap: str, topic: str, many: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "partitioner": "murmur2_random"})
+    begin = time.time() + 0.1
+    for number in range(many):
+        due = begin + number / RATE
+        while (early := due - time.time()) > 0:
+            time.sleep(early)
+        key = f"k{number * 7919 % KEYS}"
+        head = f'{{"id":"{number:010d}","key":"{key}","amount":{round(due * 1e6)},"pad":"'
+        producer.produce(topic, head + "x" * (SIZE - len(head) - 2) + '"}', key=key)
+        producer.poll(0)
+    producer.flush(10)
+
+
+def _percentiles(late: Sequence[float], problems: list[str]) -> Latency:
+    ordered = sorted(late)
+    if not ordered:
+        return Latency(float("nan"), float("nan"), float("nan"), [*problems, "no results at all"])
+    return Latency(ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100], ordered[-1], problems)

@@ -1,0 +1,89 @@
+"""Results as they come out of Kafka, and whether they are right: every key once, nothing else, every number and byte."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.bench.load import PARTITIONS, PER_KEY, Expected
+from tests.bench.processes import Mark, Measured
+
+SHOWN = 5  # of the problems found
+
+
+class Numbers(msgspec.Struct):
+    key: str
+    n: int
+    sum: int
+    max: int
+
+
+class Rows(msgspec.Struct):
+    key: str
+    n: int
+    rows: list[msgspec.Raw]
+
+
+def reader(bootstrap: str, topic: str) -> Consumer:
+    """A consumer of all committed results of the topic, from its beginning."""
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": f"watch-{topic}", "isolation.level": "read_committed",
+        "enable.auto.commit": False, "fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 5,
+    })  # fmt: skip
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    return consumer
+
+
+def await_results(consumer: Consumer, many: int, process: Measured, timeout: float) -> tuple[Mark, list[bytes]]:
+    """Read until so many results are there; the moment of the last one, and all of them. Raises RuntimeError when the system
+    ends before, or when they do not come."""
+    values: list[bytes] = []
+    deadline = time.monotonic() + timeout
+    while len(values) < many:
+        message = consumer.poll(0.05)
+        for each in [] if message is None else [message, *consumer.consume(1000, 0)]:
+            if each.error() is None:
+                values.append(each.value())
+        if message is None:
+            process.check()
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{len(values)} of {many} results after {timeout:g} s:\n{process.tail()}")
+    return process.mark(), values
+
+
+def written(consumer: Consumer, topic: str) -> int:
+    """How many records the topic has."""
+    return sum(consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in range(PARTITIONS))
+
+
+def judge(values: Sequence[bytes], expected: Mapping[str, Expected], rows: bool) -> list[str]:
+    """What is wrong, a line each; empty: all is right."""
+    shape: Callable[[bytes], Any] = msgspec.json.Decoder(Rows if rows else Numbers).decode
+    problems: list[str] = []
+    seen: set[str] = set()
+    for value in values:
+        result = shape(value)
+        if result.key in seen:
+            problems.append(f"{result.key} came twice")
+        elif result.key not in expected:
+            problems.append(f"{result.key} is nobody's key")
+        elif difference := _difference(result, expected[result.key]):
+            problems.append(f"{result.key}: {difference}")
+        seen.add(result.key)
+    problems += [f"{key} is missing" for key in expected.keys() - seen]
+    more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+    return problems[:SHOWN] + more
+
+
+def _difference(result: Numbers | Rows, wanted: Expected) -> str:
+    if result.n != PER_KEY:
+        return f"{result.n} records, not {PER_KEY}"
+    if isinstance(result, Rows):
+        digest = blake2b(b"".join(map(bytes, result.rows)), digest_size=16).digest()
+        return "" if digest == wanted.payloads and len(result.rows) == PER_KEY else "other records than those that were sent"
+    if (result.sum, result.max) != (wanted.total, wanted.most):
+        return f"sum {result.sum} and max {result.max}, not {wanted.total} and {wanted.most}"
+    return ""

@@ -1,0 +1,101 @@
+"""What is measured: the tuned loop, and `sluicegate run FILE` with each store."""
+
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.load import create, delete
+from tests.bench.processes import Measured
+from tests.servers import Valkey
+from tests.servers.shared import open_server
+
+LOOP = "loop"
+STORES = ("memory", "sqlite", "redis")
+
+FILE = """\
+app: {app}
+kafka:
+  bootstrap.servers: {bootstrap}
+store: {store}
+dead_letters: {app}.dead
+http: {{port: 0}}
+agents:
+  bench:
+    from: {topic}
+    aggregate:
+      count: {count}
+      timeout: {{after: 10m, since: first}}
+      compute:
+{compute}
+    to: {{topic: {app}.out}}
+"""
+NUMBERS = {"n": "count", "sum": "{sum: amount}", "max": "{max: amount}"}
+ROWS = {"n": "count", "rows": "collect"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Every `count` records of a key of `topic` become one result: their number, sum and maximum, or (`rows`) the records."""
+
+    bootstrap: str
+    topic: str
+    count: int = 100
+    rows: bool = False
+    low_latency: bool = False
+
+
+@dataclass(frozen=True)
+class Running:
+    """A system at work; its results come in `out`, its dead letters, if any, in `dead`."""
+
+    process: Measured
+    out: str
+    dead: str
+
+
+@contextmanager
+def running(system: str, work: Work) -> Iterator[Running]:
+    """Start the system with topics and store of its own; at the end it is ended and all is removed. Raises RuntimeError when
+    a clean end takes too long or is none."""
+    app = f"bench-{system}-{uuid.uuid4().hex[:8]}"
+    with ExitStack() as cleaning:
+        folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
+        cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
+        out, dead = f"{app}.out", f"{app}.dead"
+        create(work.bootstrap, out, dead)
+        cleaning.callback(delete, work.bootstrap, out, dead)
+        command = _loop(work, out, app) if system == LOOP else _product(work, app, _store(system, cleaning), folder)
+        process = Measured(command, folder)
+        try:
+            yield Running(process, out, dead)
+        except BaseException:
+            process.stop(5.0)
+            raise
+        if code := process.stop():
+            raise RuntimeError(f"{system} ended with {code}:\n{process.tail()}")
+
+
+def _loop(work: Work, out: str, group: str) -> list[str]:
+    command = [sys.executable, "-m", "tests.bench.loop", work.bootstrap, work.topic, out, group, "--count", str(work.count)]
+    return command + ["--rows"] * work.rows + ["--low-latency"] * work.low_latency
+
+
+def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:
+    compute = "\n".join(f"        {name}: {reducer}" for name, reducer in (ROWS if work.rows else NUMBERS).items())
+    file = folder / "bench.yaml"
+    file.write_text(FILE.format(app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute))
+    return [str(Path(sys.executable).with_name("sluicegate")), "run", str(file)]
+
+
+def _store(system: str, cleaning: ExitStack) -> str:
+    """The store's URL; a Redis of this run's own, synced before every reply, ends with it."""
+    if system == "redis":
+        server = open_server(Valkey())
+        cleaning.callback(server.destroy)
+        return str(server.url)
+    return {"memory": "memory://", "sqlite": "sqlite:///bench.db"}[system]
