@@ -58,6 +58,7 @@ class Claims:
         self._paused: set[TopicPartition] = set()
         self._again: set[TopicPartition] = set()
         self._outage: str | None = None
+        self.fresh = False  # a claim succeeded since this was last cleared: the store may be another one, or weaker
 
     @property
     def busy(self) -> bool:
@@ -119,7 +120,7 @@ class Claims:
         if not failpoints.unsafe("seek"):
             self._setting.input.start(*place, owner.offset, owner.epoch)
         self.owners[place] = owner
-        self._outage = None
+        self._outage, self.fresh = None, True
         self._meter.count("claims")
         self._meter.count("restore_bytes", owner.restored_bytes)
         self._meter.observe("restore_seconds", self._clock() - taking.since)
@@ -206,7 +207,7 @@ class Claims:
                 self._setting.input.resume([place])
                 self._paused.discard(place)
 
-    def reasons(self, now: float) -> list[str]:
+    def reasons(self) -> list[str]:
         """Why this worker is not ready; empty when it is."""
         found = [f"halted {topic}/{number}: {error.code}" for (topic, number), error in self._halted.items()]
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]

@@ -19,7 +19,7 @@ from streams.engine.claims import LOST, Claims
 from streams.engine.owner import Owner, Setting
 from streams.engine.relay import Relay, Shard
 from streams.engine.status import partition_report
-from streams.errors import Fenced
+from streams.errors import Fenced, PersistenceError
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
 from streams.record import Record
@@ -32,6 +32,7 @@ COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
 REPORT_EVERY = 1.0
 RECORD_REPORTS_EVERY = 0.5  # seconds until delivery reports of an idle partition are committed
 IDLE = 0.25
+LEVELS = ("durable", "lossy", "volatile")
 
 
 class Parts(NamedTuple):
@@ -61,6 +62,7 @@ class Worker:
         self._reports_at = 0.0
         self._report_at = 0.0
         self._level = setting.store.level()
+        self._level_at_start = self._level.name
         self._draining = False
 
     # -- the loop ----------------------------------------------------------------------------------------------------
@@ -235,13 +237,28 @@ class Worker:
 
     def _house_keeping(self, now: float) -> None:
         self._claims.balance_intake()
+        if self._claims.fresh:
+            self._claims.fresh = False
+            self._probe()
         if now >= self._report_at:
             self._report_at = now + REPORT_EVERY
             self._parts.report(self.describe(now))
 
+    def _probe(self) -> None:
+        """After claims: what durability is now. A weaker store shows in health, status and log; nothing is undone by it."""
+        try:
+            level = self._setting.store.level()
+        except PersistenceError:
+            return  # the next claim will say
+        if level.name != self._level.name:
+            self._log.warning("level.changed", before=self._level.name, now=level.name, reasons=list(level.reasons))
+        self._level = level
+
     def describe(self, now: float) -> WorkerReport:
         """What this worker says of itself."""
-        reasons = self._claims.reasons(now)
+        reasons = self._claims.reasons()
+        if LEVELS.index(self._level.name) > max(LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)):
+            reasons.append(f"the store is {self._level.name}: {'; '.join(self._level.reasons)}")
         if self._draining:
             reasons = ["draining", *reasons]
         partitions = [partition_report(owner, now, self._parts.input) for owner in self._owners.values()]
