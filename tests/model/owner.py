@@ -6,8 +6,8 @@ A label is (what, token of the claim, detail); the token names the actor, since 
 from collections.abc import Iterator
 
 from tests.model import relay
-from tests.model.values import ABSENT, CLAIMED, CLEARED, GONE, IDLE, READY, STANDS, WAITING, Changes, Owner, Packet, Row, Setup, World
 from tests.model import store as stores
+from tests.model.values import ABSENT, CLAIMED, CLEARED, GONE, IDLE, READY, STANDS, WAITING, Changes, Owner, Packet, Row, Setup, World
 
 Step = tuple[tuple, World]
 ALIVE = 100
@@ -37,9 +37,11 @@ def steps(setup: Setup, world: World, index: int) -> Iterator[Step]:
 def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
     owner = world.owners[index]
     if owner.rest:
-        yield from _send(setup, world, index, ("commit the other half", owner.token, ""), owner.rest[0], owner._replace(rest=(), version=owner.version + 1))
+        after = owner._replace(rest=(), version=owner.version + 1)
+        yield from _send(setup, world, index, ("commit the other half", owner.token, ""), owner.rest[0], after)
         return
-    if setup.marks and owner.marked == ABSENT and owner.position < len(setup.records):
+    in_hand = owner.position < len(setup.records) or setup.mutant == "mark-without-records"
+    if setup.marks and owner.marked == ABSENT and in_hand:
         yield from _mark(setup, world, index)
     else:
         yield from _batches(setup, world, index)
@@ -59,13 +61,13 @@ def claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
         return
     owner, row = world.owners[index], world.store
     token = (row.token if setup.mutant == "counter-tokens" else world.tokens) + 1
-    label = ("claim", token, "")
     world = world._replace(
         store=stores.claim(setup, row, token, owner.process),
         tokens=world.tokens + 1,
         budget=world.budget._replace(claims=world.budget.claims - 1),
     )
-    yield label, _claimed(setup, world, index, token)
+    after = _claimed(setup, world, index, token)
+    yield ("claim", token, "", *(["loud"] if after.loud > world.loud else [])), after
 
 
 def _claimed(setup: Setup, world: World, index: int, token: int) -> World:
@@ -97,9 +99,9 @@ def restore(setup: Setup, world: World, index: int) -> Iterator[Step]:
     label = ("restore", owner.token, "")
     if owner.first < row.first or owner.last > stores.last_entry(row):
         if row.token != owner.token and setup.mutant != "incomplete-restore-always-halts":
-            yield label, put(world, index, dropped(setup, owner))
+            yield (*label, "quiet"), put(world, index, dropped(setup, owner))
         else:
-            yield label, world._replace(halted=True)
+            yield (*label, "halts"), world._replace(halted=True)
         return
     groups = stores.replay_entries(row.entries[owner.first - row.first : owner.last - row.first + 1], owner.first)
     kept = owner.rest or (tuple((key, *group) for key, group in sorted(groups.items())),)
@@ -124,7 +126,8 @@ def _mark(setup: Setup, world: World, index: int) -> Iterator[Step]:
     single = setup.batch if len(owner.found) == 2 else 0
     changes, after = _changes(setup, owner, owner.offset, list(owner.groups), [], [])
     changes = changes._replace(trying=(owner.offset, tuple(sorted((*owner.found, _name(setup, owner))))))
-    yield from _send(setup, world, index, ("commit the mark", owner.token, changes.trying), changes, after._replace(marked=STANDS, single=single))
+    after = after._replace(marked=STANDS, single=single)
+    yield from _send(setup, world, index, ("commit the mark", owner.token, changes.trying), changes, after)
 
 
 def _name(setup: Setup, owner: Owner) -> int:
@@ -183,7 +186,8 @@ def _changes(setup: Setup, owner: Owner, offset: int, groups: list, ops: list, f
     if ops and setup.compact and entry - owner.first >= setup.compact:
         keep_from = _compact(setup, groups, ops, entry)
     names = tuple(sorted((*owner.found, owner.process))) if owner.marked == STANDS else owner.found
-    trying = (offset, names) if names and offset == owner.offset else ()
+    kept = offset == owner.offset and setup.mutant != "commit-without-records-clears-the-mark"
+    trying = (offset, names) if names and kept else ()
     changes = Changes(offset, tuple(ops), keep_from, tuple(rows), owner.acked, trying)
     queue = (*owner.queue, *((row, WAITING) for row in rows)) if setup.relay else ()
     after = owner._replace(
@@ -249,7 +253,7 @@ def _halves(setup: Setup, owner: Owner, changes: Changes, after: Owner) -> tuple
 def dropped(setup: Setup, owner: Owner, unknown: Owner | None = None) -> Owner:
     """The one way back: the process lives and has forgotten everything but its name and what the store once said."""
     owes = owner.owes or owner.marked == STANDS or (unknown is not None and unknown.marked == STANDS)
-    idle = Owner(owner.process, owes=owes, known=owner.known)
+    idle = Owner(owner.process, owes=owes and setup.mutant != "never-acquits", known=owner.known)
     if setup.mutant == "memory-kept-after-unknown-result" and unknown is not None:
         return idle._replace(rest=(unknown.groups,))
     if setup.mutant == "stale-batch" and unknown is not None:
@@ -267,8 +271,8 @@ def crash(setup: Setup, world: World, index: int, budget: object) -> World:
 
 def _buried(world: World, process: int) -> World:
     """Give the crashed process's name in every crash mark to the dead (negative), so that its successor may use it."""
-    marks = [world.store.trying, *((owner.offset, owner.found) for owner in world.owners), *(packet.changes.trying for packet in world.wire)]
-    used = {name for mark in marks if mark for name in mark[1]}
+    marks = [world.store.trying, *(packet.changes.trying for packet in world.wire)]
+    used = {name for mark in marks if mark for name in mark[1]}.union(*(owner.found for owner in world.owners))
     dead = next(name for name in range(-1, -len(used) - 2, -1) if name not in used)
 
     def renamed(names: tuple) -> tuple:

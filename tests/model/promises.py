@@ -1,12 +1,14 @@
 """What must hold: each check compares the world before and after a step and names the promise that broke."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tests.model.store import replay
 from tests.model.values import CLAIMED, STANDS, Row, Setup, Store, World
 
 AGREEMENT = "state, fires and offset agree: the state is the fold of exactly the records below the offset"
 ONCE = "each record counts once"
+ONLY_READ = "only records that were read are dealt with"
 ONE_CONTENT = "one fire id has one content"
 NUMBERS = "outbox numbers grow"
 FENCE = "a fenced owner changes nothing"
@@ -18,6 +20,7 @@ DELIVERED = "when faults stop, everything is fired and delivered"
 LOUD = "a rewind that somebody can know of is loud"
 NO_FALSE_ALARM = "no partition halts without a loss"
 CRASHES_ONLY = "a dead letter takes three processes that crashed or have not come back"
+REMEMBERED = "a crash is remembered until the offset moves"
 ACQUITTED = "a process that said it lives is not in the crash mark"
 
 
@@ -43,10 +46,12 @@ def _store(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
         yield ONCE
     if sorted(counted) != list(range(row.offset)):
         yield AGREEMENT
+    if row.offset > len(setup.records):
+        yield ONLY_READ
     if len({fire.id for fire in row.fires}) < len(row.fires):
         yield ONE_CONTENT
     numbers = [fire.number for fire in row.fires]
-    if any(later <= earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(numbers)):
         yield NUMBERS
     if "commit" in label[0] and row.version != before.store.version and label[1] != before.store.token:
         yield FENCE
@@ -56,6 +61,12 @@ def _store(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
         yield from _dead_letter(before, row)
     if setup.marks:
         yield from _acquitted(after)
+        if row.offset == before.store.offset and _dead_names(row) < _dead_names(before.store):
+            yield REMEMBERED
+
+
+def _dead_names(row: Store) -> int:
+    return sum(name < 0 for name in row.trying[1]) if row.trying else 0
 
 
 def _was_received(setup: Setup, world: World, fire: Row) -> bool:
@@ -91,9 +102,9 @@ def _receivers(setup: Setup, world: World) -> Iterator[str]:
 
 def _is_prefix(setup: Setup, accepted: tuple[Row, ...], fires: tuple[Row, ...]) -> bool:
     """The accepted rows of the last one's key are the first committed ones of that key."""
-    key = setup.records[accepted[-1].members[0]]
-    taken = [row for row in accepted if setup.records[row.members[0]] == key]
-    return taken == [row for row in fires if setup.records[row.members[0]] == key][: len(taken)]
+    key = setup.key(accepted[-1].members[0])
+    taken = [row for row in accepted if setup.key(row.members[0]) == key]
+    return taken == [row for row in fires if setup.key(row.members[0]) == key][: len(taken)]
 
 
 def _loud(before: World, after: World) -> Iterator[str]:

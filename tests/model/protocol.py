@@ -86,7 +86,10 @@ def fair_step(setup: Setup, world: World) -> Step | None:
 def is_done(setup: Setup, world: World) -> bool:
     """Everything read, fired and delivered. After a rewind delivered rows may stand in the outbox until the next claim."""
     row = world.store
-    if row.offset < len(setup.records) or (setup.expire and stores.replay(row)):
+    groups = stores.replay(row)
+    counted = sum(len(fire.members) for fire in row.fires) + sum(len(members) for members, _ in groups.values())
+    if row.offset < len(setup.records) or counted < row.offset or (setup.expire and groups):
         return False
-    delivered = all(fire in world.received[setup.partition(fire)] for fire in row.fires)
+    taken = {(fire.id, fire.members) for accepted in world.received for fire in accepted}
+    delivered = all((fire.id, fire.members) in taken for fire in row.fires)
     return not setup.relay or (delivered and (not row.rows or world.rewound))

@@ -60,12 +60,15 @@ def _next(setup: Setup, owner: Owner) -> int:
     numbers = [row.number for row, _ in owner.queue]
     if setup.mutant == "limit-counts-what-is-unacknowledged":
         return at if at < setup.window else -1
+    if setup.mutant == "limit-counts-from-the-lowest-unacknowledged":
+        return at if numbers[at] - numbers[0] < setup.window else -1
     return at if numbers[at] - min([*numbers, *owner.acked]) < setup.window else -1
 
 
 def _settled(setup: Setup, queue: tuple) -> tuple:
     """When all reports of the old producer are in, what failed is sent again by a new one, lowest first."""
-    if any(state in (HANDED, WRITTEN) for _, state in queue):
+    others = (HANDED, WRITTEN, WAITING) if setup.mutant == "goes-on-past-a-failure" else (HANDED, WRITTEN)
+    if any(state in others for _, state in queue):
         return queue
     if setup.mutant == "failed-row-forgotten":
         return tuple((row, state) for row, state in queue if state != FAILED)

@@ -56,9 +56,10 @@ class Store(NamedTuple):
 class Owner(NamedTuple):
     """A process that believes it owns the partition. All but `process`, `owes` and `known` are dropped with the claim.
 
-    `process` is its name in crash marks (negative there: it crashed); `groups` holds (key, members, number of the entry that begins its description); `queue` (row, how far its sending is).
-    `found` are the other processes in the crash mark; `owes` says that our own name may stand in it; `known` is the
-    highest (version, offset) that the store ever told us; `rest` and `fired` serve mutants only.
+    `process` is its name in crash marks (negative there: it crashed); `groups` holds (key, members, number of the entry
+    that begins its description); `queue` (row, how far its sending is). `found` are the other processes in the crash
+    mark; `owes` says that our own name may stand in it; `known` is the highest (version, offset) that the store ever
+    told us; `rest` and `fired` serve mutants only.
     """
 
     process: int
@@ -137,7 +138,11 @@ class Setup(NamedTuple):
 
     def partition(self, row: Row) -> int:
         """The output partition of a row: that of its key."""
-        return ord(self.records[row.members[0]]) % self.partitions
+        return ord(self.key(row.members[0])) % self.partitions
+
+    def key(self, offset: int) -> str:
+        """The key of a record; a mutant may ask for one that was never written."""
+        return self.records[offset : offset + 1] or "?"
 
     def start(self) -> World:
         """Nothing read, nothing owned."""
