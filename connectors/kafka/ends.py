@@ -16,7 +16,8 @@ def ends(kafka: Settings, partitions: Sequence[tuple[str, int]], timeout: float 
         return {}
     asked = {TopicPartition(topic, number): OffsetSpec.latest() for topic, number in partitions}
     found = {}
-    for partition, future in open_admin(kafka).list_offsets(asked, request_timeout=timeout).items():
+    admin = open_admin(kafka)  # its futures never end when it is collected before them
+    for partition, future in admin.list_offsets(asked, request_timeout=timeout).items():
         try:
             found[partition.topic, partition.partition] = int(future.result(timeout + 1).offset)
         except KafkaException as error:

@@ -70,7 +70,7 @@ class Worker:
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
         """Work until `stop()`, then drain within `drain` seconds. Errors that are no partition's end the process; whatever
         way it ends alive, it takes its crash marks back."""
-        self._log.info("worker.started", pid=os.getpid(), level=self._level.name)
+        self._log.info("worker.running", pid=os.getpid(), level=self._level.name)
         try:
             while not stop():
                 self.turn()
