@@ -1,0 +1,291 @@
+"""The consumer on a real broker: what the embedded one cannot prove."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from connectors.kafka.consumer import KafkaInput, open_input
+from streams.errors import SystemNotReady
+from tests.servers.kafka import Kafka
+from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, failure, fill, joined, numbers, read, turned
+from tests.waiting import wait_until
+
+MakeTopic = Callable[..., str]
+protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+def trim(bootstrap: str, topic: str, below: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, below)]).values():
+        future.result(10)
+
+
+@protocols
+def test_each_partition_is_read_from_where_it_is_started_to_its_end(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+    make_topic(ns, 4)
+    for partition in range(4):
+        fill(kafka, ns, partition, numbers(0, 200))
+    consumer = joined(kafka, ns, ns, 4, **PROTOCOLS[protocol])
+    for partition in range(4):
+        consumer.start(ns, partition, 150 + partition, 0)
+    found = read(consumer, 4 * 50 - 6)
+    for partition in range(4):
+        assert [offset for number, offset in found if number == partition] == list(range(150 + partition, 200))
+    consumer.close()
+
+
+@protocols
+def test_nothing_comes_out_of_a_partition_that_was_not_started(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+    make_topic(ns, 2)
+    consumer = joined(kafka, ns, ns, 2, **PROTOCOLS[protocol])
+    for partition in range(2):
+        fill(kafka, ns, partition, numbers(0, 100))
+    consumer.start(ns, 1, 0, -1)
+    assert {partition for partition, _ in read(consumer, 100)} == {1}
+    assert (consumer.poll(0.3), consumer.consume(10)) == (None, [])
+    consumer.close()
+
+
+@protocols
+def test_records_fetched_before_a_start_never_come_out_after_it(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+    make_topic(ns, 2)
+    for partition in range(2):
+        fill(kafka, ns, partition, numbers(0, 20_000))
+    consumer = joined(kafka, ns, ns, 2, **PROTOCOLS[protocol])
+    random_ = random.Random(protocol)
+    consumer.start(ns, 1, 0, -1)
+    for _ in range(25):
+        target = random_.randrange(15_000)
+        consumer.start(ns, 0, target, random_.choice((0, -1)))
+        found = [offset for partition, offset in read(consumer, 300) if partition == 0]
+        while not found:
+            found = [offset for partition, offset in read(consumer, 50) if partition == 0]
+        assert found == list(range(target, target + len(found)))
+        if random_.random() < 0.3:
+            consumer.start(ns, 1, 0, -1)
+    consumer.close()
+
+
+@protocols
+def test_pausing_and_resuming_neither_loses_nor_repeats(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+    make_topic(ns, 2)
+    for partition in range(2):
+        fill(kafka, ns, partition, numbers(0, 5_000))
+    consumer = joined(kafka, ns, ns, 2, **PROTOCOLS[protocol])
+    consumer.start(ns, 0, 0, 0)
+    consumer.start(ns, 1, 0, 0)
+    found: dict[int, list[int]] = {0: [], 1: []}
+    for turn in range(20):
+        for partition, offset in read(consumer, 300):
+            found[partition].append(offset)
+        consumer.pause([(ns, turn % 2)])
+        consumer.resume([(ns, (turn + 1) % 2)])
+    consumer.resume([(ns, 0), (ns, 1)])
+    for partition, offset in read(consumer, 10_000 - 20 * 300):
+        found[partition].append(offset)
+    assert found == {0: list(range(5_000)), 1: list(range(5_000))}
+    consumer.close()
+
+
+@protocols
+def test_a_partition_paused_at_its_start_flows_after_it(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+    make_topic(ns)
+    fill(kafka, ns, 0, numbers(0, 10))
+    consumer = joined(kafka, ns, ns, **PROTOCOLS[protocol])
+    consumer.start(ns, 0, 0, 0)
+    assert read(consumer, 5) == [(0, offset) for offset in range(5)]
+    consumer.pause([(ns, 0)])
+    consumer.start(ns, 0, 2, 0)
+    assert read(consumer, 8) == [(0, offset) for offset in range(2, 10)]
+    consumer.close()
+
+
+@protocols
+def test_an_offset_that_retention_passed_is_out_of_range_and_the_partition_can_be_started_again(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
+    make_topic(ns)
+    fill(kafka, ns, 0, numbers(0, 100))
+    trim(kafka, ns, 60)
+    consumer = joined(kafka, ns, ns, **PROTOCOLS[protocol])
+    consumer.start(ns, 0, 10, -1)
+    assert failure(consumer)[:2] == ((ns, 0), "out-of-range")
+    assert consumer.facts(ns, 0)[2:4] == (60, 100)
+    consumer.start(ns, 0, 60, 0)
+    assert read(consumer, 40) == [(0, offset) for offset in range(60, 100)]
+    consumer.close()
+
+
+def test_a_log_that_ends_before_what_its_epoch_held_is_truncated(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    make_topic(ns)
+    fill(kafka, ns, 0, numbers(0, 10))
+    consumer = joined(kafka, ns, ns)
+    consumer.start(ns, 0, 8, 0)
+    assert read(consumer, 2) == [(0, 8), (0, 9)]
+    consumer.start(ns, 0, 25, 0)
+    assert failure(consumer)[:2] == ((ns, 0), "truncated")
+    consumer.close()
+
+
+def test_an_epoch_that_the_log_never_had_is_truncated_though_the_offset_is_there(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    make_topic(ns)
+    fill(kafka, ns, 0, numbers(0, 10))
+    consumer = joined(kafka, ns, ns)
+    consumer.start(ns, 0, 5, 7)
+    assert failure(consumer)[:2] == ((ns, 0), "truncated")
+    consumer.close()
+
+
+def test_the_end_of_the_log_is_a_good_place_to_start(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    make_topic(ns)
+    fill(kafka, ns, 0, numbers(0, 10))
+    consumer = joined(kafka, ns, ns)
+    consumer.start(ns, 0, 10, 0)
+    fill(kafka, ns, 0, [b"new"])
+    assert read(consumer, 1) == [(0, 10)]
+    assert consumer.failures() == []
+    consumer.close()
+
+
+def test_a_topic_that_is_not_there_is_a_failure_and_is_not_made(kafka: str, ns: str) -> None:
+    consumer = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
+    assert failure(consumer)[:2] == ((ns, -1), "unknown-topic")
+    with pytest.raises(SystemNotReady, match=f"no topic {ns}"):
+        consumer.facts(ns, 0)
+    assert ns not in AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=10).topics
+    consumer.close()
+
+
+@protocols
+def test_facts_say_what_the_brokers_know(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+    make_topic(ns, 3)
+    fill(kafka, ns, 0, numbers(0, 100))
+    trim(kafka, ns, 20)
+    consumer = joined(kafka, ns, ns, 3, **PROTOCOLS[protocol])
+    facts = consumer.facts(ns, 0)
+    assert facts[1:] == (3, 20, 100, -1, "")
+    assert len(facts.topic_id) == 22
+    consumer.inform(ns, 0, 42, "incarnation-1")
+    assert turned(consumer, lambda: consumer.facts(ns, 0).committed) == -1 or turned(consumer, lambda: consumer.facts(ns, 0).committed == 42)
+    assert consumer.facts(ns, 0).metadata == "incarnation-1"
+    fill(kafka, ns, 0, [b"more"])
+    assert consumer.facts(ns, 0).high == 101
+    consumer.close()
+
+
+def test_a_topic_made_again_has_another_id(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    consumer = joined(kafka, ns, make_topic(ns))
+    before = consumer.facts(ns, 0).topic_id
+    AdminClient({"bootstrap.servers": kafka}).delete_topics([ns])[ns].result(20)
+    make_topic(ns)
+    assert consumer.facts(ns, 0).topic_id not in ("", before)
+    consumer.close()
+
+
+def test_a_time_is_found_at_its_first_record(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    from confluent_kafka import Producer
+
+    make_topic(ns)
+    producer = Producer({"bootstrap.servers": kafka})
+    for second in (1000, 2000, 3000):
+        producer.produce(ns, b"v", partition=0, timestamp=second * 1000)
+    assert producer.flush(10) == 0
+    consumer = joined(kafka, ns, ns)
+    assert [consumer.offset_at(ns, 0, start) for start in (0.0, 1000.0, 1000.5, 3000.0, 3001.0)] == [0, 0, 1, 2, 3]
+    consumer.close()
+
+
+def test_members_that_do_not_agree_on_how_to_rebalance_end_with_a_reason(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    first = joined(kafka, ns, make_topic(ns), **EAGER)
+    second = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
+    with pytest.raises(SystemNotReady, match="INCONSISTENT_GROUP_PROTOCOL"):
+        wait_until(lambda: second.poll(0.05), 20)
+    first.close()
+    second.close()
+
+
+@protocols
+def test_a_member_that_closes_leaves_its_partitions_at_once(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+    settings = {**PROTOCOLS[protocol], "session.timeout.ms": 45_000} if protocol != "kip-848" else PROTOCOLS[protocol]
+    joined(kafka, ns, make_topic(ns, 2), 2, **settings).close()
+    joined(kafka, ns, ns, 2, **settings).close()
+
+
+class Member:
+    """A consumer of a storm: it starts what it is given where the group is, and remembers what it must read next."""
+
+    def __init__(self, consumer: KafkaInput, reached: dict[int, int]) -> None:
+        self.consumer, self.reached = consumer, reached
+        self.expected: dict[int, int] = {}
+
+    def turn(self) -> None:
+        first = self.consumer.poll(0.005)
+        batch = [] if first is None else [first, *self.consumer.consume(20)]
+        revoked, assigned = self.consumer.revoked(), self.consumer.assigned()
+        for record in batch:
+            if record.partition() in self.expected:
+                assert record.offset() == self.expected[record.partition()]
+                self.expected[record.partition()] += 1
+        for _, partition in revoked:
+            self.expected.pop(partition, None)
+        for partition, offset in self.expected.items():
+            self.reached[partition] = max(self.reached[partition], offset)
+        for topic, partition in assigned:
+            self.expected[partition] = self.reached[partition]
+            self.consumer.start(topic, partition, self.reached[partition], 0 if self.reached[partition] else -1)
+        assert self.consumer.failures() == []
+
+
+@pytest.mark.parametrize(("protocol", "seed"), [("cooperative", 1), ("cooperative", 2), ("eager", 3), ("kip-848", 4)])
+def test_in_a_storm_of_rebalances_every_started_partition_gives_its_records_in_order_and_none_stands_still(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str, seed: int
+) -> None:
+    partitions, records = 6, 4_000
+    make_topic(ns, partitions)
+    for partition in range(partitions):
+        fill(kafka, ns, partition, numbers(0, records))
+    random_, reached = random.Random(seed), dict.fromkeys(range(partitions), 0)
+    settings: dict[str, Any] = {"bootstrap.servers": kafka, **PROTOCOLS[protocol]}
+    members: list[Member] = []
+    handovers = 0
+
+    def turn() -> bool:
+        nonlocal handovers
+        if not members or (len(members) < 4 and random_.random() < 0.02):
+            members.append(Member(open_input(settings, ns, [ns], f"m{handovers}"), reached))
+            handovers += 1
+        elif len(members) > 1 and random_.random() < 0.02:
+            leaver = members.pop(random_.randrange(len(members)))
+            leaver.consumer.close()
+        elif members[0].expected and random_.random() < 0.05:
+            partition = random_.choice(list(members[0].expected))
+            members[0].consumer.start(ns, partition, members[0].expected[partition], 0)
+        for member in members:
+            member.turn()
+        return all(offset == records for offset in reached.values())
+
+    wait_until(turn, 60, "the end of all partitions", pause=0)
+    assert handovers > 3
+    for member in members:
+        member.consumer.close()
+
+
+@pytest.mark.timeout(120)
+def test_reading_goes_on_where_it_was_when_the_broker_comes_back_from_kill_9(own_server: Any, ns: str, make_topic: MakeTopic) -> None:
+    server = own_server(Kafka)
+    make_topic(ns, 1, server.url)
+    fill(server.url, ns, 0, numbers(0, 100))
+    consumer = joined(server.url, ns, ns)
+    consumer.start(ns, 0, 0, 0)
+    assert read(consumer, 100)[-1] == (0, 99)
+    server.kill9()
+    assert consumer.poll(0.3) is None
+    server.start()
+    fill(server.url, ns, 0, numbers(100, 200))
+    assert read(consumer, 100, 60) == [(0, offset) for offset in range(100, 200)]
+    assert consumer.failures() == []
+    consumer.close()

@@ -1,0 +1,52 @@
+"""Partitions of keys, against values that Java's own tests and clients give."""
+
+import random
+
+import pytest
+
+from connectors.kafka.producer import KafkaProducer, open_producer
+
+JAVA = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+
+
+def murmur2(data: bytes) -> int:
+    """org.apache.kafka.common.utils.Utils.murmur2, unsigned, written again."""
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = 0x9747B28C ^ len(data)
+    whole = len(data) - len(data) % 4
+    for start in range(0, whole, 4):
+        k = int.from_bytes(data[start : start + 4], "little") * m & mask
+        h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
+    if rest := data[whole:]:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return h ^ h >> 15
+
+
+@pytest.fixture(scope="module")
+def producer() -> KafkaProducer:
+    return open_producer({"bootstrap.servers": "127.0.0.1:1"})
+
+
+@pytest.mark.parametrize("key", JAVA)
+@pytest.mark.parametrize("count", [1, 4, 7, 1000])
+def test_keys_go_where_java_sends_them(producer: KafkaProducer, key: bytes, count: int) -> None:
+    assert producer.partition_of(key, count) == (JAVA[key] & 0x7FFFFFFF) % count
+
+
+def test_keys_of_every_length_go_where_the_written_again_hash_says(producer: KafkaProducer) -> None:
+    random_ = random.Random(7)
+    for length in range(64):
+        key = random_.randbytes(length)
+        assert producer.partition_of(key, 1 << 20) == (murmur2(key) & 0x7FFFFFFF) % (1 << 20)
+
+
+def test_the_written_again_hash_is_javas() -> None:
+    assert {key: murmur2(key) for key in JAVA} == {key: value & 0xFFFFFFFF for key, value in JAVA.items()}

@@ -1,0 +1,71 @@
+import logging
+
+import pytest
+
+from connectors.kafka import settings
+from connectors.kafka.admin import existing
+from connectors.kafka.consumer import open_input
+from connectors.kafka.producer import open_producer
+from streams.errors import ConfigurationError, SystemNotReady
+from tests.unit.kafka.clients import PROTOCOLS, row
+from tests.waiting import wait_until
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_client_gets_only_settings_that_it_knows(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+    given = {**NOWHERE, **dict.fromkeys(settings.PRODUCER_ONLY & {"linger.ms", "batch.size", "batch.num.messages"}, 100)}
+    given |= {"fetch.min.bytes": 1, **PROTOCOLS[protocol]}
+    with caplog.at_level(logging.DEBUG):
+        consumer, producer = open_input(given, "g", ["t"], "m"), open_producer(given)
+        wait_until(lambda: [consumer.poll(0.01), producer.poll(), len(caplog.records)][-1], what="a line of librdkafka's log")
+    assert [line for line in caplog.messages if "CONFWARN" in line] == []
+    consumer.close()
+
+
+def test_ours_win_over_the_users_and_the_users_over_defaults() -> None:
+    user = {"auto.offset.reset": "earliest", "acks": 1, "compression.codec": "zstd", "fetch.wait.max.ms": 7}
+    consumer = settings.consumer(user, "app.agent", "worker-1", print)
+    producer = settings.producer(user, print)
+    assert (consumer["auto.offset.reset"], consumer["group.id"], consumer["client.id"]) == ("error", "app.agent", "worker-1")
+    assert (consumer["fetch.wait.max.ms"], consumer["partition.assignment.strategy"]) == (7, "cooperative-sticky")
+    assert (producer["acks"], producer["compression.type"], "compression.codec" in producer) == ("all", "zstd", False)
+    assert {"fetch.wait.max.ms", "auto.offset.reset"} & producer.keys() == {"auto.offset.reset"}
+
+
+def test_the_brokers_protocol_gets_no_strategy() -> None:
+    assert settings.STRATEGY not in settings.consumer({"group.protocol": "consumer"}, "g", "m", print)
+
+
+@pytest.mark.parametrize("wrong", [{"no.such.setting": 1}, {"fetch.min.bytes": -7}, {"group.protocol": "consumer", "session.timeout.ms": 9}])
+def test_settings_that_librdkafka_refuses_are_configuration_errors(wrong: dict[str, str | int]) -> None:
+    with pytest.raises(ConfigurationError, match=next(reversed(wrong)).replace(".", r"\.")):
+        open_input({**NOWHERE, **wrong}, "g", ["t"], "m")
+
+
+def test_a_broker_that_is_not_there_is_said_in_the_log_and_never_on_stderr(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer, producer = open_input(NOWHERE, "g", ["t"], "m"), open_producer(NOWHERE)
+    producer.produce(row(1, "t"), lambda *_: None)
+    with caplog.at_level(logging.WARNING):
+        wait_until(lambda: (consumer.poll(0.01), producer.poll()) and len(caplog.records) > 2, what="librdkafka's warnings")
+    producer.close()
+    consumer.close()
+    assert {record.name for record in caplog.records} == {"connectors.kafka.settings"}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_asking_a_broker_that_is_not_there_is_bounded_and_says_what_was_asked() -> None:
+    with pytest.raises(SystemNotReady, match=r"Kafka: describing topic t failed: .*\(_TIMED_OUT\)"):
+        existing(NOWHERE, ["t"], 0.5)
+
+
+def test_the_facts_of_a_broker_that_is_not_there_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = open_input(NOWHERE, "g", ["t"], "m")
+    monkeypatch.setattr("connectors.kafka.consumer.TIMEOUT", 0.2)
+    for ask in (lambda: consumer._watermarks("t", 0), lambda: consumer._informed("t", 0), lambda: consumer.offset_at("t", 0, 0.0)):
+        with pytest.raises(SystemNotReady, match="t/0"):
+            ask()
+    consumer.close()
