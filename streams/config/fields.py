@@ -168,7 +168,7 @@ def _store(value: str) -> str:
         raise refused("is no store that is known", f"write a URL that begins with {', '.join(s + '://' for s in STORES)}")
     if scheme == "sqlite" and (not rest.startswith("/") or rest == "/" or "?" in rest or rest.endswith(":memory:")):
         raise refused("names no SQLite file", "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path")
-    if scheme in ("redis", "rediss") and not rest.strip("/"):
+    if scheme in ("redis", "rediss") and not rest.partition("/")[0].rpartition("@")[2]:
         raise refused("names no Redis server", "write redis://host:6379/0")
     return value
 

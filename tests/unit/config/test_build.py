@@ -1,0 +1,152 @@
+"""What a file becomes: the values that run."""
+
+import msgspec
+import pytest
+
+from streams.agent import Agent, Aggregation, App, Destination, Http, Reducer, Until
+from tests.unit.config.files import GOOD, agent, loaded
+
+EVERYTHING = """\
+app: flights
+kafka:
+  bootstrap.servers: ${KAFKA_BOOTSTRAP_SERVERS:-localhost:9092}    # or `embedded`
+store: ${STORE_URL:-sqlite:///state.db}
+dead_letters: flights.dead
+accept_level: lossy
+auto_migrate: false
+start_timeout: 1.5m
+http: {port: 0, host: "::1", token: "${TOKEN}"}
+
+agents:
+  delays:
+    from: flights
+    format: json
+    key: message
+    scope: partition
+    start: 2026-01-31T12:00:00+01:00
+    max_record_bytes: 64KiB
+    aggregate:
+      count: 100
+      timeout: {after: 30s, since: first}
+      until: {field: status, equals: landed}
+      compute:
+        flights: count
+        worst: {max: dep_delay}
+        mean: {mean: dep_delay}
+        carriers: {distinct: carrier}
+        rows: collect
+        tails: {collect: tail}
+        own: {reduce: "operator:add"}
+      on_timeout: dead-letter
+      on_missing: skip
+      on_null: skip
+      on_full: stop
+      max_items: 200
+      max_bytes: 1MB
+      max_groups: 3
+      max_buffered_bytes: 1.5GiB
+    to: {topic: delays, format: json}
+  worst:
+    from: [delays, {topic: elsewhere, dedupe: sluicegate}, plain]
+    key: {field: message}
+    aggregate:
+      timeout: {first: 1h, last: 250ms}
+    dead_letters: worst.dead
+    to: {topic: worst, format: "json:loads"}
+"""
+
+
+def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
+    text = EVERYTHING.replace(', format: "json:loads"', "")
+    found = loaded(tmp_path, text, {"TOKEN": "t"})
+    assert found.problems == ()
+    delays = Aggregation(
+        key=None,
+        count=100,
+        since_first=30.0,
+        until=Until("status", "landed"),
+        compute=(
+            Reducer("flights", "count"),
+            Reducer("worst", "max", "dep_delay"),
+            Reducer("mean", "mean", "dep_delay"),
+            Reducer("carriers", "distinct", "carrier"),
+            Reducer("rows", "collect"),
+            Reducer("tails", "collect", "tail"),
+            Reducer("own", "reduce", function="operator:add"),
+        ),
+        on_timeout="dead-letter",
+        on_missing="skip",
+        on_null="skip",
+        on_full="stop",
+        max_items=200,
+        max_bytes=1_000_000,
+        max_groups=3,
+        max_buffered_bytes=1536 * 1024 * 1024,
+    )
+    assert found.app == App(
+        name="flights",
+        store="sqlite:///state.db",
+        agents=(
+            Agent("delays", ("flights",), delays, Destination("delays"), "flights.dead", start=1769857200.0, max_record_bytes=65536),
+            Agent(
+                "worst",
+                ("delays", "elsewhere", "plain"),
+                Aggregation(key="message", since_first=3600.0, since_last=0.25),
+                Destination("worst"),
+                "worst.dead",
+                receive=("delays", "elsewhere"),
+            ),
+        ),
+        kafka={"bootstrap.servers": "localhost:9092"},
+        accept_level="lossy",
+        auto_migrate=False,
+        start_timeout=90.0,
+        http=Http(0, "::1", "t"),
+        folder=str(tmp_path),
+    )
+
+
+def test_an_app_survives_the_trip_through_json(tmp_path):
+    app = loaded(tmp_path, EVERYTHING.replace(', format: "json:loads"', ""), {"TOKEN": "t"}).app
+    assert msgspec.json.decode(msgspec.json.encode(app), type=App) == app
+
+
+def test_what_is_left_out_has_the_defaults_of_the_run(tmp_path):
+    text = GOOD.replace("dead_letters: shop.dead\n", "")
+    app = loaded(tmp_path, text).app
+    plain = Agent("a", ("orders",), Aggregation(count=10), Destination("totals"), "shop.dead")
+    assert app == App("shop", "sqlite:///state.db", (plain,), {"bootstrap.servers": "localhost:9092"}, folder=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("timeout", "first", "last"),
+    [("{after: 5s}", 5, None), ("{after: 5s, since: last}", None, 5), ("{first: 5s}", 5, None), ("{last: 5s}", None, 5), ("{first: 9s, last: 5s}", 9, 5)],
+)  # fmt: skip
+def test_a_timeout_counts_from_the_first_or_the_last_record(tmp_path, timeout, first, last):
+    rule = loaded(tmp_path, agent(f"from: t\naggregate: {{timeout: {timeout}}}\nto: {{topic: o}}")).app.agents[0].aggregation
+    assert (rule.since_first, rule.since_last) == (first, last)
+
+
+@pytest.mark.parametrize(("key", "expected"), [("message", None), ("a", "a"), ("a.b", "a.b"), ("{field: message}", "message"), ("{field: a.b}", "a.b")])
+def test_a_key_is_the_message_key_or_a_field(tmp_path, key, expected):
+    assert loaded(tmp_path, agent(f"from: t\nkey: {key}\naggregate: {{count: 2}}\nto: {{topic: o}}")).app.agents[0].aggregation.key == expected
+
+
+@pytest.mark.parametrize(("start", "expected"), [("earliest", "earliest"), ("latest", "latest"), ("1970-01-01T00:00:01.5Z", 1.5)])
+def test_a_new_agent_starts_where_the_file_says(tmp_path, start, expected):
+    assert loaded(tmp_path, agent(f"from: t\nstart: {start}\naggregate: {{count: 2}}\nto: {{topic: o}}")).app.agents[0].start == expected
+
+
+def test_the_limit_of_items_is_never_below_the_count_unless_it_is_written(tmp_path):
+    rule = loaded(tmp_path, agent("from: t\naggregate: {count: 150000}\nto: {topic: o}")).app.agents[0].aggregation
+    assert (rule.count, rule.max_items) == (150_000, 150_000)
+
+
+def test_dead_letters_of_an_agent_are_received_without_repeats_too(tmp_path):
+    text = GOOD + "  b: {from: shop.dead, aggregate: {count: 2}, to: {topic: o}, dead_letters: b.dead}\n"
+    assert [a.receive for a in loaded(tmp_path, text).app.agents] == [(), ("shop.dead",)]
+
+
+@pytest.mark.parametrize(("http", "expected"), [("false", None), ("{}", Http()), ("{port: 1, host: 0.0.0.0, token: x}", Http(1, "0.0.0.0", "x"))])
+def test_the_port_can_be_moved_and_closed(tmp_path, http, expected):
+    assert loaded(tmp_path, GOOD + f"http: {http}\n").app.http == expected

@@ -1,0 +1,56 @@
+"""The committed JSON Schema is that of the models, and says what loading says."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from streams.config import models
+from streams.config.schema import schema
+from tests.unit.config.files import GOOD
+from tests.unit.config.test_build import EVERYTHING
+
+COMMITTED = Path(models.__file__).parents[2] / "schemas" / "documents" / "sluicegate.schema.json"
+
+
+@pytest.fixture(scope="module")
+def errors():
+    validator = jsonschema.Draft202012Validator(json.loads(COMMITTED.read_text()))
+    return lambda text: [error.json_path for error in validator.iter_errors(yaml.safe_load(text))]
+
+
+def test_the_committed_schema_is_up_to_date():
+    assert json.loads(COMMITTED.read_text()) == schema(), "run: python -m streams.config.schema > schemas/documents/sluicegate.schema.json"
+
+
+def test_it_is_a_schema_and_takes_every_key(errors):
+    jsonschema.Draft202012Validator.check_schema(schema())
+    assert errors(EVERYTHING.replace("2026-01-31T12:00:00+01:00", "'2026-01-31T12:00:00+01:00'")) == []
+    assert errors(GOOD + "http: false\n") == []
+
+
+def test_any_value_may_be_a_variable(errors):
+    text = EVERYTHING.replace("count: 100", "count: ${N}").replace("30s", "'${T:-30s}'").replace("lossy", "${LEVEL}")
+    assert errors(text.replace("2026-01-31T12:00:00+01:00", "${START}")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("app: shop", "app: my shop"), ("app: shop", "ap: shop"), ("count: 10", "count: ten"), ("count: 10", "count: 0"),
+        ("count: 10", "timeout: {after: 30}"), ("count: 10", "compute: {x: {avg: a}}"), ("count: 10", "on_full: drop"),
+        ("from: orders", "from: []"), ("from: orders", "from: {topic: t, dedupe: {id: x}}"), ("sqlite:", "oracle:"),
+        ("bootstrap.servers", "bootstrap.server"), ("{bootstrap.servers:", "{group.id: x, bootstrap.servers:"), ("  a:\n", "  a b:\n"),
+    ],
+)  # fmt: skip
+def test_an_editor_sees_what_is_wrong(errors, old, new):
+    assert errors(GOOD.replace(old, new)) != []
+
+
+@pytest.mark.parametrize("key", ["handler", "session", "repartition", "concurrency", "retry", "then", "dedupe"])
+def test_what_is_not_built_yet_is_absent(key):
+    assert key not in schema()["$defs"]["Agent"]["properties"]
+    assert "shared" not in COMMITTED.read_text()
+    assert "avro" not in COMMITTED.read_text()

@@ -1,0 +1,90 @@
+"""What a file means, and what is unsafe about it, in words."""
+
+import pytest
+
+from streams.agent import Aggregation, Until
+from streams.config import meaning
+from streams.config.units import spoken_duration
+from streams.config.words import firing
+from tests.unit.config.files import GOOD, agent, lines, loaded
+
+CLOCK = ", by the worker's clock, even if no record follows; a late record starts a new group"
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (Aggregation(count=100, since_first=30.0), f"fires at exactly 100 records of one key, or 30 s after the first{CLOCK}"),
+        (Aggregation(count=1), "fires at exactly 1 record of one key"),
+        (Aggregation(since_last=0.25), f"fires 250 ms after the last{CLOCK}"),
+        (Aggregation(since_first=3600.0, since_last=90.0), f"fires 1 h after the first, or 90 s after the last{CLOCK}"),
+        (Aggregation(count=3, until=Until("a.b", "x")), 'fires at exactly 3 records of one key, or with the record whose a.b equals "x"'),
+        (Aggregation(), "ends a group only at a limit: 100000 records of one key, or 900000 collected bytes"),
+    ],
+)
+def test_a_rule_is_said_in_words(rule, expected):
+    assert firing(rule) == expected
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.5, "500 ms"), (1, "1 s"), (90, "90 s"), (120, "2 min"), (5400, "90 min"), (86400, "1 d")])
+def test_a_duration_is_said_in_its_largest_whole_unit(seconds, expected):
+    assert spoken_duration(seconds) == expected
+
+
+def test_an_agent_is_said_in_words(tmp_path):
+    text = agent("""
+        from: [x, {topic: y, dedupe: sluicegate}]
+        key: user.id
+        aggregate:
+          timeout: {after: 5s}
+          on_timeout: discard
+          compute: {n: count, most: {max: price}, all: collect, own: {reduce: "operator:add"}}
+        to: {topic: o}
+        """)
+    assert meaning(loaded(tmp_path, text).app.agents[0]) == [
+        "reads x and y as json, one group per value of user.id and partition",
+        f"fires 5 s after the first{CLOCK}",
+        "a group that times out is discarded",
+        "writes n (how many records); most (the greatest price); all (the whole messages, in order); own (computed by operator:add) to o as json",
+        "drops repeats of what Sluicegate agents write to y",
+        "sends what it cannot use to shop.dead, byte for byte",
+    ]
+
+
+WARNINGS = [
+    (GOOD, []),
+    (GOOD.replace("sqlite:///state.db", "memory://"), [
+        "f.yaml:3:1: store: is not durable: everything is lost when the process ends; "
+        "use sqlite:///file.db or a server to keep state over a restart",
+    ]),
+    (agent("from: a\nkey: b\naggregate: {count: 1}\nto: {topic: o}"), [
+        "f.yaml:8:5: agents.a.key: is not the message key: groups are exact only if all records of one value are in one partition; "
+        "key the topic by this field where it is written",
+    ]),
+    (agent("from: [a, b]\naggregate: {count: 1}\nto: {topic: o}"), [
+        "f.yaml:7:5: agents.a.from: has several topics: groups never span topics (nor partitions); "
+        "write into one topic first if one group must hold records of both",
+    ]),
+    (agent("from: a\naggregate: {count: 1, timeout: {after: 1s}}\nto: {topic: o}").replace("dead_letters: shop.dead\n", ""), [
+        "f.yaml:7:27: agents.a.aggregate.timeout: there is a timeout and no dead-letter topic is set: shop.dead is used; "
+        "set dead_letters, in the agent or at the top",
+    ]),
+    (agent("from: a\naggregate: {timeout: {after: 1s}}\nto: {topic: o}"), []),
+    (agent("from: a\naggregate: {}\nto: {topic: o}"), [
+        "f.yaml:8:5: agents.a.aggregate: has no count, no timeout and no until; add one, else groups end only at a limit",
+    ]),
+    (agent("from: a\naggregate: {until: {field: x, equals: 1}}\nto: {topic: o}"), [
+        "f.yaml:8:5: agents.a.aggregate: has no timeout: a group whose end never comes stays open; add a timeout",
+    ]),
+    (GOOD + "  b: {from: totals, aggregate: {count: 2}, to: {topic: orders}}\n", [
+        "f.yaml:9:10: agents.a.to.topic: comes back to this agent through others; make sure that the circle ends",
+        "f.yaml:10:49: agents.b.to.topic: comes back to this agent through others; make sure that the circle ends",
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), WARNINGS)
+def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
+    found = loaded(tmp_path, text)
+    assert found.problems == ()
+    assert lines(found.warnings, tmp_path) == expected
