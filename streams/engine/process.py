@@ -35,7 +35,7 @@ def spawn(command: Sequence[str], job: Job, events: queue.SimpleQueue[Event], he
     Raises OSError."""
     read, write = pipe()
     try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write,), process_group=0)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write,))
     except OSError:
         os.close(read)
         raise

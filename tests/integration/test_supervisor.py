@@ -107,11 +107,10 @@ def test_no_worker_outlives_a_killed_supervisor(start: Start) -> None:
     wait_until(lambda: gone(pids), what="the end of the workers")
 
 
-def test_a_stopped_worker_dies_with_a_killed_supervisor(start: Start) -> None:
-    run = start("steady")
+def test_a_worker_that_cannot_run_any_thread_dies_with_a_killed_supervisor(start: Start) -> None:
+    run = start("frozen")
     pids = run.pids(1)
     wait_until(run.ready)
-    os.kill(pids[0], signal.SIGSTOP)
     run.signal(signal.SIGKILL)
     wait_until(lambda: gone(pids), what="the end of the worker")
 

@@ -1,5 +1,6 @@
 """A supervisor under test: its process, its log lines, its port."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.waiting import wait_until
 
@@ -67,6 +70,11 @@ class Run:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(10)
+        for line in self.events("worker.started"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker = psutil.Process(line["pid"])
+                if "tests.integration.supervised.worker" in worker.cmdline():
+                    worker.kill()
         self._reader.join(10)
         assert self.process.stderr is not None
         self.process.stderr.close()

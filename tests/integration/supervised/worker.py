@@ -1,6 +1,7 @@
 """A worker's process whose workers only behave: the agent's name says how. Run by the supervisor as the product's own is."""
 
 import contextlib
+import ctypes
 import os
 import sys
 import threading
@@ -47,6 +48,12 @@ class Behaved:
         while True:
             self.say(ready=True)
             threading.Event().wait(0.05)
+
+    def frozen(self, stop: Callable[[], bool]) -> int:
+        """Ready, and then inside a C function that keeps the interpreter's lock: no thread of it runs any more."""
+        self.say(ready=True)
+        ctypes.PyDLL(None).sleep(3600)
+        return 0
 
     def crashing(self, stop: Callable[[], bool]) -> int:
         raise RuntimeError("as its name says")
