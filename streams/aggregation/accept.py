@@ -14,6 +14,7 @@ import msgspec
 
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, State
+from streams.aggregation.reducers import plus
 from streams.errors import Halt
 from streams.record import Record
 
@@ -61,7 +62,10 @@ def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
         state[LAST] = record.offset()
         if inline:
             number = read.f0
-            state[SUM] += number
+            try:
+                state[SUM] += number
+            except OverflowError:
+                state[SUM] = plus(state[SUM], number)
             if number > state[MAX]:
                 state[MAX] = number
             elif number < state[MIN]:
@@ -81,7 +85,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
     largest, largest_group, room = rule.max_record_bytes, rule.aggregation.max_bytes, rule.aggregation.max_buffered_bytes
-    item_of, utf8, idle = rule.plan.bags[0].item, rule.utf8, rule.completion.since_last < inf
+    (item_of, _, whole, weight), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
         try:
@@ -91,6 +95,9 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
                 raise OverflowError
             if utf8 and not value.isascii():  # type: ignore[union-attr]
                 value.decode()  # type: ignore[union-attr]
+            item = value
+            if not whole:
+                size = 0 if (item := item_of(read, value)) is None else weight(item)  # type: ignore[arg-type]
         except Exception as e:
             _refuse(groups, record, e)
             continue
@@ -103,7 +110,6 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
         state[LAST] = record.offset()
         for add in adders:
             add(state, read)
-        item = value if utf8 else item_of(read, value)  # type: ignore[arg-type]
         if item is not None:
             bags[key][0].append(item)
             added.setdefault(key, [[]])[0].append(item)
@@ -138,10 +144,10 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
             groups.fire(key, "timeout", now)
         if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
             continue
-        state = _make_room(groups, key, record, len(value) if items else 0, now)
+        state = _make_room(groups, key, record, groups.growth(key, items), now)
         if key is None or state is None or (groups.rule.plan.folds and not groups.fold(key, state, record, value)):
             continue
-        _add(groups, key, state, record, read, items, len(value), now)
+        _add(groups, key, state, record, read, items, now)
 
 
 def _read(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
@@ -155,14 +161,14 @@ def _read(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]
     return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
 
 
-def _add(groups: Groups, key: bytes, state: State, record: Record, read: Any, items: list[Any], size: int, now: float) -> None:
+def _add(groups: Groups, key: bytes, state: State, record: Record, read: Any, items: list[Any], now: float) -> None:
     rule = groups.rule
     state[COUNT] += 1
     state[LAST] = record.offset()
     for add in rule.plan.adders:
         add(state, read)
     if items:
-        groups.collect(key, state, items, size)
+        groups.collect(key, state, items)
     if rule.completion.since_last < inf:
         state[SEEN] = now
     groups.touched[key] = state

@@ -16,7 +16,7 @@ import msgspec
 
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COUNT, FIRST, Bags, State
-from streams.errors import ChangelogIncomplete
+from streams.errors import BufferFull, ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
 SLICE = 64 * 1024  # least bytes of old state that a commit of a cycle carries
@@ -99,7 +99,7 @@ class Changelog:
             if bags is not None:
                 entry.whole[key] = [list(bag) for bag in bags]
                 entry.added.pop(key, None)
-            spent = 64 + len(key) + state[BYTES]
+            spent = self._weight(key, state)
             budget -= spent
             self._refreshed += spent
         if not queue:
@@ -150,7 +150,11 @@ class Changelog:
             raise ChangelogIncomplete(f"changelog entries {expected} to {last} are missing")
         self.last = last
         _settle(self.groups)
-        self._live = sum(64 + len(key) + state[BYTES] for key, state in self.groups.states.items())
+        self._live = sum(self._weight(key, state) for key, state in self.groups.states.items())
+
+    def _weight(self, key: bytes, state: State) -> int:
+        """About the bytes of a group in the log."""
+        return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in self.groups.rule.plan.folds)
 
 
 def halves(entry: Entry) -> list[Entry]:
@@ -161,10 +165,12 @@ def halves(entry: Entry) -> list[Entry]:
         parts = [
             Entry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}) for some in (one, two)
         ]
+    elif not keys or entry.senders or entry.all_senders:
+        return _sender_halves(entry)
     else:
         bags = entry.whole or entry.added
         if not bags or max(len(bag) for b in bags.values() for bag in b) < 2:
-            raise ValueError("a group's state is larger than a changelog entry may be")
+            raise BufferFull("the state of one group is larger than a changelog entry may be; lower max_record_bytes and max_bytes")
         front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
         back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
         whole = bool(entry.whole)
@@ -176,7 +182,19 @@ def halves(entry: Entry) -> list[Entry]:
     return parts
 
 
-def _only(values: dict[bytes, Any], keys: set[bytes]) -> dict[bytes, Any]:
+def _sender_halves(entry: Entry) -> list[Entry]:
+    """The one group apart from the senders, or the senders by name."""
+    if entry.states:
+        states = Entry(0, entry.at, entry.states, entry.added, entry.whole, {}, {})
+        return [states, Entry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
+    names = sorted({*entry.senders, *entry.all_senders})
+    if len(names) < 2:
+        raise BufferFull("what is remembered of one sender is larger than a changelog entry may be")
+    one, two = set(names[: len(names) // 2]), set(names[len(names) // 2 :])
+    return [Entry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some)) for some in (one, two)]
+
+
+def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
     return {key: value for key, value in values.items() if key in keys}
 
 

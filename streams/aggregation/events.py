@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from streams.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Fire:
+class Fire(msgspec.Struct, frozen=True, gc=False):
     """A completed group. `reason` is count, timeout, until, limit or manual; offsets are those of its first and last
     record; `values` the computed fields in the order of the file."""
 

@@ -10,7 +10,12 @@ from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE,
 from streams.aggregation.reducers import apply
 from streams.aggregation.rule import Rule
 from streams.errors import BufferFull
-from streams.record import Record
+from streams.record import Record, headers
+
+LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
+LONGEST_TRACE = 256  # bytes; the standard's has 55
+LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
+STALE = 10_000  # deadlines of groups that ended may lie in the heap, beyond one per open group
 
 
 class Groups:
@@ -40,6 +45,9 @@ class Groups:
         if key is None:
             self.refuse(record, "key", "no-key", "the record has no key; give it one, or name a field with key:")
             return None
+        if len(key) > LONGEST_KEY:
+            self.refuse(record, "key", "too-large", f"the key has {len(key)} bytes, more than {LONGEST_KEY}")
+            return None
         aggregation = self.rule.aggregation
         if len(self.states) >= aggregation.max_groups and not self.relieve(record, now, f"max_groups {aggregation.max_groups}"):
             return None
@@ -50,11 +58,24 @@ class Groups:
             self.bags[key] = [{} if bag.unique else [] for bag in self.rule.plan.bags]
             self.added.pop(key, None)
         if self.rule.completion.timed and self.rule.completion.most > 1:
-            heappush(self.heap, (self.rule.completion.due(state), key))
+            if len(self.heap) > 2 * len(self.states) + STALE:
+                self.rearm()
+            else:
+                heappush(self.heap, (self.rule.completion.due(state), key))
         return state
 
-    def collect(self, key: bytes, state: State, items: list[Any], size: int) -> None:
-        """Put what the bags take of a record (of `size` bytes) into them; None is nothing."""
+    def growth(self, key: bytes | None, items: list[Any]) -> int:
+        """By how many bytes these items would make the group larger; None is nothing, nor is what a set holds already."""
+        held = self.bags.get(key) if key is not None else None
+        total = 0
+        for index, (bag, item) in enumerate(zip(self.rule.plan.bags, items, strict=True)):
+            if item is not None and not (bag.unique and held is not None and item in held[index]):
+                total += bag.weight(item)
+        return total
+
+    def collect(self, key: bytes, state: State, items: list[Any]) -> None:
+        """Put what the bags take of a record into them; None is nothing."""
+        size = self.growth(key, items)
         fresh = self.added.get(key)
         if fresh is None:
             fresh = self.added[key] = [[] for _ in items]
@@ -109,16 +130,18 @@ class Groups:
     def admits(self, key: bytes, state: State | None, record: Record, size: int, now: float) -> bool:
         """Is there room for `size` more bytes in the group and in the partition? Makes room where the file says so."""
         aggregation = self.rule.aggregation
-        if size > aggregation.max_bytes:
-            self.refuse(record, "aggregate", "too-large", f"{size} bytes are more than max_bytes {aggregation.max_bytes} of a group")
+        most = min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
+        if size > most:
+            self.refuse(record, "aggregate", "too-large", f"{size} bytes are more than a group may hold of one record ({most})")
             return False
         if state is not None and state[BYTES] + size > aggregation.max_bytes:
             if aggregation.on_full != "fire-oldest":
                 return self.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
             self.fire(key, "limit", now)
-        if self.bytes + size <= aggregation.max_buffered_bytes:
-            return True
-        return self.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}")
+        while self.bytes + size > aggregation.max_buffered_bytes:
+            if not self.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}"):
+                return False
+        return True
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
         """A limit is reached: fire the oldest group, refuse the record, or stop the partition."""
@@ -138,15 +161,22 @@ class Groups:
             message = self.rule.message(value)
             accumulators = [apply(fold, state, message) for fold in folds]
         except Exception as e:
-            self.refuse(record, "aggregate", "reducer", f"a reducer of this agent raised {type(e).__name__}")
-            if not state[COUNT]:
-                del self.states[key]
-                self.bags.pop(key, None)
-                self.touched[key] = None
-            return False
+            return self._unopened(key, state, record, "reducer", f"a reducer of this agent raised {type(e).__name__}")
+        size, most = sum(map(len, accumulators)), min(self.rule.aggregation.max_bytes, LARGEST_ITEM)
+        if size > most:
+            return self._unopened(key, state, record, "too-large", f"its reducers would hold {size} bytes, more than max_bytes {most}")
         for fold, accumulator in zip(folds, accumulators, strict=True):
             state[fold.slot] = accumulator
         return True
+
+    def _unopened(self, key: bytes, state: State, record: Record, reason: str, error: str) -> bool:
+        """Refuse a record that its reducers cannot take; a group that was opened for it never was. Always False."""
+        self.refuse(record, "aggregate", reason, error)
+        if not state[COUNT]:
+            del self.states[key]
+            self.bags.pop(key, None)
+            self.touched[key] = None
+        return False
 
     def next_due(self) -> float:
         """The nearest deadline on the owner's clock, infinity for none; may be early, never late."""
@@ -167,7 +197,7 @@ class Groups:
                 fired += 1
             else:
                 heappush(heap, (at, key))
-        if len(heap) > 2 * len(states) + 10_000:
+        if len(heap) > 2 * len(states) + STALE:
             self.rearm()
         self.behind = bool(heap) and heap[0][0] <= now
         return fired
@@ -200,7 +230,7 @@ class Groups:
 
 
 def traceparent(record: Record) -> str | None:
-    for name, value in record.headers() or ():
-        if name == "traceparent" and value is not None:
+    for name, value in headers(record):
+        if name == "traceparent" and value is not None and len(value) <= LONGEST_TRACE:
             return value.decode("ascii", "replace")
     return None

@@ -7,11 +7,13 @@ their accumulator is kept encoded, so that they can neither share nor half-chang
 
 import importlib
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.json import canonical, is_number
+from schemas.codecs import base64_text
+from schemas.json import canonical, encode, is_number
 from streams.agent import Reducer
 from streams.aggregation.layout import COLUMNS, COUNT, Bags, State
 from streams.errors import ConfigurationError
@@ -29,10 +31,13 @@ _unpack = msgspec.msgpack.decode
 
 
 class Bag(NamedTuple):
-    """What one bag takes of a record: `item(record, value)`, None for nothing; `unique` keeps one of each."""
+    """What one bag takes of a record: `item(record, value)`, None for nothing; `unique` keeps one of each. `weight` is what an
+    item adds to the bytes of its group; `whole` that this is the record's own length."""
 
     item: Callable[[Any, bytes], Any]
     unique: bool
+    whole: bool
+    weight: Callable[[Any], int]
 
 
 class Fold(NamedTuple):
@@ -84,7 +89,7 @@ def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, 
             reads.append((reducer.name, _accumulator(slot)))
         else:
             reads.append((reducer.name, _bag(reducer, len(bags), shown)))
-            bags.append(_items(reducer, get))
+            bags.append(_items(reducer, get, shown))
     inline = len(adders) == 1 and len(stats) == 1 and not lenient and not folds
     order = {reducer.name: i for i, reducer in enumerate(compute)}
     reads.sort(key=lambda read: order[read[0]])
@@ -108,6 +113,18 @@ def apply(fold: Fold, state: State, message: Any) -> bytes:
     return _pack(fold.function(_unpack(state[fold.slot]), message))
 
 
+def plus(total: Any, value: Any) -> float:
+    """The sum where an integer beyond all floats meets a float."""
+    return _as_float(total) + _as_float(value)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
+
+
 def _nothing(record: Any) -> Any:
     return None
 
@@ -129,7 +146,10 @@ def _stats(slot: int, get: Getter) -> Add:
 
     def add(state: State, record: Any) -> None:
         value = get(record)
-        state[slot] += value
+        try:
+            state[slot] += value
+        except OverflowError:
+            state[slot] = plus(state[slot], value)
         if state[low] is None or value < state[low]:
             state[low] = value
         if state[high] is None or value > state[high]:
@@ -155,7 +175,14 @@ def _stat(kind: str, slot: int, lenient: bool) -> Read:
         at = slot + STATS.index(kind)
         return lambda state, bags: state[at]
     many = slot + 3 if lenient else COUNT
-    return lambda state, bags: state[slot] / state[many] if state[many] else ABSENT
+    return lambda state, bags: _mean(state[slot], state[many]) if state[many] else ABSENT
+
+
+def _mean(total: Any, many: int) -> float:
+    try:
+        return float(total / many)
+    except OverflowError:
+        return _as_float(total)
 
 
 def _first(slot: int, get: Getter) -> Add:
@@ -175,12 +202,17 @@ def _last(slot: int, get: Getter) -> Add:
     return add
 
 
-def _items(reducer: Reducer, get: Getter) -> Bag:
+def _items(reducer: Reducer, get: Getter, shown: Callable[[bytes], Any]) -> Bag:
     if reducer.kind == "distinct":
-        return Bag(lambda record, value: _same(get(record)), True)
+        return Bag(lambda record, value: _same(get(record)), True, False, len)
     if reducer.field is None:
-        return Bag(lambda record, value: value, False)
-    return Bag(lambda record, value: get(record), False)
+        encoded = shown is base64_text
+        return Bag(lambda record, value: value, False, not encoded, _base64_length if encoded else len)
+    return Bag(lambda record, value: get(record), False, False, lambda item: len(encode(item)))
+
+
+def _base64_length(item: bytes) -> int:
+    return (len(item) + 2) // 3 * 4
 
 
 def _same(value: Any) -> bytes | None:

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-import msgspec
-
 from schemas import Codec, codec
-from schemas.json import Field, Wanted, canonical, decode_any, wanted, well_formed
+from schemas.json import Field, Wanted, canonical, decode_any, encode, wanted, well_formed
 from streams.agent import Agent, Aggregation, Reducer, Until
 from streams.aggregation.completion import Completion, completion
 from streams.aggregation.layout import Bags, State
@@ -92,12 +90,15 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
 
 
 def _decoder(codec: Codec, want: Wanted) -> Callable[[bytes], Any]:
+    """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON can."""
     if codec.name == "json":
-        return want.decode
+        return want.decode if want.getters else well_formed
     if not codec.fields:
         return codec.decode
-    decode, record_type = codec.decode, want.record_type
-    return lambda value: msgspec.convert(decode(value), record_type)
+    decode, read = codec.decode, want.decode
+    if not want.getters:
+        return lambda value: encode(decode(value))
+    return lambda value: read(encode(decode(value)))
 
 
 def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:

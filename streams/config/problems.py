@@ -63,7 +63,8 @@ def sort(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def did_you_mean(wrong: str, known: Sequence[str]) -> str:
     """A hint: the nearest known word, else all of them when they are few."""
-    near = difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
+    swapped = [word for word in known if sorted(word) == sorted(wrong)]
+    near = swapped or difflib.get_close_matches(wrong, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]}?"
     if len(known) <= 20:

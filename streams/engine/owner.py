@@ -43,7 +43,7 @@ class Owner:
 
     __slots__ = (
         "_changelog", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
-        "claim", "epoch", "facts", "groups", "marks", "offset", "partition", "pending", "restored_bytes", "shard",
+        "claim", "epoch", "facts", "groups", "informed", "marks", "offset", "partition", "pending", "restored_bytes", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
@@ -52,6 +52,7 @@ class Owner:
         self._senders = Senders(partition.topic)
         self.marks = Marks(setting.process)
         self.offset = self.epoch = -1
+        self.informed = -1  # the offset that Kafka was told last
         self.pending = 0  # records accepted and not committed
         self.restored_bytes = 0
         self.begun = False  # the first record was taken, its crash mark stands

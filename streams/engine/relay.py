@@ -98,11 +98,14 @@ class Relay:
         self._failed_at: float | None = None
         self._resume_at = 0.0
         self._now = 0.0
+        self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
         """Serve reports, hand over what there is room for; returns how many rows are unreported. Never blocks."""
         self._now = now
         outstanding = self._output.poll()
+        if self._took:
+            self._tally(now)
         if self._failed_at is not None:
             self._recover(shards, outstanding, now)
         elif now >= self._resume_at:
@@ -141,7 +144,6 @@ class Relay:
                 self._log.warning("relay.failed", error=text, number=number)
             return
         del shard.out[number]
-        self._meter.observe("dispatch_seconds", self._now - known[1])
         if outcome == "rejected":
             self._meter.count("dispatch_attempts", outcome="rejected")
             self._meter.count("dead_rows", reason=text.split(":")[0][:40])
@@ -149,11 +151,17 @@ class Relay:
         else:
             if failpoints.armed:
                 failpoints.hit("acked-not-recorded")
-            self._meter.count("dispatch_attempts", outcome="success")
-            self._backoff.reset()
+            self._took[known[1]] = self._took.get(known[1], 0) + 1
             shard.delivered.append(number)
         if not shard.unsent:
             shard.oldest = None
+
+    def _tally(self, now: float) -> None:
+        self._backoff.reset()
+        self._meter.count("dispatch_attempts", sum(self._took.values()), outcome="success")
+        for since, times in self._took.items():
+            self._meter.observe("dispatch_seconds", now - since, times)
+        self._took.clear()
 
     def _recover(self, shards: Sequence[Shard], outstanding: int, now: float) -> None:
         """After a failed delivery: nothing is handed over until every report is in, then all shards begin anew."""

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from schemas import Codec
 from schemas.codecs import base64_text
@@ -10,7 +11,7 @@ from streams import __version__
 from streams.agent import Agent
 from streams.aggregation.events import Fire, Refused
 from streams.contracts import OutputFacts
-from streams.ids import dead_id, fire_id, output_id
+from streams.ids import dead_ids, fire_ids, output_id
 from streams.record import Record
 from streams.values import OutboxRow, Partition
 
@@ -21,16 +22,18 @@ OVERHEAD = 1024  # what headers and framing may add to a message
 class Rows:
     """Makes the rows of one claim of a partition. `number` is the last number given, from the claim row on."""
 
-    __slots__ = ("_agent", "_codec", "_facts", "_lineage", "_most", "_partition", "_topic_id", "number")
+    __slots__ = ("_agent", "_codec", "_dead_id", "_facts", "_fire_id", "_lineage", "_most", "_name", "_partition", "_shards", "number")
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._codec, self._facts, self._most = partition, agent, codec, facts, most
-        self._lineage = self._topic_id = ""
-        self.number = 0
+        self._name = agent.name.encode()
+        self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
         """Rows from now on are written under this claim."""
-        self._lineage, self.number, self._topic_id = lineage, number, topic_id
+        self._lineage, self.number = lineage, number
+        self._fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
+        self._shards: dict[str, bytes] = {}
 
     def make(self, events: Iterable[Fire | Refused], on_timeout: str) -> list[OutboxRow]:
         """The rows of these events, in order. Raises SystemNotReady when an output topic cannot be described."""
@@ -43,28 +46,31 @@ class Rows:
         return rows
 
     def _fire(self, fire: Fire, dead: bool) -> OutboxRow:
-        identity = fire_id(self._partition, self._topic_id, fire.first)
-        topic = self._agent.dead_letters if dead else self._agent.to.topic
-        where = f"{self._partition.topic}/{self._partition.number}/"
+        identity = self._fire_id(fire.first)
+        where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
         headers: list[Header] = [
             ("sluicegate-fire", identity.encode()),
             ("sluicegate-reason", fire.reason.encode()),
             ("sluicegate-count", b"%d" % fire.count),
-            ("sluicegate-first", f"{where}{fire.first}".encode()),
-            ("sluicegate-last", f"{where}{fire.last}".encode()),
-            ("sluicegate-agent", self._agent.name.encode()),
+            ("sluicegate-first", b"%s%d" % (where, fire.first)),
+            ("sluicegate-last", b"%s%d" % (where, fire.last)),
+            ("sluicegate-agent", self._name),
         ]
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
-        value: bytes | None = self._codec.encode(document(fire))
+        topic, value = self._agent.to.topic, self._codec.encode(document(fire))
         if dead:
-            headers += self._explained("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", fire.first, fire.opened)
-        elif len(value or b"") + len(fire.key) + OVERHEAD > self._most:
             topic = self._agent.dead_letters
-            error = f"the result has {len(value or b'')} bytes, more than a message may have; its records are {fire.first} to {fire.last}"
-            headers += self._explained("produce", "too-large", error, fire.first, fire.opened)
-            value = None
+            headers += self._explained("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", fire.first, fire.opened)
+        if len(value) + len(fire.key) + OVERHEAD > self._most:
+            return self._too_large(identity, fire, len(value), headers)
         return self._row(output_id(identity, 0), topic, fire.key, value, headers)
+
+    def _too_large(self, identity: str, fire: Fire, size: int, headers: list[Header]) -> OutboxRow:
+        """What no broker would take: a dead letter that says from which records it can be had again."""
+        error = f"the result has {size} bytes, more than a message may have; its records are {fire.first} to {fire.last}"
+        headers = headers + self._explained("produce", "too-large", error, fire.first, fire.opened)
+        return self._row(output_id(identity, 0), self._agent.dead_letters, fire.key, None, headers)
 
     def _dead(self, refused: Refused) -> OutboxRow:
         record, offset = refused.record, refused.record.offset()
@@ -72,8 +78,7 @@ class Rows:
             (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in record.headers() or ()
         ]
         headers += self._explained(refused.stage, refused.reason, refused.error, offset, timestamp(record))
-        key, value = record.key(), record.value()
-        return self._row(dead_id(self._partition, self._topic_id, offset), self._agent.dead_letters, key, value, headers)
+        return self._row(self._dead_id(offset), self._agent.dead_letters, record.key(), record.value(), headers)
 
     def _explained(self, stage: str, reason: str, error: str, offset: int, at: float) -> list[Header]:
         says = {
@@ -93,31 +98,39 @@ class Rows:
 
     def _row(self, identity: str, topic: str, key: bytes | None, value: bytes | None, headers: list[Header]) -> OutboxRow:
         self.number += 1
-        partition = self._partition
-        source = f"{partition.app}/{partition.agent}/{partition.topic}/{partition.number}"
-        shard = f"{source}>{topic}#{self._lineage}"
+        shard = self._shards.get(topic) or self._shard(topic)
         count = self._facts.partitions(topic)
-        place = self._facts.partition_of(key, count) if key is not None else zlib.crc32(source.encode()) % count
+        place = self._facts.partition_of(key, count) if key is not None else zlib.crc32(shard.partition(b">")[0]) % count
         ours: list[Header] = [
             ("sluicegate-id", identity.encode()),
-            ("sluicegate-shard", shard.encode()),
+            ("sluicegate-shard", shard),
             ("sluicegate-seq", b"%d" % self.number),
         ]
         return OutboxRow(self.number, self._lineage, identity, topic, place, key, value, ours + headers)
 
+    def _shard(self, topic: str) -> bytes:
+        app, agent, source, number = self._partition
+        shard = self._shards[topic] = f"{app}/{agent}/{source}/{number}>{topic}#{self._lineage}".encode()
+        return shard
+
 
 def document(fire: Fire) -> dict[str, object]:
     """The result document (interface.md): fixed fields, then the computed ones."""
+    fixed: dict[str, object] = {
+        "key": None, "count": fire.count, "reason": fire.reason, "opened_at": rfc3339(fire.opened), "closed_at": rfc3339(fire.closed),
+    }  # fmt: skip
     try:
-        key: dict[str, object] = {"key": fire.key.decode()}
+        fixed["key"] = fire.key.decode()
     except UnicodeDecodeError:
-        key = {"key_base64": base64_text(fire.key)}
-    fixed = {"count": fire.count, "reason": fire.reason, "opened_at": rfc3339(fire.opened), "closed_at": rfc3339(fire.closed)}
-    return key | fixed | fire.values
+        del fixed["key"]
+        fixed = {"key_base64": base64_text(fire.key), **fixed}
+    fixed.update(fire.values)
+    return fixed
 
 
+@lru_cache(1024)
 def rfc3339(at: float) -> str:
-    """Seconds since 1970 as `2026-11-21T07:42:08.123Z`."""
+    """Seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 

@@ -31,6 +31,7 @@ COMMIT_EVENTS = 5_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
 REPORT_EVERY = 1.0
 RECORD_REPORTS_EVERY = 0.5  # seconds until delivery reports of an idle partition are committed
+INFORM_EVERY = 0.2
 IDLE = 0.25
 LEVELS = ("durable", "lossy", "volatile")
 
@@ -60,7 +61,7 @@ class Worker:
         self._pending = 0
         self._commit_at = 0.0
         self._reports_at = 0.0
-        self._report_at = 0.0
+        self._report_at = self._inform_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
         self._draining = False
@@ -209,8 +210,6 @@ class Worker:
             meter.count("records_consumed", pending)
             self._claims.well(owner)
         self._count(events, after - now)
-        partition = owner.partition
-        self._parts.input.inform(partition.topic, partition.number, owner.claim.offset, informational(owner.claim))
 
     def _count(self, events: Sequence[Fire | Refused], latency: float) -> None:
         meter = self._parts.meter
@@ -240,9 +239,21 @@ class Worker:
         if self._claims.fresh:
             self._claims.fresh = False
             self._probe()
+        if now >= self._inform_at:
+            self._inform_at = now + INFORM_EVERY
+            self._inform()
         if now >= self._report_at:
             self._report_at = now + REPORT_EVERY
             self._parts.report(self.describe(now))
+
+    def _inform(self) -> None:
+        """Kafka's own committed offset: a lag gauge, and the witness against a store that went back. An asynchronous commit
+        costs more than a millisecond of this loop's time, so not with every one of ours."""
+        for owner in self._owners.values():
+            offset = owner.claim.offset
+            if offset != owner.informed and owner.begun:
+                self._parts.input.inform(owner.partition.topic, owner.partition.number, offset, informational(owner.claim))
+                owner.informed = offset
 
     def _probe(self) -> None:
         """After claims: what durability is now. A weaker store shows in health, status and log; nothing is undone by it."""
@@ -281,5 +292,6 @@ class Worker:
                 self._parts.producer.flush(0.05)
         self._reports_at = 0.0
         self._commit_all(clock.monotonic())
+        self._inform()
 
 
