@@ -1,0 +1,195 @@
+"""What an aggregation must decide, record by record, in plain Python: json, uuid and lists, no engine code.
+
+A group keeps all its records, and everything is computed from them when it ends. Written from interface.md and protocol.md.
+"""
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+NAMESPACE = uuid.UUID("9c1f6a52-6f0e-5d0b-8a53-0f7d3c1f2e64")
+STATS = ("sum", "min", "max", "mean")
+MISSING = object()
+
+
+def fire_id(place: tuple[str, str, str, int], topic_id: str, offset: int) -> str:
+    app, agent, topic, number = place
+    array = json.dumps(["fire", app, agent, topic, topic_id, number, offset], separators=(",", ":"), ensure_ascii=False)
+    return str(uuid.uuid5(NAMESPACE, array))
+
+
+@dataclass
+class Group:
+    first: int
+    opened: float
+    last: int = -1
+    seen: float = 0.0
+    records: list[tuple[bytes, Any]] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass
+class Oracle:
+    """`fires[key]` are (reason, count, first, last, opened, closed, values) in order; `refused` (offset, reason)."""
+
+    rule: Any  # streams.agent.Aggregation
+    loads: Any = json.loads
+    shown: Any = json.loads
+    functions: dict[str, Any] = field(default_factory=dict)
+    groups: dict[bytes, Group] = field(default_factory=dict)
+    fires: dict[bytes, list[tuple[Any, ...]]] = field(default_factory=dict)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+    skipped: int = 0
+    fields: bool = True
+
+    def advance(self, now: float) -> None:
+        for key in [key for key, group in self.groups.items() if self.due(group) <= now]:
+            self.end(key, "timeout", now)
+
+    def due(self, group: Group) -> float:
+        ends = [float("inf")]
+        if self.rule.since_first is not None:
+            ends.append(group.opened + self.rule.since_first)
+        if self.rule.since_last is not None:
+            ends.append(group.seen + self.rule.since_last)
+        return min(ends)
+
+    def take(self, offset: int, key: bytes | None, value: bytes | None, now: float) -> None:
+        """One record at `now`."""
+        self.advance(now)
+        document = self.read(offset, value)
+        if document is MISSING:
+            return
+        if self.rule.key is not None:
+            found = at(document, self.rule.key)
+            key = found.encode() if isinstance(found, str) else plain(found)
+        if key is None:
+            self.refused.append((offset, "no-key"))
+            return
+        if (group := self.room(offset, key, value or b"", now)) is None:
+            return
+        group.records.append((value or b"", document))
+        group.last, group.seen = offset, now
+        group.size += len(value or b"") if self.collects else 0
+        if self.rule.count is not None and len(group.records) >= self.rule.count:
+            self.end(key, "count", now)
+        elif self.rule.until is not None and same(at(document, self.rule.until.field), self.rule.until.equals):
+            self.end(key, "until", now)
+        elif len(group.records) >= self.rule.max_items and self.rule.on_full == "fire-oldest":
+            self.end(key, "limit", now)
+
+    @property
+    def collects(self) -> bool:
+        return any(r.kind == "collect" and r.field is None for r in self.rule.compute)
+
+    def read(self, offset: int, value: bytes | None) -> Any:
+        if value is None:
+            return self.turn_away(offset, "null-value", self.rule.on_null)
+        try:
+            document = self.loads(value)
+        except ValueError:
+            return self.turn_away(offset, "undecodable", "dead-letter")
+        if not self.fields or not self.wanted():
+            return document
+        if not isinstance(document, dict) or any(not good(at(document, path), kind) for path, kind in self.wanted()):
+            return self.turn_away(offset, "missing-field", self.rule.on_missing)
+        return document
+
+    def wanted(self) -> list[tuple[str, str]]:
+        """(path, kind) of what must be there; kind `any` only asks that the record is an object."""
+        lenient = self.rule.on_missing == "ignore"
+        found = [(r.field, "any" if lenient else r.kind) for r in self.rule.compute if r.field is not None]
+        found += [(self.rule.until.field, "any")] if self.rule.until else []
+        return found + ([(self.rule.key, "key")] if self.rule.key is not None else [])
+
+    def turn_away(self, offset: int, reason: str, policy: str) -> Any:
+        if policy == "skip":
+            self.skipped += 1
+        else:
+            self.refused.append((offset, reason))
+        return MISSING
+
+    def room(self, offset: int, key: bytes, value: bytes, now: float) -> Group | None:
+        """The group for one more record, after the limits had their say."""
+        rule, size = self.rule, len(value) if self.collects else 0
+        group = self.groups.get(key)
+        if group is not None and len(group.records) >= rule.max_items and not self.relieve(offset, now):
+            return None
+        if size > rule.max_bytes:
+            self.refused.append((offset, "too-large"))
+            return None
+        if group is not None and group.size + size > rule.max_bytes:
+            if rule.on_full != "fire-oldest":
+                self.relieve(offset, now)
+                return None
+            self.end(key, "limit", now)
+        if key not in self.groups:
+            if len(self.groups) >= rule.max_groups and not self.relieve(offset, now):
+                return None
+            self.groups[key] = Group(offset, now)
+        return self.groups[key]
+
+    def relieve(self, offset: int, now: float) -> bool:
+        if self.rule.on_full == "dead-letter":
+            self.refused.append((offset, "limit"))
+            return False
+        self.end(min(self.groups, key=lambda key: self.groups[key].first), "limit", now)
+        return True
+
+    def end(self, key: bytes, reason: str, now: float) -> None:
+        group = self.groups.pop(key)
+        if reason == "timeout" and self.rule.on_timeout == "discard":
+            return
+        values = {r.name: v for r in self.rule.compute if (v := self.value(r, group)) is not MISSING}
+        fire = (reason, len(group.records), group.first, group.last, group.opened, now, values)
+        self.fires.setdefault(key, []).append(fire)
+
+    def value(self, reducer: Any, group: Group) -> Any:
+        if reducer.kind == "count":
+            return len(group.records)
+        if reducer.kind == "reduce":
+            return reduce(lambda total, pair: self.functions[reducer.function](total, pair[1]), group.records, None)
+        if reducer.kind == "collect" and reducer.field is None:
+            return [self.shown(value) for value, _ in group.records]
+        found = [v for _, document in group.records if (v := at(document, reducer.field)) is not None]
+        return of(reducer.kind, found)
+
+
+def of(kind: str, found: list[Any]) -> Any:
+    if kind in STATS:
+        found = [v for v in found if is_number(v)]
+    if kind == "sum":
+        return sum(found)
+    if kind == "mean":
+        return sum(found) / len(found) if found else MISSING
+    if kind == "distinct":
+        return len({plain(int(v) if isinstance(v, float) and v.is_integer() else v) for v in found})
+    if kind == "collect":
+        return found
+    if not found:
+        return None
+    return {"min": min, "max": max, "first": lambda v: v[0], "last": lambda v: v[-1]}[kind](found)
+
+
+def at(document: Any, path: str) -> Any:
+    for name in path.split("."):
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def good(value: Any, kind: str) -> bool:
+    return kind == "any" or (is_number(value) if kind in STATS else value is not None)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def same(value: Any, wanted: Any) -> bool:
+    return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+
+
+def plain(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()

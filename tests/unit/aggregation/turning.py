@@ -1,0 +1,82 @@
+"""A partition's aggregation turned by hand: batches, commits into a log in memory, crashes and restores from it."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from schemas import codec
+from streams.agent import Agent, Aggregation, Destination
+from streams.aggregation.accept import accept
+from streams.aggregation.changelog import Changelog
+from streams.aggregation.events import Fire
+from streams.aggregation.groups import Groups
+from streams.aggregation.rule import Rule
+from streams.engine.receive import Senders
+from streams.ids import fire_ids
+from streams.values import Partition
+from tests.unit.engine.driver import Message
+
+PLACE = Partition("app", "sums", "in", 3)
+TOPIC_ID = str(uuid.UUID(int=7))
+
+
+def an_agent(aggregation: Aggregation, form: str = "json") -> Agent:
+    return Agent("sums", ("in",), aggregation, Destination("out"), "dead", format=form)
+
+
+def record(offset: int, key: bytes | None, value: bytes | None, headers: Any = None) -> Message:
+    return Message("in", 3, offset, key, value, headers)
+
+
+class Turned:
+    """One partition. `fires[key]` as the oracle keeps them, with the fire's id before them; only what was committed."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.rule = Rule(agent, codec(agent.format))
+        self.log: dict[int, bytes] = {}
+        self.first, self.last = 1, 0
+        self.fires: dict[bytes, list[tuple[Any, ...]]] = {}
+        self.refused: list[tuple[int, str]] = []
+        self.dropped = self.split = 0
+        self.restore()
+
+    def restore(self) -> None:
+        """As after a crash: what was not committed is gone."""
+        self.groups, self.senders = Groups(self.rule), Senders("in")
+        self.changelog = Changelog(self.groups, self.first)
+        kept = [self.log[n] for n in sorted(self.log) if self.first <= n <= self.last]
+        self.changelog.replay(kept, self.first, self.last, self.senders)
+        self.groups.judge(0.0)
+
+    def expire(self, now: float, most: int = 3) -> None:
+        while self.groups.expire(now, most) and self.groups.behind:
+            pass
+
+    def accept(self, records: Sequence[Any], now: float) -> None:
+        self.expire(now)
+        accept(self.groups, records, now)
+
+    def commit(self, now: float) -> None:
+        for event in self.groups.drain():
+            if isinstance(event, Fire):
+                self.fires.setdefault(event.key, []).append(told(event))
+            else:
+                self.refused.append((event.record.offset(), event.reason))
+        entries, keep_from = self.changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
+        self.split += max(0, len(entries) - 1)
+        for entry in entries:
+            self.last += 1
+            self.log[self.last] = entry
+        if keep_from is not None:
+            self.dropped += sum(n < keep_from for n in self.log)
+            self.log = {n: entry for n, entry in self.log.items() if n >= keep_from}
+            self.first = keep_from
+
+
+def told(fire: Fire) -> tuple[Any, ...]:
+    """A fire as the oracle says it, with its values as a reader of the result finds them."""
+    values = msgspec.json.decode(msgspec.json.encode(fire.values))
+    identity = fire_ids(PLACE, TOPIC_ID)(fire.first)
+    return (identity, fire.reason, fire.count, fire.first, fire.last, fire.opened, fire.closed, values)
