@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - exact lines of text
 """Whatever the bytes, loading ends with an App or with problems."""
 
 import pytest

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - exact lines of text
 """What a file becomes: the values that run."""
 
 import msgspec

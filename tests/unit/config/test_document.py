@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - exact lines of text
 """YAML 1.2, read with care: nothing is executed, nothing costs more than it should."""
 
 import pytest

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - exact lines of text
 """Variables are substituted in scalars, after parsing, and what they hold is never printed."""
 
 import pytest

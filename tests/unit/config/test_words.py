@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - exact lines of text
 """What a file means, and what is unsafe about it, in words."""
 
 import pytest

@@ -1,0 +1,29 @@
+"""Files for commands."""
+
+from pathlib import Path
+
+FILE = """\
+app: shop
+kafka: {bootstrap.servers: BOOTSTRAP}
+store: sqlite:///state.db
+dead_letters: shop.dead
+start_timeout: 300ms
+http: false
+agents:
+  totals:
+    from: [orders, refunds]
+    aggregate: {count: 2, timeout: {after: 30s}, compute: {sum: {sum: amount}}}
+    to: {topic: totals}
+  alerts:
+    from: totals
+    aggregate: {count: 3}
+    to: {topic: alerts}
+    dead_letters: alerts.dead
+"""
+NOBODY = "127.0.0.1:1"
+
+
+def written(folder: Path, bootstrap: str = NOBODY, text: str = FILE) -> str:
+    path = folder / "shop.yaml"
+    path.write_text(text.replace("BOOTSTRAP", f'"{bootstrap}"'))
+    return str(path)

@@ -1,0 +1,155 @@
+"""What `status` reads: the state of each partition, without a claim."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from connectors import open_store
+from connectors.kafka.embedded import EmbeddedBroker
+from streams.agent import Agent, Aggregation, App, Destination, Reducer
+from streams.cli import main
+from streams.cli.progress import status
+from tests.unit.cli.files import written
+from tests.unit.engine.driver import Clock, Driver, Log, memory
+
+AGENT = Agent(
+    "sums", ("in",), Aggregation(count=3, since_first=30.0, compute=(Reducer("total", "sum", "amount"),)), Destination("out"), "dead"
+)
+APP = App("app", "redis://:secret@host/0", (AGENT,), {"bootstrap.servers": "embedded"})
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def log():
+    log = Log()
+    for topic in ("in", "out", "dead"):
+        log.create(topic, 2)
+    return log
+
+
+def feed(log, keys, number=0):
+    for key in keys:
+        log.append("in", number, key.encode(), b'{"amount": 1}')
+
+
+def test_a_partition_shows_its_owner_offset_groups_deadline_and_outbox(log, clock):
+    store = memory(clock)
+    feed(log, "aabacd")
+    driver = Driver(AGENT, store, log, clock).give(0)
+    driver.producer.hold = True
+    driver.turns()
+    driver.later(12)
+    found = status(APP, store, 1.0)
+    [row] = found.partitions
+    assert (row.agent, row.topic, row.partition, row.owner, row.offset) == ("sums", "in", 0, "member", 6)
+    assert (row.open_groups, row.oldest, row.next_deadline) == (3, 12.0, 18.0)
+    assert (row.unsent, row.dead, row.note) == (1, 0, None)
+    assert (row.high, row.lag) == (None, None)
+    assert (found.store, found.level.name) == ("redis://***@host/0", "volatile")
+    assert "embedded" in found.unreachable
+    json.dumps(found.document())
+
+
+def test_reading_the_status_fences_nobody(log, clock):
+    store = memory(clock)
+    feed(log, "ab")
+    driver = Driver(AGENT, store, log, clock).give(0).turns()
+    before = store.read(store.partitions("app")[0]).claim
+    status(APP, store, 1.0)
+    assert store.read(store.partitions("app")[0]).claim.token == before.token
+    feed(log, "c")
+    driver.turns()
+    assert status(APP, store, 1.0).partitions[0].offset == 3
+
+
+def test_groups_that_another_rule_wrote_are_not_guessed_at(log, clock):
+    store = memory(clock)
+    feed(log, "ab")
+    Driver(AGENT, store, log, clock).give(0).turns()
+    changed = replace(AGENT, aggregation=replace(AGENT.aggregation, compute=()))
+    [row] = status(replace(APP, agents=(changed,)), store, 1.0).partitions
+    assert (row.offset, row.open_groups, row.note) == (2, None, "written by another rule than the file's")
+
+
+def test_partitions_of_agents_that_left_the_file_are_left_out(log, clock):
+    store = memory(clock)
+    feed(log, "ab")
+    Driver(AGENT, store, log, clock).give(0).turns()
+    assert status(replace(APP, agents=(replace(AGENT, name="other"),)), store, 1.0).partitions == []
+
+
+def test_a_changelog_that_cannot_be_read_is_said(log, clock):
+    store = memory(clock)
+    feed(log, "ab")
+    Driver(AGENT, store, log, clock).give(0).turns()
+    [partition] = store.partitions("app")
+
+    class Torn:
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+        def read(self, partition):
+            import msgspec
+
+            return msgspec.structs.replace(store.read(partition), entries=[])
+
+    [row] = status(APP, Torn(), 1.0).partitions
+    assert row.open_groups is None
+    assert "missing" in row.note
+
+
+@pytest.fixture
+def broker():
+    broker = EmbeddedBroker({"orders": 2, "refunds": 1, "totals": 1})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for _ in range(5):
+        producer.produce("orders", b"x", partition=1)
+    assert producer.flush(10) == 0
+    yield broker
+    broker.close()
+
+
+def test_the_command_shows_every_input_partition_with_its_lag(tmp_path, broker):
+    file = written(tmp_path, broker.bootstrap)
+    runner = CliRunner()
+    assert runner.invoke(main, ["status", file]).exit_code == 3
+    assert not (tmp_path / "state.db").exists()
+    open_store("sqlite:///state.db", str(tmp_path)).migrate()
+    result = runner.invoke(main, ["status", file, "--json"])
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["level"]["name"] in ("durable", "lossy")
+    rows = [(p["agent"], p["topic"], p["partition"], p["owner"], p["high"], p["lag"]) for p in document["partitions"]]
+    assert rows == [
+        ("alerts", "totals", 0, None, 0, 0),
+        ("totals", "orders", 0, None, 0, 0),
+        ("totals", "orders", 1, None, 5, 5),
+        ("totals", "refunds", 0, None, 0, 0),
+    ]
+    table = runner.invoke(main, ["status", file])
+    assert table.exit_code == 0
+    assert any(line.split()[:3] == ["totals", "orders", "1"] for line in table.stdout.splitlines())
+
+
+def test_without_kafka_the_stores_part_is_shown_and_the_end_is_3(tmp_path):
+    file = written(tmp_path)
+    open_store("sqlite:///state.db", str(tmp_path)).migrate()
+    result = CliRunner().invoke(main, ["status", file, "--json"])
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["partitions"] == []
+    assert "Kafka" in json.loads(result.stdout)["unreachable"]
+
+
+def test_check_connect_says_what_is_there_and_the_level(tmp_path, broker):
+    file = written(tmp_path, broker.bootstrap)
+    result = CliRunner().invoke(main, ["check", file, "--connect", "--json"])
+    document = json.loads(result.stdout)
+    texts = {(s["system"], s["ok"], s["text"].partition(" ")[0]) for s in document["systems"]}
+    assert {("store", True, "sqlite:///state.db"), ("store", True, "level"), ("kafka", True, f"{broker.bootstrap}")} <= texts
