@@ -4,11 +4,13 @@ Event names are stable words with dots (`worker.started`); everything else is a 
 hold a record's content is written, and passwords in addresses are masked at every level.
 """
 
+import contextlib
 import logging
 import os
 import re
 import select
 import stat
+import threading
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -84,20 +86,18 @@ class LineWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._lock = threading.Lock()
         self._poll: select.poll | None = None
-        try:
+        with contextlib.suppress(OSError):
             if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 self._poll = select.poll()
                 self._poll.register(descriptor, select.POLLOUT)
-        except OSError:
-            pass
 
     def _write(self, line: str) -> None:
-        try:
+        text = (line + "\n").encode("utf-8", "replace")
+        with contextlib.suppress(OSError), self._lock:  # one thread at a time may poll, and what it found free is its own
             if self._poll is None or self._poll.poll(0):
-                os.write(self._descriptor, (line + "\n").encode("utf-8", "replace"))
-        except OSError:
-            pass
+                os.write(self._descriptor, text)
 
     debug = info = warning = error = critical = _write
 

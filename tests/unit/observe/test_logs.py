@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pty
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -155,6 +156,36 @@ def test_a_log_whose_reader_stopped_reading_does_not_block() -> None:
     assert json.loads(os.read(read, size))["event"] == "again"
     os.close(read)
     os.close(write)
+
+
+def test_threads_that_log_at_once_neither_fail_nor_mix_their_lines() -> None:
+    read, write = os.pipe()
+    configure(descriptor=write)
+    failures: list[BaseException] = []
+    got: list[str] = []
+
+    def chatter(number: int) -> None:
+        try:
+            for turn in range(2000):
+                structlog.get_logger().info("event", thread=number, turn=turn)
+        except BaseException as error:
+            failures.append(error)
+
+    def listen() -> None:
+        with os.fdopen(read) as lines:
+            got.extend(lines)
+
+    threads = [threading.Thread(target=chatter, args=(number,)) for number in range(4)]
+    listener = threading.Thread(target=listen)
+    for thread in (listener, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.close(write)
+    listener.join()
+    assert failures == []
+    assert len(got) > 100
+    assert {json.loads(line)["event"] for line in got} == {"event"}
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, which Linux has")
