@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streams.values import Changes, Claim, OutboxRow
+from streams.values import Changes, Claim, OutboxRow, Trying
 
 MAX_ENTRY = 4 * 1024 * 1024
 
@@ -40,6 +40,12 @@ def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
         trying=changes.trying,
         store_time=store_time,
     )
+
+
+def remaining(trying: Trying | None, processes: Sequence[str]) -> Trying | None:
+    """The crash mark without these names; None when none is left."""
+    left = tuple(name for name in trying.processes if name not in processes) if trying else ()
+    return Trying(trying.offset, left) if trying and left else None
 
 
 def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

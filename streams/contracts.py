@@ -39,9 +39,12 @@ class UnsentRows(Protocol):
 class CrashMarks(Protocol):
     """How a process that lives says that it did not crash."""
 
-    def acquit(self, partition: Partition, process: str) -> None:
-        """Take `process` out of the partition's crash mark, whoever owns it now. No fence: it changes no state.
-        Raises PersistenceError."""
+    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        """Take `processes` out of the partition's crash mark, whoever owns it now. `token` is that of the caller's last claim.
+
+        No fence, but it raises the row's version when a name was there, so that nobody goes on with what the mark said
+        before; and when the row is still the caller's own, so that a late commit of its mark finds nobody home (both found by
+        tests/model). Raises PersistenceError."""
 
 
 class Reader(Protocol):

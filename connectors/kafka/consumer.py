@@ -40,6 +40,7 @@ class KafkaInput:
         self._failures: list[tuple[TopicPartition, str, str]] = []
         self._fetching: set[TopicPartition] = set()
         self._fatal = ""
+        self._complaints = settings.Complaints()
         self._admin: Any = None
         try:
             self._consumer = Consumer(settings.consumer(kafka, group, member, self._on_error))
@@ -209,7 +210,7 @@ class KafkaInput:
         """Errors of the client itself; connections come back by themselves."""
         if error.fatal() or error.code() in problems.HOPELESS:
             self._fatal = f"Kafka: {problems.said(error)}"
-        settings.log.warning("%s", problems.said(error))
+        self._complaints.say(error, problems.said(error))
 
     def _sort(self, message: Any) -> None:
         """An error that came in place of a record: of a partition, passing, or the end of this process."""
@@ -218,7 +219,7 @@ class KafkaInput:
         if code is not None and topic is not None:
             self._failures.append(((topic, -1 if number is None else number), code, problems.said(error)))
         elif not error.fatal() and error.code() not in problems.HOPELESS and (problems.passes(error) or topic is None):
-            settings.log.warning("%s", problems.said(error))
+            self._complaints.say(error, problems.said(error))
         else:
             # A record that librdkafka could not read (its checksum, say) is skipped by it: going on would lose it.
             raise problems.not_ready(f"reading {topic}/{number} failed" if topic else "the group failed", error)

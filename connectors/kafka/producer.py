@@ -39,6 +39,7 @@ class KafkaProducer:
         self._alone_since: float | None = None
         self._counts: dict[str, tuple[float, int]] = {}
         self._admin: Any = None
+        self._complaints = settings.Complaints()
         self._producer = self._made()
 
     def produce(self, row: OutboxRow, report: Report) -> bool:
@@ -135,4 +136,4 @@ class KafkaProducer:
 
     def _on_error(self, error: Any) -> None:
         """Fatal ones show in the reports of the rows."""
-        settings.log.warning("%s", problems.said(error))
+        self._complaints.say(error, problems.said(error))

@@ -4,6 +4,7 @@ What a file may not set is refused by streams.config; here ours simply win.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,9 @@ from confluent_kafka import KafkaError
 
 Settings = Mapping[str, str | int | float | bool]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("connectors.kafka")
+log.addFilter(lambda line: not (line.args and "FAIL" in line.args))  # lost connections, which come by the error hook too
+REPEAT = 30.0
 
 CONSUMER_ONLY = frozenset({
     "allow.auto.create.topics", "consume.callback.max.messages", "coordinator.query.interval.ms", "fetch.error.backoff.ms",
@@ -87,10 +90,24 @@ def incremental(kafka: Settings) -> bool:
     return by_the_broker(kafka) or strategy == "cooperative-sticky"
 
 
+class Complaints:
+    """Logs a client's errors, each kind at most twice a minute: a broker that is down would say it several times a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: dict[int, float] = {}
+
+    def say(self, error: KafkaError, text: str) -> None:
+        now = self._clock()
+        if now - self._last.get(error.code(), -REPEAT) >= REPEAT:
+            self._last[error.code()] = now
+            log.warning("%s", text)
+
+
 def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in kafka.items() if name not in names}
 
 
 def _said(on_error: ErrorHook) -> dict[str, Any]:
-    """librdkafka writes to stderr unless it is given a logger; `poll` hands its lines over."""
+    """librdkafka writes to stderr unless it is given a logger; `poll` hands its lines over. Errors come by the hook anyway."""
     return {"logger": log, "error_cb": on_error, "log.connection.close": False}

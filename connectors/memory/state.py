@@ -10,9 +10,9 @@ from itertools import islice
 
 import msgspec
 
-from connectors.commits import check, following
+from connectors.commits import check, following, remaining
 from streams.errors import Fenced
-from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Trying
+from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 
 
 @dataclass(slots=True)
@@ -68,12 +68,14 @@ class MemoryStore:
             numbers = (n for n in islice(row.order, start, None) if n in row.unsent)
             return [row.unsent[n] for n in islice(numbers, limit)]
 
-    def acquit(self, partition: Partition, process: str) -> None:
+    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._lock:
             row = self._rows.get(partition)
-            if row is None or row.claim.trying is None:
+            if row is None:
                 return
-            row.claim = msgspec.structs.replace(row.claim, trying=_without(row.claim.trying, process))
+            left = remaining(row.claim.trying, processes)
+            if left != row.claim.trying or row.claim.token == token:
+                row.claim = msgspec.structs.replace(row.claim, trying=left, version=row.claim.version + 1)
 
     def read(self, partition: Partition) -> PartitionView | None:
         with self._lock:
@@ -117,10 +119,6 @@ def _unclaimed(partition: Partition, incarnation: str) -> Claim:
 def _holds(held: Claim, claim: Claim) -> bool:
     return held.token == claim.token and held.version == claim.version
 
-
-def _without(trying: Trying, process: str) -> Trying | None:
-    left = tuple(p for p in trying.processes if p != process)
-    return Trying(trying.offset, left) if left else None
 
 
 def _settle(row: _Row, changes: Changes) -> None:

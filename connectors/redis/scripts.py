@@ -62,19 +62,18 @@ return redis.call('LRANGE', KEYS[2], math.max(from, 0), to)
 """
 
 ACQUIT = """
--- ARGV: process
-local raw = redis.call('HGET', KEYS[1], 'trying')
-if not raw or raw == '' then return 0 end
-local trying = cmsgpack.unpack(raw)
-local left = {}
+-- ARGV: token, processes
+local held = redis.call('HMGET', KEYS[1], 'token', 'trying')
+if not held[1] then return 0 end
+local gone, left = {}, {}
+for i = 2, #ARGV do gone[ARGV[i]] = true end
+local trying = (held[2] and held[2] ~= '') and cmsgpack.unpack(held[2]) or {0, {}}
 for _, process in ipairs(trying[2]) do
-  if process ~= ARGV[1] then left[#left + 1] = process end
+  if not gone[process] then left[#left + 1] = process end
 end
-if #left == 0 then
-  redis.call('HSET', KEYS[1], 'trying', '')
-else
-  redis.call('HSET', KEYS[1], 'trying', cmsgpack.pack({trying[1], left}))
-end
+if #left == #trying[2] and held[1] ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'trying', #left > 0 and cmsgpack.pack({trying[1], left}) or '')
+redis.call('HINCRBY', KEYS[1], 'version', 1)
 return 1
 """
 

@@ -74,8 +74,8 @@ class RedisStore:
             found = self._server.zrangebyscore(_keys(partition)[2], f"({after}", "+inf", start=0, num=limit)
             return [_row(row) for row in found]
 
-    def acquit(self, partition: Partition, process: str) -> None:
-        self._acquit(_keys(partition), [process])
+    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        self._acquit(_keys(partition), [token, *processes])
 
     def read(self, partition: Partition) -> PartitionView | None:
         held, entries, unsent, dead, now = self._read(_keys(partition), [])

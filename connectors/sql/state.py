@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from connectors.commits import check, following, runs
+from connectors.commits import check, following, remaining, runs
 from connectors.sql import migrations, statements
 from connectors.sql.sqlite import Database
 from streams.errors import Fenced, SystemNotReady
@@ -77,14 +77,15 @@ class SqliteStore:
         with self._database.transaction(statements.BEGIN_READING) as db:
             return [_row(message) for (message,) in db.execute(statements.UNSENT, (_key(partition), after, limit))]
 
-    def acquit(self, partition: Partition, process: str) -> None:
+    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._database.transaction(statements.BEGIN) as db:
             found = db.execute(statements.TRYING, (_key(partition),)).fetchone()
-            if found is None or found[0] is None:
+            if found is None:
                 return
-            trying = _trying(found[0])
-            left = tuple(p for p in trying.processes if p != process)
-            db.execute(statements.SET_TRYING, (_encode(Trying(trying.offset, left)) if left else None, _key(partition)))
+            trying = None if found[0] is None else _trying(found[0])
+            left = remaining(trying, processes)
+            if left != trying or found[1] == token:
+                db.execute(statements.SET_TRYING, (None if left is None else _encode(left), _key(partition)))
 
     def read(self, partition: Partition) -> PartitionView | None:
         key = _key(partition)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streams.cli.outcome import DONE, SYSTEM, complain, ending
+from streams.cli.outcome import DONE, SYSTEM, complain, ending, failed
 from streams.cli.parameters import AsJson, File
 
 if TYPE_CHECKING:
@@ -39,15 +39,12 @@ def status(
 
 
 def _once(app: "App", store: "Store", as_json: bool) -> int:
-    from streams.cli.output import console, print_json
+    from streams.cli.output import console
 
     found = _look(app, store)
-    if as_json:
-        print_json(found.document())
-    else:
-        console().print(_table(found))
-        if found.unreachable:
-            complain(f"sluicegate: offsets and lag are not known: {found.unreachable}")
+    _show(found, console(), None, as_json)
+    if found.unreachable and not as_json:
+        complain(f"sluicegate: offsets and lag are not known: {found.unreachable}")
     embedded = app.kafka["bootstrap.servers"] == "embedded"
     return DONE if found.unreachable is None or embedded else SYSTEM
 
@@ -60,31 +57,40 @@ def _look(app: "App", store: "Store") -> "Status":
 
 
 def _watch(app: "App", store: "Store", as_json: bool) -> int:
-    """Until SIGINT or SIGTERM; on a terminal in place, elsewhere one after the other."""
+    """Until SIGINT or SIGTERM; on a terminal in place, elsewhere one after the other. What is not ready now may be soon."""
     from rich.live import Live
 
-    from streams.cli.output import console, print_json
+    from streams.cli.output import console
+    from streams.errors import PersistenceError, SystemNotReady
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    screen = console()
+    live = Live(console=screen, auto_refresh=False) if screen.is_terminal and not as_json else None
     try:
-        screen = console()
-        live = Live(console=screen, auto_refresh=False) if screen.is_terminal and not as_json else None
         if live:
             live.start()
         while True:
-            found = _look(app, store)
-            if live:
-                live.update(_table(found), refresh=True)
-            elif as_json:
-                print_json(found.document())
-            else:
-                screen.print(_table(found))
+            try:
+                _show(_look(app, store), screen, live, as_json)
+            except (SystemNotReady, PersistenceError) as error:
+                failed(str(error), SYSTEM)
             time.sleep(REFRESH)
     except KeyboardInterrupt:
         return DONE
     finally:
         if live:
             live.stop()
+
+
+def _show(found: "Status", screen: Any, live: Any, as_json: bool) -> None:
+    from streams.cli.output import print_json
+
+    if live:
+        live.update(_table(found), refresh=True)
+    elif as_json:
+        print_json(found.document())
+    else:
+        screen.print(_table(found))
 
 
 def _table(found: "Status") -> Any:

@@ -9,17 +9,21 @@ from streams.errors import LogTruncated, PartitionsChanged, RetentionPassed, Sto
 from streams.values import Claim, Source, TopicFacts
 
 MAKER = "sluicegate"
+LOST_WRITES = (
+    "the store lost writes that it had acknowledged (restored backup, fail-over, weak fsync); "
+    "restore them, or start the agent under another name"
+)
 
 
 def informational(claim: Claim) -> str:
     """The text of Kafka's informational commit: which store stands behind this offset."""
-    return msgspec.json.encode([MAKER, 1, claim.incarnation]).decode()
+    return msgspec.json.encode([MAKER, claim.version, claim.incarnation]).decode()
 
 
-def check_claim(claim: Claim, facts: TopicFacts) -> None:
-    """Raises the Halt that says which promise could not be kept by going on."""
+def check_claim(claim: Claim, facts: TopicFacts, known: int = 0) -> None:
+    """Raises the Halt that says which promise could not be kept by going on. `known` is a version that this process saw."""
     _check_topic(claim, facts)
-    _check_store(claim, facts)
+    _check_store(claim, facts, known)
     if claim.offset < 0:
         return
     if claim.offset < facts.low:
@@ -37,9 +41,11 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
         raise TopicRecreated(f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin anew")
 
 
-def _check_store(claim: Claim, facts: TopicFacts) -> None:
-    incarnation = _ours(facts.metadata)
+def _check_store(claim: Claim, facts: TopicFacts, known: int) -> None:
+    version, incarnation = _ours(facts.metadata)
     if incarnation is None:
+        if claim.version < known:
+            raise StoreRewound(f"the store says version {claim.version}, this process has seen {known}: {LOST_WRITES}")
         return
     if claim.offset < 0:
         raise StoreWiped(
@@ -48,22 +54,22 @@ def _check_store(claim: Claim, facts: TopicFacts) -> None:
         )
     if incarnation != claim.incarnation:
         raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")
-    if facts.committed > claim.offset:
+    if facts.committed > claim.offset or max(version, known) > claim.version:
         raise StoreRewound(
-            f"the store says offset {claim.offset}, Kafka was told {facts.committed}: the store lost writes that it had acknowledged "
-            "(restored backup, fail-over, weak fsync)"
+            f"the store says offset {claim.offset} and version {claim.version}, Kafka was told {facts.committed} and "
+            f"{max(version, known)}: {LOST_WRITES}"
         )
 
 
-def _ours(metadata: str) -> str | None:
-    """The incarnation in an informational commit of ours; None for anything else."""
+def _ours(metadata: str) -> tuple[int, str | None]:
+    """Version and incarnation in an informational commit of ours; (0, None) for anything else."""
     try:
         found: Any = msgspec.json.decode(metadata) if metadata else None
     except msgspec.DecodeError:
-        return None
-    if isinstance(found, list) and len(found) == 3 and found[0] == MAKER and isinstance(found[2], str):
-        return found[2]
-    return None
+        return 0, None
+    if isinstance(found, list) and len(found) == 3 and found[0] == MAKER and isinstance(found[1], int) and isinstance(found[2], str):
+        return found[1], found[2]
+    return 0, None
 
 
 def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggregation, open_groups: int) -> bool:

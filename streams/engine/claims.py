@@ -17,7 +17,7 @@ from streams.errors import Fenced, Halt, LogTruncated, PersistenceError, Retenti
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
 from streams.record import Record
-from streams.values import Partition
+from streams.values import Claim, Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
@@ -57,6 +57,9 @@ class Claims:
         self._halted: dict[TopicPartition, Halt] = {}
         self._paused: set[TopicPartition] = set()
         self._again: set[TopicPartition] = set()
+        self._acquittals: list[tuple[Claim, tuple[str, ...]]] = []
+        self._settle_at = 0.0
+        self._versions: dict[Partition, int] = {}
         self._outage: str | None = None
         self.fresh = False  # a claim succeeded since this was last cleared: the store may be another one, or weaker
 
@@ -81,6 +84,8 @@ class Claims:
         for place in [place for place, at in self._waiting.items() if at <= now]:
             del self._waiting[place]
             self._begin(place, now)
+        if self._acquittals and now >= self._settle_at:
+            self._settle()
         deadline = now + SLICE_SECONDS
         for place in list(self._taking):
             self._advance(place, deadline)
@@ -94,14 +99,15 @@ class Claims:
         for some in (self._paused, self._again):
             some.discard(place)
         for gone in (owner, taking.owner if taking else None):
-            if gone is not None:
+            if gone is not None and gone.begun:
+                self._versions[gone.partition] = gone.claim.version
                 self._acquit(gone)
         self._log.info("partition.revoked", topic=place[0], partition=place[1])
 
     def _begin(self, place: TopicPartition, now: float) -> None:
         partition = Partition(self._app, self._setting.agent.name, *place)
         owner = Owner(partition, self._setting, self._rows(partition))
-        self._taking[place] = Taking(owner, owner.take(self._token(), now), now)
+        self._taking[place] = Taking(owner, owner.take(self._token(), now, self._versions.get(partition, 0)), now)
 
     def _advance(self, place: TopicPartition, deadline: float) -> None:
         taking = self._taking[place]
@@ -131,6 +137,8 @@ class Claims:
 
     def lost(self, owner: Owner, error: Exception) -> None:
         """A partition that was ours is no longer, by a fence, a failing store, or a halt."""
+        if owner.begun:
+            self._versions[owner.partition] = owner.claim.version
         place = (owner.partition.topic, owner.partition.number)
         if self.owners.get(place) is owner:
             del self.owners[place]
@@ -189,13 +197,21 @@ class Claims:
             self._acquit(owner)
 
     def _acquit(self, owner: Owner) -> None:
-        if failpoints.unsafe("acquit"):
-            return
-        try:
-            for name in owner.marks.names():
-                self._setting.store.acquit(owner.partition, name)
-        except SluicegateError as error:
-            self._log.info("partition.not_acquitted", partition=owner.partition.number, error=str(error))
+        """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
+        if owner.marks.names() and not failpoints.unsafe("acquit"):
+            self._acquittals.append((owner.claim, owner.marks.names()))
+            self._settle()
+
+    def _settle(self) -> None:
+        while self._acquittals:
+            claim, names = self._acquittals[0]
+            try:
+                self._setting.store.acquit(claim.partition, claim.token, names)
+            except SluicegateError as error:
+                self._log.info("partition.not_acquitted", partition=claim.partition.number, error=str(error))
+                self._settle_at = self._clock() + 1.0
+                return
+            del self._acquittals[0]
 
     def balance_intake(self) -> None:
         """Too many unsent rows pause a partition's intake (never its deadlines)."""

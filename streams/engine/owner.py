@@ -19,9 +19,9 @@ from streams.engine.crash import Marks
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
-from streams.errors import ConfigurationError, RetentionPassed, StoreSwapped
+from streams.errors import ChangelogIncomplete, ConfigurationError, Fenced, RetentionPassed, StoreSwapped
 from streams.record import Record
-from streams.values import Changes, Claim, Partition, Source, TopicFacts
+from streams.values import Changes, Claim, Partition, Source, TopicFacts, Trying
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
 
@@ -52,7 +52,7 @@ class Owner:
         self._senders = Senders(partition.topic)
         self.marks = Marks(setting.process)
         self.offset = self.epoch = -1
-        self.informed = -1  # the offset that Kafka was told last
+        self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
         self.restored_bytes = 0
         self.begun = False  # the first record was taken, its crash mark stands
@@ -61,8 +61,9 @@ class Owner:
 
     # -- taking over -------------------------------------------------------------------------------------------------
 
-    def take(self, token: str, monotonic: float) -> Iterator[None]:
-        """Claim, check and restore, a slice at each step, so that polling goes on between them.
+    def take(self, token: str, monotonic: float, known: int = 0) -> Iterator[None]:
+        """Claim, check and restore, a slice at each step, so that polling goes on between them. `known` is the highest
+        version of the row that this process has seen.
 
         Raises Halt, PersistenceError, SystemNotReady, ConfigurationError.
         """
@@ -75,12 +76,12 @@ class Owner:
             failpoints.hit("after-claim")
         yield
         if not failpoints.unsafe("claim-checks"):
-            check_claim(self.claim, self.facts)
+            check_claim(self.claim, self.facts, known)
             if self.claim.incarnation != setting.store.incarnation:
                 raise StoreSwapped("the partition was made under another incarnation of the store than the one that answers now")
-        known = self.claim.source
-        if known is not None and known.rule != setting.rule.fingerprint:
-            self.groups = Groups(restored(setting.agent, known.rule))
+        source = self.claim.source
+        if source is not None and source.rule != setting.rule.fingerprint:
+            self.groups = Groups(restored(setting.agent, source.rule))
         self._changelog = Changelog(self.groups, self.claim.first)
         yield from self._restore()
         self._begin()
@@ -96,7 +97,13 @@ class Owner:
                 if failpoints.armed:
                     failpoints.hit("in-restore")
                 yield
-        self._changelog.replay(entries, self.claim.first, self.claim.last, self._senders)
+        try:
+            self._changelog.replay(entries, self.claim.first, self.claim.last, self._senders)
+        except ChangelogIncomplete:
+            view = self._setting.store.read(self.partition)
+            if view is None or view.claim.token != self.claim.token:
+                raise Fenced("somebody else claimed the partition, and moved its changelog on, while it was restored") from None
+            raise
 
     def _begin(self) -> None:
         """Everything that stands between a restored state and the first record."""
@@ -111,7 +118,7 @@ class Owner:
         self.marks.found(claim.trying, self.offset)
         self.groups.judge(self._last)
         partition, store = self.partition, setting.store
-        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), more=claim.number > 0)
+        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token)
 
     def _rule_changed(self) -> None:
         """Groups filled under another key, compute or format can only be ended: fired as they are, or dropped."""
@@ -218,7 +225,7 @@ class Owner:
         delivered, dead = self.shard.taken()
         changes = Changes(
             offset=self.offset, epoch=self.epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
-            trying=self.marks.next(self.offset), source=self._source,
+            trying=self._mark(), source=self._source,
         )  # fmt: skip
         if failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
@@ -229,9 +236,14 @@ class Owner:
             if any(isinstance(event, Fire) and event.reason == "timeout" for event in events):
                 failpoints.hit("expire-committed")
         self._source, self.pending = None, 0
+        self.shard.recorded([*delivered, *(row.number for row in dead)])
         if not failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
         return events
+
+    def _mark(self) -> Trying | None:
+        """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""
+        return self.claim.trying if self.offset == self.claim.offset else self.marks.next(self.offset)
 
     def _time(self, claim: Claim, monotonic: float) -> None:
         self._store_time, self._monotonic = claim.store_time, monotonic

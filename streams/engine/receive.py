@@ -7,7 +7,7 @@ partition's changelog, so it is restored and rewound together with the state it 
 from collections.abc import Sequence
 from typing import Any
 
-from streams.record import Record
+from streams.record import Record, headers
 
 WINDOW = 10_000
 FORGET_AFTER = 7 * 24 * 3600.0  # seconds a lineage may be silent
@@ -67,7 +67,7 @@ class Senders:
         shard = number = b""
         if record.error() is not None:
             return None
-        for name, value in record.headers() or ():
+        for name, value in headers(record):
             if name == "sluicegate-shard":
                 shard = value or b""
             elif name == "sluicegate-seq":

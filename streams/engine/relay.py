@@ -17,7 +17,7 @@ from streams.errors import PersistenceError
 from streams.observe.metrics import Meter
 from streams.values import DeadRow, OutboxRow
 
-UNACKNOWLEDGED = 10_000  # rows of a shard handed over and unreported, at most
+SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 PAGE = 1_000
 GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
@@ -26,14 +26,17 @@ ReadPage = Callable[[int, int], Sequence[OutboxRow]]
 
 
 class Shard:
-    """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox."""
+    """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox; `claimed` was
+    the last outbox number when it was claimed, `lineage` is the claim's token."""
 
-    __slots__ = ("_after", "_read", "dead", "delivered", "more", "oldest", "out", "waiting")
+    __slots__ = ("_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out", "waiting")
 
-    def __init__(self, read: ReadPage, more: bool) -> None:
-        self._read = read
+    def __init__(self, read: ReadPage, claimed: int, lineage: str) -> None:
+        self._read, self._claimed, self._lineage = read, claimed, lineage
         self._after = 0
-        self.more = more  # the store may hold rows beyond those in memory
+        self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
+        self._recorded: set[int] = set()  # those of them that it does not
+        self.more = claimed > 0  # the store may hold rows beyond those in memory
         self.waiting: deque[OutboxRow] = deque()
         self.out: dict[int, tuple[OutboxRow, float]] = {}
         self.delivered: list[int] = []
@@ -70,10 +73,27 @@ class Shard:
         if self.more and not self.waiting:
             rows = self._read(self._after, PAGE)
             self.more = len(rows) == PAGE
-            self.waiting += rows
+            self.waiting += [row for row in rows if row.number <= self._claimed or row.lineage == self._lineage]
             if rows:
                 self._after = rows[-1].number
                 self.oldest = now if self.oldest is None else self.oldest
+
+    def admits(self, number: int) -> bool:
+        """May this number be handed over? Not while one that is SPREAD lower may have to be sent again: receivers forget."""
+        return not self._handed or number - self._handed[0] < SPREAD
+
+    def hand(self, row: OutboxRow, now: float) -> None:
+        """The first waiting row was handed over."""
+        self.waiting.popleft()
+        self.out[row.number] = (row, now)
+        if not self._handed or row.number > self._handed[-1]:
+            self._handed.append(row.number)
+
+    def recorded(self, numbers: Sequence[int]) -> None:
+        """A commit took these rows out of the store."""
+        self._recorded.update(numbers)
+        while self._handed and self._handed[0] in self._recorded:
+            self._recorded.discard(self._handed.popleft())
 
     def taken(self) -> tuple[list[int], list[DeadRow]]:
         """Exactly the numbers whose reports came since the last call, ascending, and the rows declared dead."""
@@ -122,13 +142,12 @@ class Relay:
             self._resume_at = now + self._backoff.delay()
             self._log.warning("relay.store_unavailable", error=str(error))
             return False
-        waiting, out = shard.waiting, shard.out
-        while waiting and len(out) < UNACKNOWLEDGED:
+        waiting = shard.waiting
+        while waiting and shard.admits(waiting[0].number):
             row = waiting[0]
             if not self._output.produce(row, partial(self._report, shard, row.number)):
                 return False
-            waiting.popleft()
-            out[row.number] = (row, now)
+            shard.hand(row, now)
             if failpoints.armed:
                 failpoints.hit("produced-not-acked")
         return True

@@ -13,10 +13,12 @@ from streams.aggregation.events import Fire, Refused
 from streams.contracts import OutputFacts
 from streams.ids import dead_ids, fire_ids, output_id
 from streams.record import Record
+from streams.record import headers as headers_of
 from streams.values import OutboxRow, Partition
 
 Header = tuple[str, bytes | None]
 OVERHEAD = 1024  # what headers and framing may add to a message
+LAST_MOMENT = 253_402_300_799.0  # of the year 9999, in seconds since 1970: a record may claim any time
 
 
 class Rows:
@@ -58,24 +60,31 @@ class Rows:
         ]
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
-        topic, value = self._agent.to.topic, self._codec.encode(document(fire))
+        topic = self._agent.to.topic
+        try:
+            value = self._codec.encode(document(fire))
+        except Exception as error:
+            why = f"the result cannot be written as {self._agent.to.format} ({type(error).__name__})"
+            return self._unsendable(identity, fire, "unencodable", why, headers)
         if dead:
             topic = self._agent.dead_letters
             headers += self._explained("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", fire.first, fire.opened)
         if len(value) + len(fire.key) + OVERHEAD > self._most:
-            return self._too_large(identity, fire, len(value), headers)
+            why = f"the result has {len(value)} bytes, more than a message may have"
+            return self._unsendable(identity, fire, "too-large", why, headers)
         return self._row(output_id(identity, 0), topic, fire.key, value, headers)
 
-    def _too_large(self, identity: str, fire: Fire, size: int, headers: list[Header]) -> OutboxRow:
+    def _unsendable(self, identity: str, fire: Fire, reason: str, why: str, headers: list[Header]) -> OutboxRow:
         """What no broker would take: a dead letter that says from which records it can be had again."""
-        error = f"the result has {size} bytes, more than a message may have; its records are {fire.first} to {fire.last}"
-        headers = headers + self._explained("produce", "too-large", error, fire.first, fire.opened)
+        headers = [header for header in headers if not header[0].startswith("sluicegate-dead-")]
+        error = f"{why}; its records are {fire.first} to {fire.last}"
+        headers += self._explained("produce", reason, error, fire.first, fire.opened)
         return self._row(output_id(identity, 0), self._agent.dead_letters, fire.key, None, headers)
 
     def _dead(self, refused: Refused) -> OutboxRow:
         record, offset = refused.record, refused.record.offset()
         headers: list[Header] = [
-            (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in record.headers() or ()
+            (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers_of(record)
         ]
         headers += self._explained(refused.stage, refused.reason, refused.error, offset, timestamp(record))
         return self._row(self._dead_id(offset), self._agent.dead_letters, record.key(), record.value(), headers)
@@ -131,7 +140,7 @@ def document(fire: Fire) -> dict[str, object]:
 @lru_cache(1024)
 def rfc3339(at: float) -> str:
     """Seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    return datetime.fromtimestamp(min(max(at, 0.0), LAST_MOMENT), UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def timestamp(record: Record) -> float:

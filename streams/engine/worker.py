@@ -250,10 +250,10 @@ class Worker:
         """Kafka's own committed offset: a lag gauge, and the witness against a store that went back. An asynchronous commit
         costs more than a millisecond of this loop's time, so not with every one of ours."""
         for owner in self._owners.values():
-            offset = owner.claim.offset
-            if offset != owner.informed and owner.begun:
-                self._parts.input.inform(owner.partition.topic, owner.partition.number, offset, informational(owner.claim))
-                owner.informed = offset
+            claim = owner.claim
+            if claim.version != owner.informed and claim.offset >= 0:
+                self._parts.input.inform(claim.partition.topic, claim.partition.number, claim.offset, informational(claim))
+                owner.informed = claim.version
 
     def _probe(self) -> None:
         """After claims: what durability is now. A weaker store shows in health, status and log; nothing is undone by it."""

@@ -1,6 +1,9 @@
 """The crash mark: written as it is by commits, and left only by those who crashed."""
 
+import pytest
+
 from streams.contracts import Store
+from streams.errors import Fenced
 from streams.values import Changes, Partition, Trying
 from tests.contracts.given import claimed, picture, seen
 
@@ -13,40 +16,56 @@ def marked(store: Store, partition: Partition, offset: int = 7) -> None:
 
 def test_who_lives_takes_its_own_name_back_and_no_other(store: Store, partition: Partition) -> None:
     marked(store, partition)
-    store.acquit(partition, NAMES[1])
+    store.acquit(partition, "", [NAMES[1]])
     assert seen(store, partition).claim.trying == Trying(7, ("p1", "p3"))
     assert claimed(store, partition).trying == Trying(7, ("p1", "p3"))
 
 
-def test_acquitting_needs_no_claim_and_fences_nobody(store: Store, partition: Partition) -> None:
+def test_acquitting_needs_no_claim(store: Store, partition: Partition) -> None:
     marked(store, partition)
     owner = claimed(store, partition)
-    store.acquit(partition, "p1")
+    store.acquit(partition, "", ["stranger"])
     assert store.commit(owner, Changes(2)).offset == 2
+
+
+def test_who_decided_by_a_name_that_is_taken_back_is_fenced(store: Store, partition: Partition) -> None:
+    """Otherwise a good record becomes a dead letter (tests/model: acquit without version)."""
+    marked(store, partition)
+    owner = claimed(store, partition)
+    store.acquit(partition, "", ["p1"])
+    with pytest.raises(Fenced):
+        store.commit(owner, Changes(2))
+
+
+def test_the_late_mark_of_a_process_that_was_acquitted_is_fenced(store: Store, partition: Partition) -> None:
+    owner = claimed(store, partition)
+    store.acquit(partition, owner.token, ["p1"])
+    with pytest.raises(Fenced):
+        store.commit(owner, Changes(2, trying=Trying(2, ("p1",))))
 
 
 def test_the_mark_goes_with_its_last_name(store: Store, partition: Partition) -> None:
     marked(store, partition)
     for name in NAMES:
-        store.acquit(partition, name)
+        store.acquit(partition, "", [name])
     assert seen(store, partition).claim.trying is None
 
 
 def test_acquitting_a_stranger_or_without_a_mark_or_a_row_changes_nothing(store: Store, partition: Partition) -> None:
-    store.acquit(partition, "p1")
+    store.acquit(partition, "", ["p1"])
     assert store.read(partition) is None
     store.commit(claimed(store, partition), Changes(1))
-    store.acquit(partition, "p1")
+    store.acquit(partition, "", ["p1"])
     assert seen(store, partition).claim.trying is None
     marked(store, partition)
     before = picture(store, partition)
-    store.acquit(partition, "p")
-    store.acquit(partition, "p11")
+    store.acquit(partition, "", ["p"])
+    store.acquit(partition, "", ["p11"])
     assert picture(store, partition) == before
 
 
 def test_an_acquittal_keeps_large_offsets_exact(store: Store, partition: Partition) -> None:
     for offset in (0, 2**31, 2**32 + 1, 2**53 - 1):
         marked(store, partition, offset)
-        store.acquit(partition, "p1")
+        store.acquit(partition, "", ["p1"])
         assert seen(store, partition).claim.trying == Trying(offset, NAMES[1:])
