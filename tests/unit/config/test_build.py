@@ -57,38 +57,40 @@ agents:
 """
 
 
+DELAYS = Aggregation(
+    key=None,
+    count=100,
+    since_first=30.0,
+    until=Until("status", "landed"),
+    compute=(
+        Reducer("flights", "count"),
+        Reducer("worst", "max", "dep_delay"),
+        Reducer("mean", "mean", "dep_delay"),
+        Reducer("carriers", "distinct", "carrier"),
+        Reducer("rows", "collect"),
+        Reducer("tails", "collect", "tail"),
+        Reducer("own", "reduce", function="operator:add"),
+    ),
+    on_timeout="dead-letter",
+    on_missing="skip",
+    on_null="skip",
+    on_full="stop",
+    max_items=200,
+    max_bytes=1_000_000,
+    max_groups=3,
+    max_buffered_bytes=1536 * 1024 * 1024,
+)
+
+
 def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
     text = EVERYTHING.replace(', format: "json:loads"', "")
     found = loaded(tmp_path, text, {"TOKEN": "t"})
     assert found.problems == ()
-    delays = Aggregation(
-        key=None,
-        count=100,
-        since_first=30.0,
-        until=Until("status", "landed"),
-        compute=(
-            Reducer("flights", "count"),
-            Reducer("worst", "max", "dep_delay"),
-            Reducer("mean", "mean", "dep_delay"),
-            Reducer("carriers", "distinct", "carrier"),
-            Reducer("rows", "collect"),
-            Reducer("tails", "collect", "tail"),
-            Reducer("own", "reduce", function="operator:add"),
-        ),
-        on_timeout="dead-letter",
-        on_missing="skip",
-        on_null="skip",
-        on_full="stop",
-        max_items=200,
-        max_bytes=1_000_000,
-        max_groups=3,
-        max_buffered_bytes=1536 * 1024 * 1024,
-    )
     assert found.app == App(
         name="flights",
         store="sqlite:///state.db",
         agents=(
-            Agent("delays", ("flights",), delays, Destination("delays"), "flights.dead", start=1769857200.0, max_record_bytes=65536),
+            Agent("delays", ("flights",), DELAYS, Destination("delays"), "flights.dead", start=1769857200.0, max_record_bytes=65536),
             Agent(
                 "worst",
                 ("delays", "elsewhere", "plain"),
