@@ -41,8 +41,7 @@ def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
     rule = groups.rule
     decode, key_of, until, largest = rule.decode, rule.key_of, rule.until, rule.max_record_bytes
     most, idle = rule.completion.most, rule.completion.since_last < inf
-    inline, adders = rule.plan.inline, rule.plan.adders
-    touched, get = groups.touched, groups.states.get
+    inline, adders, touched, get = rule.plan.inline, rule.plan.adders, groups.touched, groups.states.get
     for record in records:
         try:
             read = decode(value := record.value())  # type: ignore[arg-type]

@@ -57,6 +57,7 @@ class Claims:
         self._halted: dict[TopicPartition, Halt] = {}
         self._paused: set[TopicPartition] = set()
         self._again: set[TopicPartition] = set()
+        self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
         self._acquittals: list[tuple[Claim, tuple[str, ...]]] = []
         self._settle_at = 0.0
         self._versions: dict[Partition, int] = {}
@@ -69,6 +70,7 @@ class Claims:
 
     def follow(self, now: float) -> None:
         """After each poll, before its records are looked at: what the group gave and took, what cannot be read."""
+        self._void.clear()
         for place in self._setting.input.revoked():
             self._revoke(place)
         for place in self._setting.input.assigned():
@@ -123,7 +125,9 @@ class Claims:
     def _ready(self, place: TopicPartition, taking: Taking) -> None:
         owner = taking.owner
         del self._taking[place]
-        if not failpoints.unsafe("seek"):
+        if failpoints.unsafe("seek") and place in self._backoffs:
+            self._setting.input.resume([place])
+        else:
             self._setting.input.start(*place, owner.offset, owner.epoch)
         self.owners[place] = owner
         self._outage, self.fresh = None, True
@@ -145,7 +149,9 @@ class Claims:
         self._give_up(place, owner, error)
 
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
-        self._setting.input.pause([place])
+        if not failpoints.unsafe("stale-batch"):
+            self._setting.input.pause([place])
+        self._paused.discard(place)  # the next claim starts it again, full or not
         self._acquit(owner)
         if isinstance(error, Halt):
             self._halt(place, error)
@@ -176,12 +182,15 @@ class Claims:
         """Is this first record after a claim above the offset, for the first time? Then seek once more, and void what is in
         hand. Raises RetentionPassed."""
         place = (owner.partition.topic, owner.partition.number)
-        if failpoints.unsafe("seek") or not owner.gap(record):
+        if failpoints.unsafe("seek") or failpoints.unsafe("stale-batch") or not owner.gap(record):
             return False
+        if place in self._void:
+            return True
         if place in self._again:
             owner.check_gap(record)
             return False
         self._again.add(place)
+        self._void.add(place)
         self._setting.input.start(*place, owner.offset, owner.epoch)
         return True
 

@@ -19,7 +19,7 @@ from streams.engine.crash import Marks
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
-from streams.errors import ChangelogIncomplete, ConfigurationError, Fenced, RetentionPassed, StoreSwapped
+from streams.errors import ChangelogIncomplete, ConfigurationError, Fenced, Halt, RetentionPassed, StoreSwapped
 from streams.record import Record
 from streams.values import Changes, Claim, Partition, Source, TopicFacts, Trying
 
@@ -76,7 +76,7 @@ class Owner:
             failpoints.hit("after-claim")
         yield
         if not failpoints.unsafe("claim-checks"):
-            check_claim(self.claim, self.facts, known)
+            self._check(known)
             if self.claim.incarnation != setting.store.incarnation:
                 raise StoreSwapped("the partition was made under another incarnation of the store than the one that answers now")
         source = self.claim.source
@@ -85,8 +85,28 @@ class Owner:
         self._changelog = Changelog(self.groups, self.claim.first)
         yield from self._restore()
         self._begin()
+        if self.claim.offset < 0:  # from now on it begins here, whatever comes while nobody owns it
+            self.claim = setting.store.commit(self.claim, Changes(self.offset, source=self._source))
         if failpoints.armed:
             failpoints.hit("after-restore")
+
+    def _check(self, known: int) -> None:
+        """The facts are from before the claim (a worker without Kafka must not take a partition): others may have gone on since."""
+        try:
+            check_claim(self.claim, self.facts, known)
+        except Halt:
+            self.facts = self._setting.input.facts(self.partition.topic, self.partition.number)
+            try:
+                check_claim(self.claim, self.facts, known)
+            except Halt:
+                self._still_ours()
+                raise
+
+    def _still_ours(self) -> None:
+        """A gap that somebody else's work after our claim explains is none. Raises Fenced."""
+        view = self._setting.store.read(self.partition)
+        if view is None or view.claim.token != self.claim.token:
+            raise Fenced("somebody else claimed the partition while it was taken over") from None
 
     def _restore(self) -> Iterator[None]:
         entries: list[bytes] = []
@@ -98,11 +118,9 @@ class Owner:
                     failpoints.hit("in-restore")
                 yield
         try:
-            self._changelog.replay(entries, self.claim.first, self.claim.last, self._senders)
+            self._changelog.replay(entries, self.claim.first, self.claim.last, self._senders, not failpoints.unsafe("restore-numbers"))
         except ChangelogIncomplete:
-            view = self._setting.store.read(self.partition)
-            if view is None or view.claim.token != self.claim.token:
-                raise Fenced("somebody else claimed the partition, and moved its changelog on, while it was restored") from None
+            self._still_ours()
             raise
 
     def _begin(self) -> None:
@@ -185,8 +203,8 @@ class Owner:
             raise RetentionPassed(f"the next offset is {self.offset}, the topic begins at {low}, the first record is {record.offset()}")
 
     def open(self, monotonic: float) -> None:
-        """Before the first batch: the crash mark, and with it the offset at which a new partition begins, in a commit."""
-        mark = self.marks.opening(self.offset, self.claim.trying)
+        """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
+        mark = self.marks.opening(self.offset)
         changes = Changes(self.offset, self.epoch, trying=mark, source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
         self.tick(monotonic)
@@ -194,9 +212,14 @@ class Owner:
 
     def refuse_crashed(self, record: Record) -> None:
         """This record ended the process three times: a dead letter, its bytes untouched."""
+        self.begun = True
         self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
         self.pending += 1
         self.offset = record.offset() + 1
+
+    def receipts(self) -> tuple[int, int]:
+        """As Senders.receipts."""
+        return self._senders.receipts()
 
     def expire(self, monotonic: float) -> int:
         """Fire a slice of the groups that are due; returns how many."""
@@ -235,6 +258,8 @@ class Owner:
             failpoints.hit("after-commit")
             if any(isinstance(event, Fire) and event.reason == "timeout" for event in events):
                 failpoints.hit("expire-committed")
+        if changes.trying is None:
+            self.marks.clear()
         self._source, self.pending = None, 0
         self.shard.recorded([*delivered, *(row.number for row in dead)])
         if not failpoints.unsafe("output-commit"):
@@ -243,7 +268,7 @@ class Owner:
 
     def _mark(self) -> Trying | None:
         """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""
-        return self.claim.trying if self.offset == self.claim.offset else self.marks.next(self.offset)
+        return self.claim.trying if self.offset == self.claim.offset else None
 
     def _time(self, claim: Claim, monotonic: float) -> None:
         self._store_time, self._monotonic = claim.store_time, monotonic

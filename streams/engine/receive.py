@@ -7,6 +7,7 @@ partition's changelog, so it is restored and rewound together with the state it 
 from collections.abc import Sequence
 from typing import Any
 
+from streams import failpoints
 from streams.record import Record, headers
 
 WINDOW = 10_000
@@ -31,20 +32,21 @@ class Shard:
 
 
 class Senders:
-    """What was received from whom. `late` counts numbers below the window: accepted, since nobody knows."""
+    """What was received from whom. `dropped` counts repeats, `late` numbers below the
+    window: accepted, since nobody knows."""
 
-    __slots__ = ("fresh", "late", "shards", "topic")
+    __slots__ = ("dropped", "fresh", "late", "shards", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.shards: dict[str, Shard] = {}
         self.fresh: dict[str, list[int]] = {}
-        self.late = 0
+        self.dropped = self.late = 0
 
     def repeat(self, shard: str, number: int, now: float) -> bool:
         """Was this number of this shard seen? Notes it when it was not."""
         known = self.shards.setdefault(shard, Shard())
-        if number in known.numbers:
+        if number in known.numbers and not failpoints.unsafe("receive"):
             return True
         if number <= known.highest - WINDOW:
             self.late += 1
@@ -60,7 +62,14 @@ class Senders:
             sender = self.sender(record)
             if sender is None or not self.repeat(*sender, now):
                 kept.append(record)
+        self.dropped += len(records) - len(kept)
         return kept
+
+    def receipts(self) -> tuple[int, int]:
+        """How many repeats were dropped and how many late ones accepted since the last call."""
+        told = self.dropped, self.late
+        self.dropped = self.late = 0
+        return told
 
     def sender(self, record: Record) -> tuple[str, int] | None:
         """Shard and number of the record, None when they are missing, malformed or meant for another topic."""

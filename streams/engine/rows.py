@@ -1,13 +1,14 @@
 """Decisions as outbox rows: result documents and dead letters with their ids, headers and output partition."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
-from schemas import Codec
+from schemas import Codec, json
 from schemas.codecs import base64_text
-from streams import __version__
+from streams import __version__, failpoints
 from streams.agent import Agent
 from streams.aggregation.events import Fire, Refused
 from streams.contracts import OutputFacts
@@ -24,16 +25,17 @@ LAST_MOMENT = 253_402_300_799.0  # of the year 9999, in seconds since 1970: a re
 class Rows:
     """Makes the rows of one claim of a partition. `number` is the last number given, from the claim row on."""
 
-    __slots__ = ("_agent", "_codec", "_dead_id", "_facts", "_fire_id", "_lineage", "_most", "_name", "_partition", "_shards", "number")
+    __slots__ = ("_agent", "_dead_id", "_encode", "_facts", "_fire_id", "_lineage", "_most", "_name", "_partition", "_shards", "number")
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
-        self._partition, self._agent, self._codec, self._facts, self._most = partition, agent, codec, facts, most
+        self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
+        self._encode = codec.encode if codec.name in ("json", "raw") else partial(_written, codec.encode)
         self._name = agent.name.encode()
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
         """Rows from now on are written under this claim."""
-        self._lineage, self.number = lineage, number
+        self._lineage, self.number = "" if failpoints.unsafe("lineage") else lineage, number
         self._fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
@@ -62,7 +64,7 @@ class Rows:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
         topic = self._agent.to.topic
         try:
-            value = self._codec.encode(document(fire))
+            value = self._encode(document(fire))
         except Exception as error:
             why = f"the result cannot be written as {self._agent.to.format} ({type(error).__name__})"
             return self._unsendable(identity, fire, "unencodable", why, headers)
@@ -135,6 +137,14 @@ def document(fire: Fire) -> dict[str, object]:
         fixed = {"key_base64": base64_text(fire.key), **fixed}
     fixed.update(fire.values)
     return fixed
+
+
+def _written(encode: Callable[[Any], bytes], values: dict[str, object]) -> bytes:
+    """With a codec of the user's: it gets plain values, and must give bytes."""
+    written = encode(json.decode_any(json.encode(values)))
+    if not isinstance(written, bytes):
+        raise TypeError("encode gave no bytes")
+    return written
 
 
 @lru_cache(1024)

@@ -2,8 +2,11 @@
 
 from math import inf
 
+import structlog
+
 from streams.contracts import Gauge
 from streams.engine.owner import Owner
+from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
 
 
@@ -25,3 +28,12 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge) -> PartitionR
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
     )
+
+
+def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
+    """What was received from other agents since the last call: repeats are counted, what came too late to be known is loud."""
+    dropped, late = owner.receipts()
+    if dropped:
+        meter.count("records_duplicate", dropped)
+    if late:
+        log.warning("records.late", topic=owner.partition.topic, partition=owner.partition.number, records=late)

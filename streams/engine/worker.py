@@ -15,10 +15,10 @@ from streams.agent import Agent, App
 from streams.aggregation.events import Fire, Refused
 from streams.contracts import Clock, Input, Producer, Store
 from streams.engine.checks import informational
-from streams.engine.claims import LOST, Claims
+from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.owner import Owner, Setting
 from streams.engine.relay import Relay, Shard
-from streams.engine.status import partition_report
+from streams.engine.status import count_receipts, partition_report
 from streams.errors import Fenced, PersistenceError
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
@@ -66,8 +66,6 @@ class Worker:
         self._level_at_start = self._level.name
         self._draining = False
 
-    # -- the loop ----------------------------------------------------------------------------------------------------
-
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
         """Work until `stop()`, then drain within `drain` seconds. Errors that are no partition's end the process; whatever
         way it ends alive, it takes its crash marks back."""
@@ -93,6 +91,8 @@ class Worker:
         now = self._parts.clock.monotonic()
         self._claims.follow(now)
         self._expire(now)
+        if failpoints.unsafe("stale-batch"):
+            self._claims.advance(now)
         if batch:
             self._accept(batch, now)
         if self._commit_is_due(now, idle=not batch):
@@ -106,7 +106,7 @@ class Worker:
         if self._pending or self._claims.busy:
             return 0.0
         due = min((owner.groups.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
-        waiting = any(shard.waiting for shard in self._shards())
+        waiting = any(shard.waiting or shard.more for shard in self._shards())
         return max(0.0, min(due, 0.005 if waiting else IDLE))
 
     def _accept(self, batch: Sequence[Record], now: float) -> None:
@@ -142,10 +142,11 @@ class Worker:
             records = [record for record in records if record.error() is None]
             if not records or self._claims.misplaced(owner, records[0]):
                 return
-            owner.open(now)
         if owner.marks.poisoned or owner.marks.step(owner.offset):
             self._take_carefully(owner, list(records), now)
             return
+        if not owner.begun:
+            owner.open(now)
         owner.accept(records, now)
         self._pending += len(records)
         if failpoints.armed:
@@ -158,22 +159,23 @@ class Worker:
                 owner.marks.poisoned = False
                 owner.refuse_crashed(records.pop(0))
             else:
-                step = owner.marks.step(owner.offset) or len(records)
-                owner.accept(records[:step], now)
-                del records[:step]
+                step = owner.marks.step(owner.offset)
+                if step:
+                    owner.open(now)
+                owner.accept(records[: step or None], now)
+                del records[: step or None]
             self._commit(owner, now)
 
     def _expire(self, now: float) -> None:
+        deadline = now + SLICE_SECONDS
         for owner in list(self._owners.values()):
             try:
-                while owner.expire(now) and owner.groups.behind:
+                while owner.expire(now) and owner.groups.behind and now < deadline:
                     self._commit(owner, now)
                     now = self._parts.clock.monotonic()
                     self._relay.turn(self._shards(), now)
             except LOST as error:
                 self._lost(owner, error)
-
-    # -- commits -----------------------------------------------------------------------------------------------------
 
     def _commit_is_due(self, now: float, idle: bool) -> bool:
         if self._pending:
@@ -186,7 +188,7 @@ class Worker:
     def _commit_all(self, now: float) -> None:
         record_reports = now >= self._reports_at
         for owner in list(self._owners.values()):
-            if owner.dirty or (record_reports and owner.shard.reported):
+            if owner.dirty or owner.shard.pressing or (record_reports and owner.shard.reported):
                 try:
                     self._commit(owner, now)
                 except LOST as error:
@@ -210,6 +212,7 @@ class Worker:
             meter.count("records_consumed", pending)
             self._claims.well(owner)
         self._count(events, after - now)
+        count_receipts(owner, meter, self._log)
 
     def _count(self, events: Sequence[Fire | Refused], latency: float) -> None:
         meter = self._parts.meter
@@ -224,6 +227,10 @@ class Worker:
 
     def _lost(self, owner: Owner, error: Exception) -> None:
         """The one way back: drop the state; the claim shows what landed."""
+        if failpoints.unsafe("output-commit"):
+            self._relay.turn([owner.shard], self._parts.clock.monotonic())
+        if failpoints.unsafe("keep-state") and isinstance(error, PersistenceError):
+            return
         if isinstance(error, Fenced):
             self._parts.meter.count("fenced_commits")
         self._pending -= min(self._pending, owner.pending)
@@ -231,8 +238,6 @@ class Worker:
 
     def _shards(self) -> list[Shard]:
         return [owner.shard for owner in self._owners.values()]
-
-    # -- beside the records ------------------------------------------------------------------------------------------
 
     def _house_keeping(self, now: float) -> None:
         self._claims.balance_intake()
