@@ -2,7 +2,8 @@
 
 `SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind` joined by commas, kind one of kill, stop, raise, lost; `name=kind@3`
 acts at the third time. Each action is first written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it
-was reached. `SLUICEGATE_UNSAFE` names protections to take out: the twin of a chaos test, which must then find what it looks for.
+was reached; what stands there is not done again, so that the process that is started next goes on. `SLUICEGATE_UNSAFE` names
+protections to take out: the twin of a chaos test, which must then find what it looks for.
 Names are those of protocol.md, Failpoints.
 """
 
@@ -17,6 +18,14 @@ class Failpoint(RuntimeError):
     """Raised by kind `raise`: an unexpected error, as far as the product knows."""
 
 
+def _done(log: str | None) -> list[str]:
+    """The names in the log: another process of this worker has been there."""
+    if not log or not os.path.exists(log):
+        return []
+    with open(log, encoding="utf-8") as file:
+        return [line.split()[0] for line in file]
+
+
 class _Armed:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.actions: dict[str, tuple[str, int]] = {}
@@ -25,6 +34,8 @@ class _Armed:
             kind, _, nth = action.partition("@")
             self.actions[name] = (kind, int(nth or 1))
         self.log = environ.get("SLUICEGATE_FAILPOINT_LOG")
+        for name in _done(self.log):
+            self.actions.pop(name, None)
         self.unsafe = frozenset(filter(None, environ.get("SLUICEGATE_UNSAFE", "").split(",")))
         self.times: dict[str, int] = {}
 

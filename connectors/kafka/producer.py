@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException, Producer, murmur2
 
 from connectors.kafka import problems, settings
 from connectors.kafka.admin import described, open_admin
+from streams import failpoints
 from streams.contracts import Report
 from streams.errors import SystemNotReady
 from streams.values import OutboxRow
@@ -45,8 +46,9 @@ class KafkaProducer:
     def produce(self, row: OutboxRow, report: Report) -> bool:
         """A row that librdkafka refuses at once is reported by the next `poll`, like all others."""
         done = partial(self._reported, self._generation, report)
+        partition = -1 if failpoints.unsafe("row-partition") else row.partition
         try:
-            self._producer.produce(row.topic, row.value, row.key, row.partition, done, headers=list(row.headers))
+            self._producer.produce(row.topic, row.value, row.key, partition, done, headers=list(row.headers))
         except BufferError:
             return False
         except KafkaException as error:

@@ -8,6 +8,7 @@ import msgspec
 
 from connectors.commits import check, following, runs
 from connectors.redis import connection, scripts
+from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
@@ -31,7 +32,7 @@ class RedisStore:
         self._server = connection.client(url)
         self._new_name = new_name
         self._claim = connection.script(self._server, scripts.CLAIM)
-        self._commit = connection.script(self._server, scripts.COMMIT)
+        self._commit = connection.script(self._server, scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT)
         self._entries = connection.script(self._server, scripts.ENTRIES)
         self._acquit = connection.script(self._server, scripts.ACQUIT)
         self._read = connection.script(self._server, scripts.READ)

@@ -11,6 +11,7 @@ import msgspec
 from connectors.commits import check, following, remaining, runs
 from connectors.sql import migrations, statements
 from connectors.sql.sqlite import Database
+from streams import failpoints
 from streams.errors import Fenced, SystemNotReady
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
@@ -68,7 +69,7 @@ class SqliteStore:
                 _settle(db, _key(claim.partition), changes)
                 _append(db, claim, after, changes)
                 if rows:
-                    db.executemany(statements.ADD_UNSENT, rows)
+                    db.executemany(_sql(statements.ADD_UNSENT), rows)
         except SystemNotReady as gone:
             raise Fenced(f"{_key(claim.partition)}: the store's data are gone") from gone
         return msgspec.structs.replace(after, store_time=self._clock())
@@ -138,12 +139,16 @@ def _claim(partition: Partition, row: Sequence[object], now: float) -> Claim:
     )  # fmt: skip
 
 
+def _sql(statement: str) -> str:
+    return statements.UNFENCED[statement] if failpoints.unsafe("fence") else statement
+
+
 def _fence(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> None:
     trying = None if changes.trying is None else _encode(changes.trying)
     source = None if changes.source is None else _encode(changes.source)
     values = (after.version, after.offset, after.epoch, after.number, after.first, after.last, trying, source)
     key = _key(claim.partition)
-    if db.execute(statements.FENCE, (*values, key, claim.token, claim.version)).rowcount != 1:
+    if db.execute(_sql(statements.FENCE), (*values, key, claim.token, claim.version)).rowcount != 1:
         raise Fenced(f"{key}: a newer claim or commit exists")
 
 
@@ -158,6 +163,6 @@ def _settle(db: sqlite3.Connection, key: str, changes: Changes) -> None:
 def _append(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> None:
     key = _key(claim.partition)
     if changes.entries:
-        db.executemany(statements.ADD_ENTRY, [(key, number, entry) for number, entry in enumerate(changes.entries, claim.last + 1)])
+        db.executemany(_sql(statements.ADD_ENTRY), [(key, number, entry) for number, entry in enumerate(changes.entries, claim.last + 1)])
     if after.first > claim.first:
         db.execute(statements.DROP_ENTRIES, (key, after.first))

@@ -73,3 +73,10 @@ ADD_DEAD = """
 insert into sluicegate_dead (partition_key, number, reason, attempts, message)
 select partition_key, number, ?, ?, message from sluicegate_outbox where partition_key = ? and number = ?"""
 COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = ?"
+
+# For the twins of the chaos tests: what a store without a fence would do instead.
+UNFENCED = {
+    FENCE: FENCE.replace("and token = ? and version = ?", "and ? is not null and ? is not null"),
+    ADD_ENTRY: ADD_ENTRY.replace("insert", "insert or replace"),
+    ADD_UNSENT: ADD_UNSENT.replace("insert", "insert or replace"),
+}

@@ -1,0 +1,42 @@
+"""`scene(store=..., **options)`: a scenario of the test's own on the run's broker; `store_url(kind)`: a store that is not shared."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chaos.scene import Scene
+
+TOPICS = {"out": 2, "dead": 1, "totals": 1}
+
+
+@pytest.fixture
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    def make(kind: str) -> str:
+        return f"sqlite:///{tmp_path}/state.db" if kind == "sqlite" else str(request.getfixturevalue("redis_url"))
+
+    return make
+
+
+@pytest.fixture
+def scene(
+    request: pytest.FixtureRequest, tmp_path: Path, ns: str, make_topic: Callable[..., str], store_url: Callable[[str], str]
+) -> Iterator[Callable[..., Scene]]:
+    made: list[Scene] = []
+
+    def make(store: str = "sqlite", partitions: int = 2, bootstrap: str = "", **options: Any) -> Scene:
+        """`store` is a kind or a URL."""
+        name = f"{ns}{len(made) or ''}"
+        bootstrap = bootstrap or str(request.getfixturevalue("kafka"))
+        for topic, count in (("in", partitions), *TOPICS.items()):
+            make_topic(f"{name}.{topic}", count, bootstrap)
+        folder = tmp_path / name
+        folder.mkdir()
+        made.append(Scene(name, folder, bootstrap, store if "://" in store else store_url(store), partitions, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        print(each.tail())
+        each.close()

@@ -1,0 +1,65 @@
+"""The load: records that come steadily while everything else happens, some of them bad."""
+
+import json
+import threading
+from typing import Any
+
+from confluent_kafka import Producer
+
+KEYS = 10
+PIECE, PAUSE = 20, 0.02  # records at once, seconds between
+
+
+class Feed:
+    """Produces to a topic from when it is made until `stop`; keys stay in their partitions."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._topic, self._partitions = topic, partitions
+        self._producer: Any = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "log_level": 0})
+        self.sent = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+
+    def start(self) -> "Feed":
+        self._thread.start()
+        return self
+
+    def send(self, count: int) -> None:
+        """So many records at once, and all of them in the log when it returns."""
+        self._piece(count)
+        assert self._producer.flush(30) == 0
+
+    def one(self, key: bytes, value: bytes, partition: int) -> None:
+        """This record, now, between whatever else is sent."""
+        self._producer.produce(self._topic, value, key, partition)
+        assert self._producer.flush(30) == 0
+
+    def stop(self) -> None:
+        """Everything sent is in the log when it returns."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        assert self._producer.flush(60) == 0
+
+    def _run(self) -> None:
+        while not self._ended.wait(PAUSE):
+            self._piece(PIECE)
+            self._producer.poll(0)
+
+    def _piece(self, count: int) -> None:
+        with self._lock:
+            for number in range(self.sent, self.sent + count):
+                key, value = record(number)
+                self._producer.produce(self._topic, value, key, number % KEYS % self._partitions)
+            self.sent += count
+
+
+def record(number: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value; about one in fifty is bad, in one of four ways. The values tell any two sets of records apart."""
+    key = b"k%d" % (number % KEYS)
+    value = json.dumps({"v": 7**11 * number % 999_999_937, "n": number}).encode()
+    bad: dict[int, tuple[bytes | None, bytes | None]] = {
+        17: (key, b"{no json"), 68: (None, value), 119: (key, None), 170: (key, b'{"v": "text"}'),
+    }  # fmt: skip
+    return bad.get(number % 204, (key, value))

@@ -1,0 +1,165 @@
+"""A scenario: topics with a load, workers with faults, then no more faults, draining, and the verdict."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.chaos.feed import Feed
+from tests.chaos.record import Seen
+from tests.chaos.tap import Tap
+from tests.chaos.verdict import Place, Verdict, balance, good, judge
+from tests.chaos.worker import Worker
+from tests.waiting import wait_until
+
+SESSION = 2500  # milliseconds until a silent member is out
+COUNT, TIMEOUT = 7, "1s"
+
+
+def document(name: str, bootstrap: str, store: str, collect: bool, kafka: dict[str, Any]) -> dict[str, Any]:
+    """The file: groups of COUNT or TIMEOUT, and an agent further down that adds up what came out."""
+    compute: dict[str, Any] = {"total": {"sum": "v"}} | ({"all": {"collect": "v"}} if collect else {})
+    sums = {
+        "from": f"{name}.in",
+        "aggregate": {"count": COUNT, "timeout": {"after": TIMEOUT}, "compute": compute},
+        "to": {"topic": f"{name}.out"},
+    }
+    totals = {
+        "from": f"{name}.out",
+        "aggregate": {"count": 5, "timeout": {"after": TIMEOUT}, "compute": {"records": {"sum": "count"}}},
+        "to": {"topic": f"{name}.totals"},
+    }
+    return {
+        "app": name,
+        "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": SESSION, "heartbeat.interval.ms": 300} | kafka,
+        "store": store,
+        "http": {"port": 0},
+        "start_timeout": "30s",
+        "dead_letters": f"{name}.dead",
+        "agents": {"sums": sums, "totals": totals},
+    }
+
+
+class Scene:
+    """One app on topics of its own. `close` ends all its processes."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        bootstrap: str,
+        store: str,
+        partitions: int = 2,
+        collect: bool = False,
+        kafka: dict[str, Any] | None = None,
+    ) -> None:
+        self.name, self.folder, self.store, self.partitions = name, folder, store, partitions
+        self.file = folder / "app.yaml"
+        self.spec = document(name, bootstrap, store, collect, kafka or {})
+        self.write()
+        self.feed = Feed(bootstrap, f"{name}.in", partitions)
+        self.tap = Tap(bootstrap, [f"{name}.{topic}" for topic in ("in", "out", "dead", "totals")])
+        self.workers: list[Worker] = []
+        self.poison: frozenset[Place] = frozenset()
+
+    def write(self) -> None:
+        self.file.write_text(yaml.safe_dump(self.spec))
+
+    def run(self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", workers: int = 1) -> Worker:
+        """Start a worker; names are unique."""
+        worker = Worker(self.file, agent, name, fault, unsafe, workers)
+        self.workers.append(worker)
+        return worker
+
+    # -- waiting -------------------------------------------------------------------------------------------------------
+
+    def records(self, topic: str) -> list[Seen]:
+        return self.tap.seen(f"{self.name}.{topic}")
+
+    def flowing(self, more: int = 3, timeout: float = 40.0) -> None:
+        """Wait until so many groups more have come out of each input partition."""
+        self.tap.draw()
+        before = self._fired()
+
+        def fired() -> bool:
+            self.tap.draw()
+            return all(self._fired()[number] >= before[number] + more for number in range(self.partitions))
+
+        wait_until(fired, timeout, "results of every partition", pause=0)
+
+    def _fired(self) -> list[int]:
+        sources = [fire.headers["sluicegate-first"].split("/")[1] for fire in self.records("out")]
+        return [sources.count(str(number)) for number in range(self.partitions)]
+
+    def settle(self, timeout: float = 30.0) -> None:
+        """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says which."""
+        self.feed.stop()
+        self.tap.finish()
+        last_look = time.monotonic()
+
+        def settled() -> bool:
+            nonlocal last_look
+            self.tap.draw(0.1)
+            if self._complete():
+                return True
+            if time.monotonic() - last_look < 1.0:
+                return False
+            last_look = time.monotonic()
+            return self._quiet()
+
+        with suppress(TimeoutError):
+            wait_until(settled, timeout, "the end of the work", pause=0)
+
+    def _complete(self) -> bool:
+        inputs = self.records("in")
+        outputs = sum({fire.id: int(fire.headers["sluicegate-count"]) for fire in self.records("out")}.values())
+        dead = len({letter.id for letter in self.records("dead")})
+        counted = sum(map(good, inputs))
+        if outputs < counted - len(self.poison) or dead < len(inputs) - counted + len(self.poison):
+            return False
+        return not self._downstream() or balance(inputs, self.records("totals")).clean
+
+    def _downstream(self) -> bool:
+        return any("totals" in worker.process.args for worker in self.workers)  # type: ignore[operator]
+
+    def _quiet(self) -> bool:
+        """Is everything read, no group open, nothing unsent, as the workers say?"""
+        ends = {("in", *end) for end in self.tap.ends(f"{self.name}.in").items()}
+        if self._downstream():
+            ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items()}
+        running = [worker for worker in self.workers if worker.process.poll() is None]
+        rows = [row for worker in running for row in worker.partitions()]
+        done = {(row["topic"].rsplit(".", 1)[1], row["number"], row["offset"]) for row in rows if not row["groups"] and not row["unsent"]}
+        return ends <= done
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def verdict(self, settle: float = 30.0) -> Verdict:
+        """Drain, stop everything, read all topics to their ends, judge."""
+        self.settle(settle)
+        self.stop()
+        self.tap.finish()
+        return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison)
+
+    def downstream(self) -> Verdict:
+        """After `verdict`: what the agent further down made of it."""
+        return balance(self.records("in"), self.records("totals"))
+
+    def stop(self) -> None:
+        """SIGTERM to all that run; they end by themselves."""
+        running = [worker for worker in self.workers if worker.process.poll() is None]
+        for worker in running:
+            worker.terminate()
+        for worker in running:
+            worker.exit_code()
+
+    def tail(self) -> str:
+        return "\n".join(worker.tail() for worker in self.workers)
+
+    def close(self) -> None:
+        self.feed.stop()
+        for worker in self.workers:
+            worker.close()
+        self.tap.close()

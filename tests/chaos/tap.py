@@ -1,0 +1,62 @@
+"""Everything that stands in some topics, read as any consumer would."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from tests.chaos.record import Seen
+
+
+class Tap:
+    """Reads all partitions of its topics from their beginning, further at every `draw`."""
+
+    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        settings = {"bootstrap.servers": bootstrap, "group.id": "tap", "enable.auto.commit": False, "fetch.wait.max.ms": 20, "log_level": 0}
+        self._consumer: Any = Consumer(settings)
+        self._topics = topics
+        self._next: dict[tuple[str, int], int] = {}
+        self._seen: dict[str, list[Seen]] = {topic: [] for topic in topics}
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Partitions may have been added."""
+        topics = self._consumer.list_topics(timeout=20).topics
+        for topic in self._topics:
+            for number in topics[topic].partitions:
+                self._next.setdefault((topic, number), 0)
+        self._consumer.assign([TopicPartition(*place, at or OFFSET_BEGINNING) for place, at in self._next.items()])
+
+    def draw(self, wait: float = 0.02) -> int:
+        """Read what has come; returns how many records."""
+        messages = self._consumer.consume(2000, wait)
+        for message in messages:
+            if message.error() is None:
+                self._next[message.topic(), message.partition()] = message.offset() + 1
+                self._seen[message.topic()].append(_seen(message))
+        return len(messages)
+
+    def seen(self, topic: str) -> list[Seen]:
+        return sorted(self._seen[topic], key=lambda record: record.place)
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """The next offset of each partition, as the broker says now."""
+        return {number: self._end(topic, number) for name, number in self._next if name == topic}
+
+    def finish(self) -> None:
+        """Read up to where the logs end now."""
+        ends = {place: self._end(*place) for place in self._next}
+        while any(self._next[place] < end for place, end in ends.items()):
+            self.draw(0.2)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _end(self, topic: str, number: int) -> int:
+        low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)
+        return int(high) if high > low else self._next[topic, number]
+
+
+def _seen(message: Any) -> Seen:
+    headers = {name: (value or b"").decode("ascii", "replace") for name, value in message.headers() or ()}
+    return Seen(message.topic(), message.partition(), message.offset(), message.key(), message.value(), headers)

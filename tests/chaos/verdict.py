@@ -1,0 +1,177 @@
+"""The judge: folds the input log by itself and compares with what came out. It knows no engine, no store and no fault.
+
+Reads the input, output and dead-letter topics only. A group covers the records of its key from its first to its last offset;
+every good record must be covered by exactly one group, every bad one by exactly one dead letter.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.chaos.record import Seen
+
+Place = tuple[int, int]
+
+
+@dataclass
+class Verdict:
+    """Each list says what was violated, a line each. `copies` are exact copies (same id, shard, number and bytes), which are allowed."""
+
+    lost: list[str] = field(default_factory=list)  # an input record without an effect
+    duplicate: list[str] = field(default_factory=list)  # an input record whose effect counts twice
+    order: list[str] = field(default_factory=list)  # a key's groups out of order, for a receiver that drops repeats
+    unseen: list[str] = field(default_factory=list)  # a bad record without its dead letter, or with a changed one
+    refused: list[str] = field(default_factory=list)  # a good record among the dead letters
+    copies: int = 0
+    groups: int = 0
+
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.duplicate or self.order or self.unseen or self.refused)
+
+    def __str__(self) -> str:
+        parts = [f"{self.groups} groups, {self.copies} copies"]
+        for name in ("lost", "duplicate", "order", "unseen", "refused"):
+            found = getattr(self, name)
+            if found:
+                parts.append(f"{len(found)} {name}:\n    " + "\n    ".join(found[:12]))
+        return "\n  ".join(parts)
+
+
+def good(record: Seen) -> bool:
+    """Must this input record be counted? Else it must be a dead letter."""
+    if record.key is None or record.value is None:
+        return False
+    try:
+        document = json.loads(record.value)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and type(document.get("v")) is int
+
+
+def judge(inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence[Seen], poison: frozenset[Place] = frozenset()) -> Verdict:
+    """The verdict over complete logs, each in the order of its partitions. `poison`: good records that must become dead letters."""
+    verdict = Verdict()
+    counted = {record.place: record for record in inputs if good(record) and record.place not in poison}
+    refused = {record.place: record for record in inputs if record.place not in counted}
+    _repeats([*outputs, *dead], verdict)
+    _groups(counted, _distinct(outputs), verdict)
+    _order(outputs, verdict)
+    _dead_letters(counted, refused, _distinct(dead), verdict)
+    return verdict
+
+
+def _distinct(records: Iterable[Seen]) -> list[Seen]:
+    """What a receiver with a unique key on the id keeps."""
+    first: dict[str, Seen] = {}
+    for record in records:
+        first.setdefault(record.id, record)
+    return list(first.values())
+
+
+def _repeats(records: Sequence[Seen], verdict: Verdict) -> None:
+    """A repeat is an exact copy, in the same partition: else a receiver that drops by id, or by shard and number, is deceived."""
+    by_id: dict[str, Seen] = {}
+    by_number: dict[tuple[str, str], Seen] = {}
+    for record in records:
+        known, same = by_id.setdefault(record.id, record), by_number.setdefault(record.number, record)
+        where = f"{record.topic}/{record.partition}/{record.offset} {record.number}"
+        if same.id != record.id:
+            verdict.lost.append(f"{where}: number was used for {same.id}, now for {record.id}: receivers drop it")
+        if known is record:
+            continue
+        if known.number != record.number:
+            verdict.duplicate.append(f"{where}: id {record.id} came before as {known.number}")
+        elif (known.key, known.value, known.headers) != (record.key, record.value, record.headers):
+            verdict.duplicate.append(f"{where}: id {record.id} came before with other contents")
+        elif (known.topic, known.partition) != (record.topic, record.partition):
+            verdict.duplicate.append(f"{where}: id {record.id} came before in {known.topic}/{known.partition}")
+        else:
+            verdict.copies += 1
+
+
+def _groups(counted: dict[Place, Seen], fires: Sequence[Seen], verdict: Verdict) -> None:
+    by_key: dict[tuple[int, bytes | None], list[Seen]] = {}
+    for record in sorted(counted.values(), key=lambda record: record.place):
+        by_key.setdefault((record.partition, record.key), []).append(record)
+    covered: Counter[Place] = Counter()
+    for fire in fires:
+        verdict.groups += 1
+        partition, first, last = span(fire)
+        members = [record for record in by_key.get((partition, fire.key), ()) if first <= record.offset <= last]
+        covered.update(record.place for record in members)
+        _contents(fire, members, verdict)
+    for place in counted:
+        if not covered[place]:
+            verdict.lost.append(f"input {place}: key {counted[place].key!r} is in no group")
+        elif covered[place] > 1:
+            verdict.duplicate.append(f"input {place}: key {counted[place].key!r} is in {covered[place]} groups")
+
+
+def span(fire: Seen) -> tuple[int, int, int]:
+    """Input partition, first and last offset of a group."""
+    _, partition, first = fire.headers["sluicegate-first"].rsplit("/", 2)
+    return int(partition), int(first), int(fire.headers["sluicegate-last"].rsplit("/", 1)[1])
+
+
+def _contents(fire: Seen, members: Sequence[Seen], verdict: Verdict) -> None:
+    """Does the group say of its records what they say themselves?"""
+    said: dict[str, Any] = json.loads(fire.value or b"{}")
+    values = [json.loads(record.value or b"{}")["v"] for record in members]
+    what = f"group {fire.id} of {fire.key!r} {span(fire)}"
+    if said["count"] < len(members):
+        verdict.lost.append(f"{what} counts {said['count']} of {len(members)} records")
+    elif said["count"] > len(members):
+        verdict.duplicate.append(f"{what} counts {said['count']} times {len(members)} records")
+    elif said["total"] != sum(values) or said.get("all", values) != values:
+        verdict.lost.append(f"{what} has the contents of other records")
+
+
+def _order(outputs: Sequence[Seen], verdict: Verdict) -> None:
+    """For each key in each output partition: the groups in order, once repeats are dropped by shard and number."""
+    known: set[tuple[str, str]] = set()
+    last: dict[tuple[int, int, bytes | None], Seen] = {}
+    for fire in sorted(outputs, key=lambda record: record.place):
+        if fire.number in known:
+            continue
+        known.add(fire.number)
+        line = (fire.partition, span(fire)[0], fire.key)
+        before = last.get(line)
+        if before is not None and span(before) >= span(fire):
+            verdict.order.append(f"{fire.key!r}: the group {span(fire)} came after {span(before)}")
+        last[line] = fire
+
+
+def _dead_letters(counted: dict[Place, Seen], refused: dict[Place, Seen], letters: Sequence[Seen], verdict: Verdict) -> None:
+    found: Counter[Place] = Counter()
+    for letter in letters:
+        place = int(letter.headers["sluicegate-dead-partition"]), int(letter.headers["sluicegate-dead-offset"])
+        found[place] += 1
+        record = counted.get(place) or refused.get(place)
+        if record is None or (record.key, record.value) != (letter.key, letter.value):
+            verdict.unseen.append(f"the dead letter of input {place} is not that record")
+        if place in counted:
+            why = letter.headers.get("sluicegate-dead-reason"), letter.headers.get("sluicegate-dead-error")
+            verdict.refused.append(f"input {place}: {why}")
+    verdict.unseen += [f"input {place} has no dead letter" for place in refused if not found[place]]
+    verdict.duplicate += [f"input {place} has {times} dead letters" for place, times in found.items() if times > 1]
+
+
+def balance(inputs: Sequence[Seen], downstream: Sequence[Seen]) -> Verdict:
+    """An agent further down adds up the counts of the groups: per key its sums must be the number of good input records."""
+    verdict = Verdict()
+    _repeats(downstream, verdict)
+    fires = _distinct(downstream)
+    verdict.groups = len(fires)
+    said: Counter[bytes] = Counter()
+    for fire in fires:
+        said[fire.key or b""] += json.loads(fire.value or b"{}")["records"]
+    true = Counter(record.key or b"" for record in inputs if good(record))
+    for key in true | said:
+        if said[key] < true[key]:
+            verdict.lost.append(f"{key!r}: {said[key]} of {true[key]} records arrived further down")
+        elif said[key] > true[key]:
+            verdict.duplicate.append(f"{key!r}: {true[key]} records arrived as {said[key]} further down")
+    return verdict
