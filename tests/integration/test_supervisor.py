@@ -15,7 +15,7 @@ import pytest
 
 from streams.agent import Agent, Aggregation, App, Destination
 from streams.engine.child import Job
-from tests.integration.supervised.run import Run
+from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
 
 Start = Callable[..., Run]
@@ -26,7 +26,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     runs: list[Run] = []
 
     def make(*agents: str, **settings: Any) -> Run:
-        runs.append(Run(tmp_path, *agents, **settings))
+        runs.append(made_up(tmp_path, *agents, **settings))
         return runs[-1]
 
     yield make

@@ -16,12 +16,16 @@ import psutil
 from tests.waiting import wait_until
 
 
+def made_up(folder: Path, *agents: str, **settings: Any) -> "Run":
+    """The supervisor over workers that only behave (`worker.py`)."""
+    document = json.dumps({"agents": agents, "folder": str(folder), **settings})
+    return Run(sys.executable, "-m", "tests.integration.supervised.program", document)
+
+
 class Run:
     """Started at once; `close` leaves nothing behind."""
 
-    def __init__(self, folder: Path, *agents: str, **settings: Any) -> None:
-        document = json.dumps({"agents": agents, "folder": str(folder), **settings})
-        command = [sys.executable, "-m", "tests.integration.supervised.program", document]
+    def __init__(self, *command: str) -> None:
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.lines: list[dict[str, Any]] = []
         self.noise: list[str] = []
@@ -73,7 +77,7 @@ class Run:
         for line in self.events("worker.started"):
             with contextlib.suppress(psutil.NoSuchProcess):
                 worker = psutil.Process(line["pid"])
-                if "tests.integration.supervised.worker" in worker.cmdline():
+                if {"tests.integration.supervised.worker", "streams.cli.child"} & set(worker.cmdline()):
                     worker.kill()
         self._reader.join(10)
         assert self.process.stderr is not None
