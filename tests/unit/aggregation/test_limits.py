@@ -126,7 +126,7 @@ def test_a_reducer_that_raises_at_the_first_record_of_a_group_opens_none() -> No
     assert {key: state[:3] for key, state in turned.groups.states.items()} == {b"a": [1, 2, 2]}
     turned.accept([record(4, b"a", of(n=4))], 1.0)
     turned.commit(1.0)
-    assert [fire[3:5] + (fire[7]["all"], fire[7]["rows"]) for fire in turned.fires[b"a"]] == [(2, 4, 6, [{"n": 2}, {"n": 4}])]
+    assert [(*fire[3:5], fire[7]["all"], fire[7]["rows"]) for fire in turned.fires[b"a"]] == [(2, 4, 6, [{"n": 2}, {"n": 4}])]
 
 
 def test_a_state_too_large_for_an_entry_halts_the_partition_and_not_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,8 @@ def test_many_senders_are_split_over_entries_and_come_back_whole(monkeypatch: py
         if n % 50 == 0:
             turned.accept([record(n, b"a", of())], 100.0)
             turned.commit(100.0)
-    assert turned.split > 5 and turned.dropped > 5
+    assert turned.split > 5
+    assert turned.dropped > 5
     turned.commit(100.0)
     turned.restore()
     assert all(turned.senders.repeat(f"app/a/t/{n % 40}>in#token", n, 100.0) for n in range(1, 400))

@@ -109,7 +109,9 @@ def test_a_long_run_that_compacts_splits_and_crashes_gives_the_same_fires(monkey
     found, turned = checked()
     assert found == []
     assert turned is not None
-    assert turned.dropped > 100 and turned.split > 5 and turned.first > 100
+    assert turned.dropped > 100
+    assert turned.split > 5
+    assert turned.first > 100
 
 
 def test_without_the_bags_of_old_groups_in_a_cycle_the_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:

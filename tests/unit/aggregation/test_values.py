@@ -65,9 +65,15 @@ class Odd:
         return b""
 
 
-@pytest.mark.parametrize("compute", [NUMBERS, (Reducer("last", "last", "n"),), (Reducer("rows", "collect"),)], ids=["stats", "last", "rows"])
-@pytest.mark.parametrize("value", [{"n": object()}, {"n": "\ud800"}, {"n": float("nan")}, {"n": {1: object()}}], ids=["object", "surrogate", "nan", "inside"])
-def test_a_value_that_json_cannot_hold_is_refused_and_not_kept(monkeypatch: pytest.MonkeyPatch, value: Any, compute: tuple[Reducer, ...]) -> None:
+@pytest.mark.parametrize(
+    "compute", [NUMBERS, (Reducer("last", "last", "n"),), (Reducer("rows", "collect"),)], ids=["stats", "last", "rows"]
+)
+@pytest.mark.parametrize(
+    "value", [{"n": object()}, {"n": "\ud800"}, {"n": float("nan")}, {"n": {1: object()}}], ids=["object", "surrogate", "nan", "inside"]
+)
+def test_a_value_that_json_cannot_hold_is_refused_and_not_kept(
+    monkeypatch: pytest.MonkeyPatch, value: Any, compute: tuple[Reducer, ...]
+) -> None:
     monkeypatch.setattr(formats, "odd", Odd(value), raising=False)
     turned = Turned(an_agent(Aggregation(count=5, compute=compute), "tests.unit.aggregation.formats:odd"))
     turned.accept([record(0, b"a", b"anything")], 1.0)

@@ -48,9 +48,12 @@ documents = st.fixed_dictionaries(
     },
 )
 whole = st.fixed_dictionaries({"n": numbers, "s": texts, "d": st.fixed_dictionaries({"x": numbers})})
-values = st.one_of(*[whole.map(lambda v: json.dumps(v).encode())] * 4, documents.map(lambda v: json.dumps(v).encode()), st.sampled_from([*BROKEN, None]))
+values = st.one_of(
+    *[whole.map(lambda v: json.dumps(v).encode())] * 4, documents.map(lambda v: json.dumps(v).encode()), st.sampled_from([*BROKEN, None])
+)
 steps = st.tuples(
-    st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.0, 11.0]), st.one_of(st.none(), *[st.tuples(st.sampled_from([*KEYS, KEYS[0], None]), values)] * 5)
+    st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.0, 11.0]),
+    st.one_of(st.none(), *[st.tuples(st.sampled_from([*KEYS, KEYS[0], None]), values)] * 5),
 )
 
 
@@ -123,7 +126,10 @@ def long_timeline(seed: int, size: int) -> list[Step]:
     chance, now, found = random.Random(seed), 100.0, []
     for _ in range(size):
         now += chance.choice([0.0, 0.0, 0.0, 0.5, 2.0])
-        fields = {"n": chance.choice([chance.randrange(10), chance.random(), 2**70]), "s": f"{chance.randrange(9)}" * chance.randrange(1, 20)}
+        fields = {
+            "n": chance.choice([chance.randrange(10), chance.random(), 2**70]),
+            "s": f"{chance.randrange(9)}" * chance.randrange(1, 20),
+        }
         fields["d"] = {"x": chance.randrange(3)}
         found.append(Step(now, (b"key %d" % chance.randrange(12), json.dumps(fields).encode())))
     return found

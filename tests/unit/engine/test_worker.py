@@ -116,7 +116,8 @@ def test_a_commit_whose_reply_is_lost_takes_effect_once(log: Log, clock: Clock) 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [(b"{", "undecodable"), (None, "null-value"), (b"{}", "missing-field"), (b'{"amount":"x"}', "missing-field"),
-     (b'{"amount":true}', "missing-field"), (b'{"amount":1e999}', "missing-field"), (b"[1]", "missing-field"), (b"x" * 2_000_000, "too-large")],
+     (b'{"amount":true}', "missing-field"), (b'{"amount":1e999}', "missing-field"), (b"[1]", "missing-field"),
+     (b"x" * 2_000_000, "too-large")],
 )  # fmt: skip
 def test_a_record_that_cannot_be_taken_is_a_dead_letter_byte_for_byte(log: Log, clock: Clock, value: bytes | None, reason: str) -> None:
     log.append("in", 0, b"k", value, [("mine", b"\xff"), ("sluicegate-id", b"x")])
@@ -126,7 +127,8 @@ def test_a_record_that_cannot_be_taken_is_a_dead_letter_byte_for_byte(log: Log, 
     assert (dead.k, dead.v) == (b"k", value)
     assert header(dead, "sluicegate-dead-reason") == reason
     assert header(dead, "sluicegate-dead-offset") == "0"
-    assert ("mine", b"\xff") in (dead.h or []) and ("dead-sluicegate-id", b"x") in (dead.h or [])
+    assert ("mine", b"\xff") in (dead.h or [])
+    assert ("dead-sluicegate-id", b"x") in (dead.h or [])
     assert len(results(log)) == 1
 
 

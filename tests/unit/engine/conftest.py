@@ -1,0 +1,32 @@
+"""A log, a clock and a store for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from connectors.memory.state import MemoryStore
+from streams import failpoints
+from tests.unit.engine import scene
+from tests.unit.engine.driver import Clock, Log, memory
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def log() -> Log:
+    return scene.a_log()
+
+
+@pytest.fixture
+def store(clock: Clock) -> MemoryStore:
+    return memory(clock)
+
+
+@pytest.fixture(autouse=True)
+def _disarmed() -> Iterator[None]:
+    yield
+    failpoints.arm({})
+    scene.deadly.clear()

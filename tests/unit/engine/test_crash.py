@@ -1,0 +1,221 @@
+"""Crash poison: a record that kills the process three times becomes a dead letter; nothing else ever does."""
+
+import random
+from typing import Any
+
+import pytest
+
+from connectors.memory.state import MemoryStore
+from streams.engine import crash
+from streams.engine.crash import Marks
+from streams.engine.owner import Owner
+from streams.errors import Fenced, PersistenceError
+from streams.values import Changes, Partition, Trying
+from tests.unit.engine import scene
+from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.scene import DIES, an_agent, dead, feed, shown, totals, until_killed, without
+
+PLACE = Partition("app", "sums", "in", 0)
+
+
+def deaths(log: Log, store: MemoryStore, clock: Clock, most: int = 8) -> int:
+    """Start a worker after each death until one lives on; how many died."""
+    agent = an_agent(count=1, compute=(DIES,))
+    for died in range(most):
+        clock.now += 10
+        if not until_killed(Driver(agent, store, log, clock).give(0)):
+            return died
+    return most
+
+
+@pytest.mark.parametrize("place", [0, 1, 99, 100, 157, 299])
+@pytest.mark.parametrize("size", [1, 300])
+def test_a_record_that_kills_three_times_is_a_dead_letter_and_all_others_count(
+    log: Log, store: MemoryStore, clock: Clock, place: int, size: int
+) -> None:
+    place = min(place, size - 1)
+    feed(log, *[(f"k{n}", n) for n in range(size)])
+    scene.deadly["now"] = lambda message: message["amount"] == place
+    assert deaths(log, store, clock) == crash.DEATHS
+    assert dead(log) == [(str(place), "crash")]
+    assert sorted(r[0] for r in totals(log)) == sorted(f"k{n}" for n in range(size) if n != place)
+    (letter,) = log.topics["dead"][0]
+    assert (letter.k, letter.v) == (log.topics["in"][0][place].k, log.topics["in"][0][place].v)
+    assert ("sluicegate-dead-attempts", b"3") in (letter.h or [])
+
+
+def test_two_records_that_kill_are_both_found(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """The second is met in a later batch than the first after a claim: that first death leaves no mark."""
+    feed(log, *[(f"k{n}", n) for n in range(400)])
+    scene.deadly["now"] = lambda message: message["amount"] in (20, 350)
+    assert deaths(log, store, clock) == 2 * crash.DEATHS + 1
+    assert dead(log) == [("20", "crash"), ("350", "crash")]
+    assert len(totals(log)) == 398
+
+
+def test_without_crash_marks_such_a_record_stands_still_for_ever(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, *[(f"k{n}", n) for n in range(30)])
+    scene.deadly["now"] = lambda message: message["amount"] == 3
+    with without("crash-marks"):
+        assert deaths(log, store, clock, most=12) == 12
+
+
+def killed_while_idle(log: Log, store: MemoryStore, clock: Clock) -> list[tuple[str | None, str | None]]:
+    """One death in the middle, then kills of idle workers, each after one more good record; the dead letters."""
+    feed(log, *[(f"k{n}", n) for n in range(150)])
+    feed(log, ("k150", "once"))
+    times = iter([True])
+    scene.deadly["now"] = lambda message: message["amount"] == "once" and next(times, False)
+    agent = an_agent(count=1, compute=(DIES,))
+    assert until_killed(Driver(agent, store, log, clock).give(0))
+    for n in range(6):
+        clock.now += 10
+        Driver(agent, store, log, clock).give(0).turns(8)
+        feed(log, (f"good{n}", n))
+    clock.now += 10
+    Driver(agent, store, log, clock).give(0).turns(8)
+    return dead(log)
+
+
+def test_kills_of_idle_workers_never_count(log: Log, store: MemoryStore, clock: Clock) -> None:
+    assert killed_while_idle(log, store, clock) == []
+    assert len(totals(log)) == 157
+
+
+def test_when_a_mark_stands_over_idle_time_good_records_become_dead_letters(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Owner, "_mark", lambda self: self.marks.opening(self.offset) if self.marks.step(self.offset) else None)
+    assert killed_while_idle(log, store, clock) != []
+
+
+def test_an_exception_or_a_stop_takes_the_mark_back(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("a", 1))
+    scene.deadly["now"] = lambda message: True
+    for _ in range(5):
+        clock.now += 10
+        driver = Driver(an_agent(count=1, compute=(DIES,)), store, log, clock).give(0)
+        with pytest.raises(scene.Killed):
+            driver.worker.run(lambda: False)
+    assert store._rows[PLACE].claim.trying is None
+    scene.deadly.clear()
+    Driver(an_agent(count=1, compute=(DIES,)), store, log, clock).give(0).turns()
+    assert dead(log) == []
+    assert len(totals(log)) == 1
+
+
+def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """The commit is fenced, and the acquittal fails at first."""
+    feed(log, ("a", 1))
+    driver = Driver(an_agent(count=1), store, log, clock).give(0)
+    acquit, failing = store.acquit, [True, True]
+
+    def refuses(*args: Any) -> None:
+        if failing:
+            failing.pop()
+            raise PersistenceError("down")
+        acquit(*args)
+
+    store.acquit = refuses  # type: ignore[method-assign]
+    commit = store.commit
+
+    def fenced_once(claim: Any, changes: Any) -> Any:
+        if changes.outbox and len(failing) == 2:
+            store.claim(PLACE, "zombie", "m")
+        return commit(claim, changes)
+
+    store.commit = fenced_once  # type: ignore[method-assign]
+    driver.turns(3)
+    assert store._rows[PLACE].claim.trying is not None
+    for _ in range(4):
+        driver.later(1.1).turns(2)
+    assert not failing
+    assert store._rows[PLACE].claim.trying is None
+    assert len(totals(log)) == 1
+
+
+class Actor:
+    """A living process that claims, marks, and cannot get on, as in a duel: only fenced commits, which it notices in the end."""
+
+    def __init__(self, name: str, store: MemoryStore, acquits: bool = True) -> None:
+        self.name, self.store, self.acquits = name, store, acquits
+        self.claim: Any = None
+        self.marks, self.opened, self.poisoned = Marks(name), False, False
+
+    def step(self, token: str) -> None:
+        if self.claim is None:
+            self.claim, self.marks, self.opened = self.store.claim(PLACE, token, self.name), Marks(self.name), False
+            self.marks.found(self.claim.trying, max(0, self.claim.offset))
+            self.poisoned |= self.marks.poisoned
+            return
+        try:
+            if not self.opened:
+                self.claim = self.store.commit(self.claim, Changes(0, trying=self.marks.opening(0)))
+                self.opened = True
+            elif self.store._rows[PLACE].claim.version != self.claim.version:
+                raise Fenced("noticed")
+        except Fenced:
+            if self.acquits and self.marks.names():
+                self.store.acquit(PLACE, self.claim.token, self.marks.names())
+            self.claim = None
+
+
+def duel(names: str, acquits: bool) -> bool:
+    """Living owners in any interleaving; did anybody ever find the record to be the cause?"""
+    chance = random.Random(11)
+    for _ in range(400):
+        store = MemoryStore()
+        actors = [Actor(name, store, acquits) for name in names]
+        for n in range(60):
+            chance.choice(actors).step(f"token-{n}")
+        if any(actor.poisoned for actor in actors):
+            return True
+    return False
+
+
+def test_living_owners_who_duel_never_make_a_dead_letter() -> None:
+    assert duel("AB", acquits=True) is False
+
+
+def test_when_one_death_in_one_record_is_enough_a_duel_makes_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crash, "DEATHS", 1)
+    assert duel("AB", acquits=True) is True
+
+
+def test_when_nobody_takes_its_mark_back_a_duel_of_four_makes_a_dead_letter() -> None:
+    assert duel("ABCD", acquits=False) is True
+
+
+def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(log: Log, store: MemoryStore, clock: Clock) -> None:
+    agent = an_agent(count=1)
+    one, two = (Driver(agent, store, log, clock).give(0) for _ in range(2))
+    for n in range(60):
+        feed(log, (f"k{n}", n))
+        (one, two)[n % 2].later(0.3).turns(1 + n % 3)
+    for _ in range(20):
+        one.later(3).turns(1)
+        two.turns(1)
+    assert sorted(r[0] for r in totals(log)) == sorted(f"k{n}" for n in range(60))
+    assert dead(log) == []
+    assert shown(one)[1].keys() == {("in", 0)}
+
+
+def test_a_mark_at_another_offset_is_of_the_past() -> None:
+    marks = Marks("me")
+    marks.found(Trying(5, ("a", "b+", "c!")), 6)
+    assert (marks.poisoned, marks.step(6)) == (False, 0)
+
+
+def test_the_steps_get_smaller_with_each_death() -> None:
+    seen = []
+    for names in [(), ("a",), ("a", "b+"), ("a", "b+", "c!")]:
+        marks = Marks("me")
+        marks.found(Trying(7, names), 7)
+        seen.append((marks.step(7), marks.poisoned, marks.opening(7).processes))
+    assert seen == [(0, False, ("me",)), (100, False, ("a", "me+")), (1, False, ("a", "b+", "me!")), (0, True, ("me",))]
+
+
+def test_ones_own_name_is_no_suspect() -> None:
+    marks = Marks("me")
+    marks.found(Trying(7, ("me", "me+", "me!")), 7)
+    assert (marks.step(7), marks.poisoned) == (0, False)
