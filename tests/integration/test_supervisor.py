@@ -3,18 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 
-from streams.agent import Agent, Aggregation, App, Destination
-from streams.engine.child import Job
 from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
 
@@ -113,21 +108,6 @@ def test_a_worker_that_cannot_run_any_thread_dies_with_a_killed_supervisor(start
     wait_until(run.ready)
     run.signal(signal.SIGKILL)
     wait_until(lambda: gone(pids), what="the end of the worker")
-
-
-def test_a_worker_ends_with_its_stdin_even_while_its_parent_lives(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    agent = Agent("stubborn", ("t",), Aggregation(count=1), Destination("o"), "d")
-    job = Job(App("app", "sqlite:///s.db", (agent,), folder=str(tmp_path)), ("stubborn",), (0,), "refuse", write, os.getpid(), 30.0)
-    command = [sys.executable, "-m", "tests.integration.supervised.worker"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[write])
-    os.close(write)
-    process.stdin.write(msgspec.json.encode(job) + b"\n")
-    process.stdin.flush()
-    with os.fdopen(read) as reports:
-        assert json.loads(reports.readline())["agent"] == "stubborn"
-        process.stdin.close()
-        assert process.wait(10) == 1
 
 
 def test_no_secret_is_in_a_workers_command_line_or_environment(start: Start) -> None:
