@@ -1,0 +1,156 @@
+"""`sluicegate demo`: real flights through the product's own `run`, on a broker in this process, and an independent recount."""
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.outcome import DONE, UNEXPECTED, complain, ending
+from streams.errors import SystemNotReady
+
+if TYPE_CHECKING:
+    from connectors.kafka.feed import Feed
+    from connectors.kafka.tail import Tail
+    from streams.demo.flights import Flight
+    from streams.demo.recount import Account, Message
+    from streams.demo.show import Advance
+    from streams.demo.worker import Run
+
+WINDOW = 2 * 1024 * 1024  # bytes a partition ahead of the group: the embedded broker keeps 5 MiB
+PATIENCE = 60.0  # seconds without any progress
+PAUSE = 0.01
+LOOK_AFTER = 500  # flights between two looks at everything else
+
+
+@ending
+def demo(
+    kill: Annotated[int, typer.Option("--kill", min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
+) -> int:
+    """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every flight."""
+    from streams.demo import flights, show
+    from streams.demo.recount import Book
+
+    archive = flights.archive()
+    total = flights.count(archive)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder, _stage(Path(folder)) as stage:
+        with show.progress(total) as advance:
+            stage.play(flights.flights(archive), total, moments(kill, total, random.random), advance)
+        stage.finish()
+    _show(stage, total, time.monotonic() - began)
+    account = Book(flights.flights(archive), "flights").account(stage.results, stage.dead)
+    return _report(account)
+
+
+def moments(kills: int, total: int, random_: Callable[[], float]) -> list[int]:
+    """After how many flights the worker is killed: at a random one of each equal part of the way."""
+    return [int(total * (part + random_()) / (kills + 0.2)) for part in range(kills)]
+
+
+def _show(stage: "Stage", total: int, seconds: float) -> None:
+    from streams.cli.output import print_table
+    from streams.demo import show
+
+    found = show.carriers(stage.results, stage.dead)
+    print_table(show.COLUMNS, show.rows(found), "Departure delays by carrier, in minutes")
+    print("Mean delay by carrier, in minutes\n")
+    print("\n".join(show.plot(found)), end="\n\n")
+    print(f"{total:,} flights in {seconds:.1f} s; the worker was killed {stage.killed} times and started {stage.run.starts} times")
+
+
+def _report(account: "Account") -> int:
+    print("Recount, from the file and the topics alone:")
+    print(f"{account.results:,} results, {account.dead:,} dead letters; {account.copies:,} exact copies dropped by their id")
+    for line in account.wrong[:10]:
+        complain(line)
+    print(account.line())
+    return DONE if account.balanced() else UNEXPECTED
+
+
+@contextmanager
+def _stage(folder: Path) -> "Iterator[Stage]":
+    """Everything that must run, and its end in reverse order."""
+    from connectors.kafka.embedded import EmbeddedBroker
+    from connectors.kafka.feed import Feed
+    from connectors.kafka.tail import Tail
+    from streams.demo import file
+    from streams.demo.flights import PARTITIONS
+    from streams.demo.worker import Run
+
+    outputs = {file.OUTPUT: file.OUTPUT_PARTITIONS, file.DEAD: file.OUTPUT_PARTITIONS}
+    broker = EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})
+    path = folder / "flights.yaml"
+    path.write_text(file.text(broker.bootstrap), "utf-8")
+    print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
+    run = Run(path, folder / "run.log")
+    try:
+        tail = Tail(broker.bootstrap, outputs)
+        feed = Feed(broker.bootstrap, file.INPUT, PARTITIONS, file.GROUP, WINDOW)
+        yield Stage(run, feed, tail, file.DEAD)
+        feed.close()
+        tail.close()
+    finally:
+        run.end()
+        broker.close()
+
+
+class Stage:
+    """The run, what feeds it and what it gives: `results` and `dead`, repeats and all."""
+
+    def __init__(self, run: "Run", feed: "Feed", tail: "Tail", dead_topic: str) -> None:
+        self.run, self._feed, self._tail, self._dead_topic = run, feed, tail, dead_topic
+        self.results: list[Message] = []
+        self.dead: list[Message] = []
+        self.killed = 0
+        self._done = 0
+        self._seen: set[str] = set()
+        self._moved_at = time.monotonic()
+
+    def play(self, flights: "Iterator[Flight]", total: int, kills: Sequence[int], advance: "Advance") -> None:
+        """Feed all flights and wait until each is in some result or dead letter. Raises SystemNotReady when nothing moves."""
+        for number, flight in enumerate(flights):
+            while not self._feed.send(flight.partition, flight.carrier.encode(), flight.value):
+                self._turn(kills, advance, PAUSE)
+            if number % LOOK_AFTER == 0:
+                self._turn(kills, advance, 0.0)
+        while self._done < total:
+            self._turn(kills, advance, PAUSE)
+
+    def finish(self) -> None:
+        """End the run and take what it sent to its end."""
+        code = self.run.stop()
+        if code != 0:
+            raise SystemNotReady(f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.run.log_end()}")
+        while not self._tail.at_the_end():
+            self._take(PAUSE)
+
+    def _turn(self, kills: Sequence[int], advance: "Advance", wait: float) -> None:
+        before = self._done
+        self._take(wait)
+        committed = self._feed.turn()
+        self.run.turn()
+        if self.killed < len(kills) and committed >= kills[self.killed] and self.run.kill():
+            self.killed += 1
+        advance(self._done, f"{self.killed} of {len(kills)} kills" if kills else "")
+        now = time.monotonic()
+        if self._done > before:
+            self._moved_at = now
+        elif now - self._moved_at > PATIENCE:
+            raise SystemNotReady(f"nothing moved for {PATIENCE:g} s at {self._done} flights; the run's log ends so:\n{self.run.log_end()}")
+
+    def _take(self, wait: float) -> None:
+        from streams.demo.recount import Message
+
+        for read in self._tail.take(wait):
+            message = Message(read.key, read.value, dict(read.headers))
+            is_dead = read.topic == self._dead_topic
+            (self.dead if is_dead else self.results).append(message)
+            name = message.header("sluicegate-id")
+            if name not in self._seen:
+                self._seen.add(name)
+                self._done += 1 if is_dead else int(message.header("sluicegate-count"))

@@ -1,0 +1,132 @@
+"""The independent recount: which flight is in which result or dead letter, from the file and the topics alone.
+
+It shares no code with the engine. A result names its first and last record; with its key that says which flights it must
+hold: those of this carrier with a delay, in that part of the partition. Their number, sum and worst must be the result's.
+"""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streams.demo.flights import PARTITIONS, Flight
+
+Place = tuple[int, int]
+
+
+class Message(NamedTuple):
+    """A record of an output topic. Of several headers of one name the last counts."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes | None]
+
+    def header(self, name: str) -> str:
+        return (self.headers.get(name) or b"").decode()
+
+
+@dataclass
+class Account:
+    """What the recount found. `copies` are exact repeats of an output, which receivers drop by its id; `wrong` are outputs
+    that do not say what the flights say, and count for nothing."""
+
+    flights: int = 0
+    accounted: int = 0
+    lost: int = 0
+    repeated: int = 0
+    copies: int = 0
+    results: int = 0
+    dead: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def balanced(self) -> bool:
+        return self.accounted == self.flights and not (self.lost or self.repeated or self.wrong)
+
+    def line(self) -> str:
+        return f"{self.flights} flights in, {self.accounted} accounted for, {self.lost} lost, {self.repeated} repeated"
+
+
+class Book:
+    """All flights by where they lie, and how often each was accounted for."""
+
+    def __init__(self, flights: Iterable[Flight], topic: str) -> None:
+        self._topic = topic
+        self._partitions: list[list[Flight]] = [[] for _ in range(PARTITIONS)]
+        self._on_time: dict[tuple[str, int], list[int]] = {}
+        self._marks: Counter[Place] = Counter()
+        for flight in flights:
+            partition = self._partitions[flight.partition]
+            if flight.delay is not None:
+                self._on_time.setdefault((flight.carrier, flight.partition), []).append(len(partition))
+            partition.append(flight)
+
+    def account(self, results: Sequence[Message], dead: Sequence[Message]) -> Account:
+        account = Account(flights=sum(map(len, self._partitions)))
+        for message in self._once(results, account):
+            account.results += 1
+            self._note(self._of_result(message), "result", message, account)
+        for message in self._once(dead, account):
+            account.dead += 1
+            self._note(self._of_dead_letter(message), "dead letter", message, account)
+        account.accounted = len(self._marks)
+        account.lost = account.flights - account.accounted
+        account.repeated = sum(self._marks.values()) - account.accounted
+        return account
+
+    def _once(self, messages: Sequence[Message], account: Account) -> Iterable[Message]:
+        """Each message by its id once; one that comes again must be the same in all its parts."""
+        seen: dict[str, Message] = {}
+        for message in messages:
+            name = message.header("sluicegate-id")
+            known = seen.setdefault(name, message)
+            if known is message:
+                yield message
+            elif known == message:
+                account.copies += 1
+            else:
+                account.wrong.append(f"two different messages have the id {name}")
+
+    def _note(self, places: Sequence[Place] | None, kind: str, message: Message, account: Account) -> None:
+        if places is None:
+            account.wrong.append(f"{kind} {message.header('sluicegate-id')} does not agree with the flights")
+        else:
+            self._marks.update(places)
+
+    def _of_result(self, message: Message) -> Sequence[Place] | None:
+        """Where its flights lie, or None when it does not agree with them."""
+        document = json.loads(message.value or b"null")
+        first, last = self._place(message.header("sluicegate-first")), self._place(message.header("sluicegate-last"))
+        if first is None or last is None or first[0] != last[0] or message.key is None:
+            return None
+        partition, carrier = first[0], message.key.decode()
+        offsets = self._on_time.get((carrier, partition), [])
+        members = offsets[bisect_left(offsets, first[1]) : bisect_right(offsets, last[1])]
+        delays = [self._partitions[partition][offset].delay or 0 for offset in members]
+        found = (document["key"], document["count"], document["flights"], document["total"], document["worst"])
+        if not delays or found != (carrier, len(delays), len(delays), sum(delays), max(delays)):
+            return None
+        if abs(document["mean"] - sum(delays) / len(delays)) > 1e-9 * max(1, *map(abs, delays)):
+            return None
+        return [(partition, offset) for offset in members]
+
+    def _of_dead_letter(self, message: Message) -> Sequence[Place] | None:
+        """Where its flight lies, or None when it is no flight without a delay, byte for byte."""
+        where = (message.header(f"sluicegate-dead-{part}") for part in ("topic", "partition", "offset"))
+        place = self._place("/".join(where))
+        if place is None:
+            return None
+        flight = self._partitions[place[0]][place[1]]
+        same = (message.key, message.value) == (flight.carrier.encode(), flight.value)
+        return [place] if same and flight.delay is None else None
+
+    def _place(self, text: str) -> Place | None:
+        """`topic/partition/offset` of a flight that there is, or None."""
+        topic, _, rest = text.rpartition("/")[0].rpartition("/")
+        number = text.rpartition("/")[2]
+        if topic != self._topic or not (rest.isdecimal() and number.isdecimal()):
+            return None
+        partition, offset = int(rest), int(number)
+        there = partition < PARTITIONS and offset < len(self._partitions[partition])
+        return (partition, offset) if there else None

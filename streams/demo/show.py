@@ -1,0 +1,107 @@
+"""What the demo shows: progress, the table of carriers and the plot."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from streams.demo.recount import Message
+
+Advance = Callable[[int, str], None]
+WIDTH = 48
+EVERY = 10  # percent, where there is no terminal
+
+
+@dataclass
+class Carrier:
+    """The results of one carrier, put together; delays in minutes."""
+
+    name: str
+    flights: int = 0
+    by_count: int = 0
+    by_timeout: int = 0
+    total: float = 0.0
+    worst: float = float("-inf")
+    without_delay: int = 0
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.flights if self.flights else 0.0
+
+
+def carriers(results: Sequence[Message], dead: Sequence[Message]) -> list[Carrier]:
+    """By number of flights, the largest first. Repeats by id count once."""
+    found: dict[str, Carrier] = {}
+    for message in _unique(results):
+        document = json.loads(message.value or b"{}")
+        carrier = found.setdefault(document["key"], Carrier(document["key"]))
+        carrier.flights += document["count"]
+        carrier.by_count += document["reason"] == "count"
+        carrier.by_timeout += document["reason"] == "timeout"
+        carrier.total += document["total"]
+        carrier.worst = max(carrier.worst, document["worst"])
+    for message in _unique(dead):
+        name = (message.key or b"?").decode()
+        found.setdefault(name, Carrier(name)).without_delay += 1
+    return sorted(found.values(), key=lambda carrier: -carrier.flights)
+
+
+def _unique(messages: Sequence[Message]) -> list[Message]:
+    return list({message.header("sluicegate-id"): message for message in messages}.values())
+
+
+def rows(found: Sequence[Carrier]) -> list[list[str]]:
+    """The table's cells."""
+    return [
+        [c.name, f"{c.flights:,}", f"{c.by_count:,}", f"{c.by_timeout:,}", f"{c.mean:.1f}", f"{c.worst:g}", f"{c.without_delay:,}"]
+        for c in found
+    ]
+
+
+COLUMNS = ("carrier", ">flights", ">results by count", ">by timeout", ">mean delay", ">worst", ">without delay")
+
+
+def plot(found: Sequence[Carrier], width: int = WIDTH) -> list[str]:
+    """Horizontal bars of the mean delays, one line a carrier, the longest `width` characters."""
+    by_mean = sorted((carrier for carrier in found if carrier.flights), key=lambda carrier: -carrier.mean)
+    longest = max((abs(carrier.mean) for carrier in by_mean), default=0) or 1
+    return [f"{c.name:>4} {_bar(abs(c.mean) / longest, width)} {c.mean:.1f}" for c in by_mean]
+
+
+def _bar(share: float, width: int) -> str:
+    eighths = round(share * width * 8)
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Advance]:
+    """`advance(done, note)`: a bar with rate and time left on a terminal, a line per tenth elsewhere."""
+    if not sys.stdout.isatty():
+        yield _lines(total)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")]
+    with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}")) as bar:
+        task = bar.add_task("flights", total=total, rate="", note="")
+
+        def advance(done: int, note: str) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, rate=f"{speed:,.0f}/s" if speed else "", note=note)
+
+        yield advance
+
+
+def _lines(total: int) -> Advance:
+    said = -1
+
+    def advance(done: int, note: str) -> None:
+        nonlocal said
+        tenth = 100 * done // max(1, total) // EVERY
+        if tenth > said:
+            said = tenth
+            print(f"{done:,} of {total:,} flights {note}".rstrip(), flush=True)
+
+    return advance
