@@ -32,7 +32,7 @@ def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dic
     found: dict[str, Topic | None] = {}
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
         try:
-            found[name] = _topic(future.result(timeout + 1))
+            found[name] = _topic(problems.answer(future, timeout + 1, f"describing topic {name}"))
         except KafkaException as error:
             if error.args[0].code() not in problems.MISSING:
                 raise problems.not_ready(f"describing topic {name} failed", error) from error
@@ -57,7 +57,7 @@ def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float =
     made = []
     for name, future in futures.items():
         try:
-            future.result(timeout + 1)
+            problems.answer(future, timeout + 1, f"creating topic {name}")
             made.append(name)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:

@@ -19,7 +19,7 @@ def ends(kafka: Settings, partitions: Sequence[tuple[str, int]], timeout: float 
     admin = open_admin(kafka)  # its futures never end when it is collected before them
     for partition, future in admin.list_offsets(asked, request_timeout=timeout).items():
         try:
-            found[partition.topic, partition.partition] = int(future.result(timeout + 1).offset)
+            found[partition.topic, partition.partition] = int(problems.answer(future, timeout + 1, "reading where partitions end").offset)
         except KafkaException as error:
             raise problems.not_ready(f"reading the end of {partition.topic}/{partition.partition} failed", error) from error
     return found

@@ -92,6 +92,14 @@ def refused(error: KafkaException) -> SluicegateError:
     return not_ready("making a client failed", error)
 
 
+def answer(future: Any, seconds: float, doing: str) -> Any:
+    """The result of an admin request, which may take its time under load. Raises KafkaException, and SystemNotReady after `seconds`."""
+    try:
+        return future.result(seconds)
+    except TimeoutError as error:
+        raise SystemNotReady(f"Kafka: {doing}: no answer within {seconds:g} s") from error
+
+
 def said(error: KafkaException | KafkaError) -> str:
     """Kafka's own words in one line, with the code's name."""
     inner = error.args[0] if isinstance(error, KafkaException) and error.args else error

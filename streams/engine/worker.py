@@ -29,10 +29,8 @@ SMALL_CHUNK = 16  # the same when records are large
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
-REPORT_EVERY = 1.0
-RECORD_REPORTS_EVERY = 0.5  # seconds until delivery reports of an idle partition are committed
-INFORM_EVERY = 0.2
-IDLE = 0.25
+REPORT_EVERY, RECORD_REPORTS_EVERY, INFORM_EVERY = 1.0, 0.5, 0.2  # seconds: to the supervisor, of deliveries to the store, to Kafka
+IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows under way
 LEVELS = ("durable", "lossy", "volatile")
 
 
@@ -106,8 +104,8 @@ class Worker:
         if self._pending or self._claims.busy:
             return 0.0
         due = min((owner.groups.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
-        waiting = any(shard.waiting or shard.more for shard in self._shards())
-        return max(0.0, min(due, 0.005 if waiting else IDLE))
+        under_way = any(shard.unsent or shard.more for shard in self._shards())
+        return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _accept(self, batch: Sequence[Record], now: float) -> None:
         for owner, run in self._runs(batch):
