@@ -3,6 +3,7 @@
 import typer
 
 from streams.cli.check import check
+from streams.cli.demo import demo
 from streams.cli.migrate import migrate
 from streams.cli.run import run
 from streams.cli.status import status
@@ -17,5 +18,5 @@ main = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, check, topics, migrate, status, version):
+for command in (run, check, topics, migrate, status, demo, version):
     main.command()(command)

@@ -80,10 +80,10 @@ class Book:
         seen: dict[str, Message] = {}
         for message in messages:
             name = message.header("sluicegate-id")
-            known = seen.setdefault(name, message)
-            if known is message:
+            if name not in seen:
+                seen[name] = message
                 yield message
-            elif known == message:
+            elif seen[name] == message:
                 account.copies += 1
             else:
                 account.wrong.append(f"two different messages have the id {name}")
