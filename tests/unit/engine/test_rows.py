@@ -44,7 +44,8 @@ def fire(key: bytes = b"k", reason: str = "count", trace: str | None = None, **v
 
 
 def letter(reason: str = "undecodable", error: str = "said", **record: Any) -> Refused:
-    fields = {"t": "in", "p": 3, "o": 99, "k": b"\xff\x00", "v": b"{", "h": [("mine", b"\xfe"), ("sluicegate-id", b"x"), ("n", None)]} | record
+    headers = [("mine", b"\xfe"), ("sluicegate-id", b"x"), ("n", None)]
+    fields = {"t": "in", "p": 3, "o": 99, "k": b"\xff\x00", "v": b"{", "h": headers} | record
     return Refused(Message(**fields), "decode", reason, error)
 
 
@@ -86,8 +87,8 @@ def test_a_result_has_all_its_headers_in_ascii() -> None:
 def test_the_document_says_key_count_reason_and_times_first() -> None:
     row = made(fire(total=3.5, rows=[{"a": 1}]))
     assert list(json.loads(row.value or b"").items()) == [
-        ("key", "k"), ("count", 2), ("reason", "count"), ("opened_at", "2023-11-14T22:13:20.123Z"), ("closed_at", "2023-11-14T22:13:29.000Z"),
-        ("total", 3.5), ("rows", [{"a": 1}]),
+        ("key", "k"), ("count", 2), ("reason", "count"), ("opened_at", "2023-11-14T22:13:20.123Z"),
+        ("closed_at", "2023-11-14T22:13:29.000Z"), ("total", 3.5), ("rows", [{"a": 1}]),
     ]  # fmt: skip
 
 
