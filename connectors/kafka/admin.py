@@ -78,8 +78,8 @@ def durability(kafka: settings.Settings, names: Sequence[str], timeout: float = 
 def _min_insync(admin: Any, name: str, timeout: float) -> int | None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
     try:
-        answer = admin.describe_configs([resource], request_timeout=timeout)[resource].result(timeout + 1)
-        return int(answer["min.insync.replicas"].value)
+        future = admin.describe_configs([resource], request_timeout=timeout)[resource]
+        return int(problems.answer(future, timeout + 1, f"describing topic {name}")["min.insync.replicas"].value)
     except (KafkaException, KeyError, ValueError):
         return None
 
