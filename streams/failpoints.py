@@ -1,9 +1,10 @@
 """Places where a test may let the product fail, and protections that a test may take out. Off, and free, unless armed.
 
 `SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind` joined by commas, kind one of kill, stop, raise, lost; `name=kind@3`
-acts at the third time. Each action is first written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it
-was reached; what stands there is not done again, so that the process that is started next goes on. `SLUICEGATE_UNSAFE` names
-protections to take out: the twin of a chaos test, which must then find what it looks for.
+acts at the third time, `name=kind@1*3` in three processes one after the other, each at its first time. Each action is first
+written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it was reached; what stands there is not done
+again, so that the process that is started next goes on. `SLUICEGATE_UNSAFE` names protections to take out: the twin of a chaos
+test, which must then find what it looks for.
 Names are those of protocol.md, Failpoints.
 """
 
@@ -29,13 +30,14 @@ def _done(log: str | None) -> list[str]:
 class _Armed:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.actions: dict[str, tuple[str, int]] = {}
+        self.log = environ.get("SLUICEGATE_FAILPOINT_LOG")
+        done = _done(self.log)
         for item in filter(None, environ.get("SLUICEGATE_FAILPOINTS", "").split(",")):
             name, _, action = item.partition("=")
-            kind, _, nth = action.partition("@")
-            self.actions[name] = (kind, int(nth or 1))
-        self.log = environ.get("SLUICEGATE_FAILPOINT_LOG")
-        for name in _done(self.log):
-            self.actions.pop(name, None)
+            kind, _, when = action.partition("@")
+            nth, _, times = when.partition("*")
+            if int(times or 1) > done.count(name):
+                self.actions[name] = (kind, int(nth or 1))
         self.unsafe = frozenset(filter(None, environ.get("SLUICEGATE_UNSAFE", "").split(",")))
         self.times: dict[str, int] = {}
 

@@ -6,20 +6,21 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-KEYS = 10
-PIECE, PAUSE = 20, 0.02  # records at once, seconds between
+KEYS = 10  # that complete by their count
+SLOW = 16  # one record in so many has a key that never does
+PIECE, PAUSE = 10, 0.02  # records at once, seconds between
 
 
 class Feed:
-    """Produces to a topic from when it is made until `stop`; keys stay in their partitions."""
+    """Produces to a topic from `start` to `stop`; keys stay in their partitions."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._topic, self._partitions = topic, partitions
         self._producer: Any = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "log_level": 0})
-        self.sent = 0
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+        self.sent = 0
 
     def start(self) -> "Feed":
         self._thread.start()
@@ -50,16 +51,21 @@ class Feed:
     def _piece(self, count: int) -> None:
         with self._lock:
             for number in range(self.sent, self.sent + count):
-                key, value = record(number)
-                self._producer.produce(self._topic, value, key, number % KEYS % self._partitions)
+                key, value, partition = record(number)
+                self._producer.produce(self._topic, value, key, partition % self._partitions)
             self.sent += count
 
 
-def record(number: int) -> tuple[bytes | None, bytes | None]:
-    """Key and value; about one in fifty is bad, in one of four ways. The values tell any two sets of records apart."""
-    key = b"k%d" % (number % KEYS)
+def record(number: int) -> tuple[bytes | None, bytes | None, int]:
+    """Key, value, and a number that its partition follows from; about one in fifty is bad, in one of four ways. The values
+    tell any two sets of records apart."""
+    source = number % KEYS
+    key = b"k%d" % source
     value = json.dumps({"v": 7**11 * number % 999_999_937, "n": number}).encode()
+    if number % SLOW == SLOW - 1:
+        source = number // SLOW % 60
+        return b"slow%d" % source, value, source
     bad: dict[int, tuple[bytes | None, bytes | None]] = {
-        17: (key, b"{no json"), 68: (None, value), 119: (key, None), 170: (key, b'{"v": "text"}'),
+        17: (key, b"{no json"), 68: (None, value), 120: (key, None), 170: (key, b'{"v": "text"}'),
     }  # fmt: skip
-    return bad.get(number % 204, (key, value))
+    return *bad.get(number % 204, (key, value)), source

@@ -8,9 +8,10 @@ from typing import Any
 import yaml
 
 from tests.chaos.feed import Feed
+from tests.chaos.progress import Progress
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
-from tests.chaos.verdict import Place, Verdict, balance, good, judge
+from tests.chaos.verdict import Place, Verdict, balance, judge
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
@@ -18,12 +19,12 @@ SESSION = 2500  # milliseconds until a silent member is out
 COUNT, TIMEOUT = 7, "1s"
 
 
-def document(name: str, bootstrap: str, store: str, collect: bool, kafka: dict[str, Any]) -> dict[str, Any]:
-    """The file: groups of COUNT or TIMEOUT, and an agent further down that adds up what came out."""
+def document(name: str, bootstrap: str, store: str, collect: bool, count: int, kafka: dict[str, Any]) -> dict[str, Any]:
+    """The file: groups of `count` or TIMEOUT, and an agent further down that adds up what came out."""
     compute: dict[str, Any] = {"total": {"sum": "v"}} | ({"all": {"collect": "v"}} if collect else {})
     sums = {
         "from": f"{name}.in",
-        "aggregate": {"count": COUNT, "timeout": {"after": TIMEOUT}, "compute": compute},
+        "aggregate": {"count": count, "timeout": {"after": TIMEOUT}, "compute": compute},
         "to": {"topic": f"{name}.out"},
     }
     totals = {
@@ -53,14 +54,16 @@ class Scene:
         store: str,
         partitions: int = 2,
         collect: bool = False,
+        count: int = COUNT,
         kafka: dict[str, Any] | None = None,
     ) -> None:
         self.name, self.folder, self.store, self.partitions = name, folder, store, partitions
         self.file = folder / "app.yaml"
-        self.spec = document(name, bootstrap, store, collect, kafka or {})
+        self.spec = document(name, bootstrap, store, collect, count, kafka or {})
         self.write()
         self.feed = Feed(bootstrap, f"{name}.in", partitions)
         self.tap = Tap(bootstrap, [f"{name}.{topic}" for topic in ("in", "out", "dead", "totals")])
+        self.progress = Progress(name)
         self.workers: list[Worker] = []
         self.poison: frozenset[Place] = frozenset()
 
@@ -78,31 +81,30 @@ class Scene:
     def records(self, topic: str) -> list[Seen]:
         return self.tap.seen(f"{self.name}.{topic}")
 
-    def flowing(self, more: int = 3, timeout: float = 40.0) -> None:
+    def draw(self, wait: float = 0.05) -> None:
+        self.progress.take(self.tap.draw(wait))
+
+    def flowing(self, more: int = 3, timeout: float = 60.0) -> None:
         """Wait until so many groups more have come out of each input partition."""
-        self.tap.draw()
-        before = self._fired()
+        self.draw()
+        wanted = {number: self.progress.fired[number] + more for number in range(self.partitions)}
 
         def fired() -> bool:
-            self.tap.draw()
-            return all(self._fired()[number] >= before[number] + more for number in range(self.partitions))
+            self.draw()
+            return all(self.progress.fired[number] >= count for number, count in wanted.items())
 
         wait_until(fired, timeout, "results of every partition", pause=0)
 
-    def _fired(self) -> list[int]:
-        sources = [fire.headers["sluicegate-first"].split("/")[1] for fire in self.records("out")]
-        return [sources.count(str(number)) for number in range(self.partitions)]
-
-    def settle(self, timeout: float = 30.0) -> None:
+    def settle(self, timeout: float = 40.0) -> None:
         """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says which."""
         self.feed.stop()
-        self.tap.finish()
+        self.progress.take(self.tap.finish())
         last_look = time.monotonic()
 
         def settled() -> bool:
             nonlocal last_look
-            self.tap.draw(0.1)
-            if self._complete():
+            self.draw(0.1)
+            if self.progress.complete(len(self.poison), self._downstream()):
                 return True
             if time.monotonic() - last_look < 1.0:
                 return False
@@ -111,15 +113,6 @@ class Scene:
 
         with suppress(TimeoutError):
             wait_until(settled, timeout, "the end of the work", pause=0)
-
-    def _complete(self) -> bool:
-        inputs = self.records("in")
-        outputs = sum({fire.id: int(fire.headers["sluicegate-count"]) for fire in self.records("out")}.values())
-        dead = len({letter.id for letter in self.records("dead")})
-        counted = sum(map(good, inputs))
-        if outputs < counted - len(self.poison) or dead < len(inputs) - counted + len(self.poison):
-            return False
-        return not self._downstream() or balance(inputs, self.records("totals")).clean
 
     def _downstream(self) -> bool:
         return any("totals" in worker.process.args for worker in self.workers)  # type: ignore[operator]
@@ -136,7 +129,7 @@ class Scene:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def verdict(self, settle: float = 30.0) -> Verdict:
+    def verdict(self, settle: float = 40.0) -> Verdict:
         """Drain, stop everything, read all topics to their ends, judge."""
         self.settle(settle)
         self.stop()

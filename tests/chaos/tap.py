@@ -27,14 +27,14 @@ class Tap:
                 self._next.setdefault((topic, number), 0)
         self._consumer.assign([TopicPartition(*place, at or OFFSET_BEGINNING) for place, at in self._next.items()])
 
-    def draw(self, wait: float = 0.02) -> int:
-        """Read what has come; returns how many records."""
-        messages = self._consumer.consume(2000, wait)
-        for message in messages:
-            if message.error() is None:
-                self._next[message.topic(), message.partition()] = message.offset() + 1
-                self._seen[message.topic()].append(_seen(message))
-        return len(messages)
+    def draw(self, wait: float = 0.05) -> list[Seen]:
+        """What has come since the last call."""
+        messages = [message for message in self._consumer.consume(1000, wait) if message.error() is None]
+        fresh = [_seen(message) for message in messages]
+        for record in fresh:
+            self._next[record.topic, record.partition] = record.offset + 1
+            self._seen[record.topic].append(record)
+        return fresh
 
     def seen(self, topic: str) -> list[Seen]:
         return sorted(self._seen[topic], key=lambda record: record.place)
@@ -43,11 +43,13 @@ class Tap:
         """The next offset of each partition, as the broker says now."""
         return {number: self._end(topic, number) for name, number in self._next if name == topic}
 
-    def finish(self) -> None:
+    def finish(self) -> list[Seen]:
         """Read up to where the logs end now."""
+        fresh: list[Seen] = []
         ends = {place: self._end(*place) for place in self._next}
         while any(self._next[place] < end for place, end in ends.items()):
-            self.draw(0.2)
+            fresh += self.draw(0.2)
+        return fresh
 
     def close(self) -> None:
         self._consumer.close()

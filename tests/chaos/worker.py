@@ -60,7 +60,7 @@ class Worker:
         lines = [line.split() for line in self._failpoints.read_text().splitlines()]
         return [(name, kind, int(pid)) for name, kind, pid in lines]
 
-    def wait_hit(self, count: int = 1, timeout: float = 40.0) -> int:
+    def wait_hit(self, count: int = 1, timeout: float = 60.0) -> int:
         """Wait for the failpoint; the pid of the process it acted in. Raises TimeoutError: then the cell proves nothing."""
         return wait_until(lambda: len(self.hits()) >= count and self.hits(), timeout, f"{self.name}: a failpoint")[-1][2]
 

@@ -1,0 +1,59 @@
+"""Which failpoint meets which fault in which store, and which of these a short run takes."""
+
+import os
+from typing import NamedTuple
+
+STORES = ("redis", "sqlite")
+KINDS = ("kill", "stop", "raise", "lost")
+BATCH = ("after-poll", "after-decode", "before-commit", "commit-sent", "after-commit")
+CLAIM = ("after-claim", "in-restore", "after-restore")
+RELAY = ("produced-not-acked", "acked-not-recorded")
+TIMER = ("expire-selected", "expire-committed")
+POINTS = (*BATCH, *CLAIM, *RELAY, *TIMER)
+
+NTH = {**dict.fromkeys(BATCH, 6), **dict.fromkeys(CLAIM, 1), **dict.fromkeys(RELAY, 40), **dict.fromkeys(TIMER, 1)}
+"""At which time a point acts: under load, with results under way."""
+
+OMITTED = {
+    ("after-poll", "lost"): "nothing was asked of the store or the broker there",
+    ("after-decode", "lost"): "nothing was asked of the store or the broker there",
+    ("after-restore", "lost"): "nothing was asked there since in-restore",
+    ("expire-selected", "lost"): "groups are selected in memory",
+    ("produced-not-acked", "lost"): "no call to the store; a lost delivery report is test_relay's, and a dead broker test_servers'",
+    ("acked-not-recorded", "lost"): "no call to the store; the report that is not recorded is kill's",
+}
+
+
+class Cell(NamedTuple):
+    point: str
+    kind: str
+    store: str
+
+    @property
+    def fault(self) -> str:
+        return f"{self.point}={self.kind}@{NTH[self.point]}"
+
+    def __str__(self) -> str:
+        return f"{self.point}-{self.kind}-{self.store}"
+
+
+ALL = [Cell(point, kind, store) for point in POINTS for kind in KINDS for store in STORES if (point, kind) not in OMITTED]
+
+# One store each, in turn; the most telling: state ahead of the store, the store ahead of the state, rows under way, timers.
+TELLING = [
+    ("before-commit", "stop"), ("before-commit", "lost"), ("commit-sent", "lost"), ("after-commit", "kill"), ("after-poll", "stop"),
+    ("after-decode", "raise"), ("in-restore", "kill"), ("after-claim", "stop"), ("produced-not-acked", "kill"),
+    ("acked-not-recorded", "stop"), ("expire-selected", "stop"), ("expire-committed", "kill"),
+]  # fmt: skip
+
+WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
+
+
+def chosen() -> list[Cell]:
+    """What this run takes: all of them under SLUICEGATE_CHAOS=whole."""
+    return ALL if WHOLE else [Cell(*each, STORES[number % 2]) for number, each in enumerate(TELLING)]
+
+
+def stores() -> tuple[str, ...]:
+    """The stores of a scenario that is no cell: both in a whole run, else the one without a server."""
+    return STORES if WHOLE else ("redis",)

@@ -1,0 +1,55 @@
+"""Every failpoint under load, with every fault that means something there: nothing lost, repeated or out of order."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.chaos import cells
+from tests.chaos.cells import Cell
+from tests.chaos.scene import Scene
+from tests.chaos.verdict import Verdict
+from tests.chaos.worker import Worker
+from tests.waiting import wait_until
+
+MakeScene = Callable[..., Scene]
+
+
+def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
+    """A healthy worker and a faulty one share the input while records come; the fault; then everything must go on."""
+    healthy = scene.run("healthy", unsafe=unsafe)
+    scene.feed.start()
+    scene.flowing()
+    faulty = scene.run("faulty", cell.fault, unsafe)
+    pid = faulty.wait_hit()
+    if cell.kind == "stop":
+        overtaken(scene, healthy)
+        os.kill(pid, signal.SIGCONT)
+    if unsafe:
+        return scene.verdict(settle=8.0)
+    scene.flowing()
+    return scene.verdict()
+
+
+def overtaken(scene: Scene, healthy: Worker) -> None:
+    """Wait until this worker has every partition, and what the stopped one had goes on."""
+
+    def has_all() -> bool:
+        return {row["number"] for row in healthy.partitions() if row["state"] == "running"} == set(range(scene.partitions))
+
+    wait_until(has_all, 40, "the takeover", pause=0.1)
+    scene.flowing()
+
+
+@pytest.mark.parametrize("cell", cells.chosen(), ids=str)
+def test_no_effect_is_lost_or_repeated_when_a_worker_fails_at(scene: MakeScene, cell: Cell) -> None:
+    verdict = under_fault(scene(cell.store, collect=len(cell.point) % 2 == 0), cell)
+    assert verdict.clean, verdict
+
+
+def test_every_failpoint_is_in_a_cell_or_has_a_reason() -> None:
+    pairs = {(cell.point, cell.kind) for cell in cells.ALL}
+    assert pairs | set(cells.OMITTED) == {(point, kind) for point in cells.POINTS for kind in cells.KINDS}
+    assert not pairs & set(cells.OMITTED)
+    assert set(cells.TELLING) <= pairs
