@@ -68,6 +68,11 @@ class Claims:
     def busy(self) -> bool:
         return bool(self._taking)
 
+    @property
+    def retrying(self) -> bool:
+        """Was a partition lost, and is not well again yet?"""
+        return bool(self._backoffs)
+
     def follow(self, now: float) -> None:
         """After each poll, before its records are looked at: what the group gave and took, what cannot be read."""
         self._void.clear()

@@ -89,14 +89,16 @@ class Worker:
         now = self._parts.clock.monotonic()
         self._claims.follow(now)
         self._expire(now)
-        if failpoints.unsafe("stale-batch"):
+        early = failpoints.unsafe("stale-batch") and self._claims.retrying
+        if early and batch:
             self._claims.advance(now)
         if batch:
             self._accept(batch, now)
         if self._commit_is_due(now, idle=not batch):
             self._commit_all(now)
         self._relay.turn(self._shards(), now)
-        self._claims.advance(now)
+        if not early:
+            self._claims.advance(now)
         self._house_keeping(now)
 
     def _wait(self, now: float) -> float:
