@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
+import msgspec
+
 NAMESPACE = uuid.UUID("9c1f6a52-6f0e-5d0b-8a53-0f7d3c1f2e64")
 STATS = ("sum", "min", "max", "mean")
 MISSING = object()
@@ -192,4 +194,4 @@ def same(value: Any, wanted: Any) -> bool:
 
 
 def plain(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+    return msgspec.json.encode(value, order="sorted")  # json.dumps writes some floats otherwise: 6.1e-05
