@@ -45,7 +45,7 @@ CONSUMER: Settings = {
     "allow.auto.create.topics": False,
 }
 PRODUCER_DEFAULTS: Settings = {
-    "linger.ms": 2,
+    "linger.ms": 1,  # measured with bursts of 1 to 10,000 rows: 0 costs more CPU and requests, 2 and 5 only add latency
     "compression.type": "lz4",
     "queue.buffering.max.messages": 20_000,
     "queue.buffering.max.kbytes": 65_536,  # the default is 1 GiB

@@ -2,17 +2,14 @@
 
 import random
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.kafka.consumer import KafkaInput, open_input
+from connectors.kafka.consumer import open_input
 from streams.errors import SystemNotReady
-from tests.servers.kafka import Kafka
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, failure, fill, joined, numbers, read, turned
-from tests.waiting import wait_until
 
 MakeTopic = Callable[..., str]
 protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -211,100 +208,3 @@ def test_a_time_is_found_at_its_first_record(kafka: str, ns: str, make_topic: Ma
     consumer = joined(kafka, ns, ns)
     assert [consumer.offset_at(ns, 0, start) for start in (0.0, 1000.0, 1000.5, 3000.0, 3001.0)] == [0, 0, 1, 2, 3]
     consumer.close()
-
-
-def test_members_that_do_not_agree_on_how_to_rebalance_end_with_a_reason(kafka: str, ns: str, make_topic: MakeTopic) -> None:
-    first = joined(kafka, ns, make_topic(ns), **EAGER)
-    second = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
-    with pytest.raises(SystemNotReady, match="INCONSISTENT_GROUP_PROTOCOL"):
-        wait_until(lambda: second.poll(0.05), 20)
-    first.close()
-    second.close()
-
-
-@protocols
-def test_a_member_that_closes_leaves_its_partitions_at_once(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
-    settings = {**PROTOCOLS[protocol], "session.timeout.ms": 45_000} if protocol != "kip-848" else PROTOCOLS[protocol]
-    joined(kafka, ns, make_topic(ns, 2), 2, **settings).close()
-    joined(kafka, ns, ns, 2, **settings).close()
-
-
-class Member:
-    """A consumer of a storm: it starts what it is given where the group is, and remembers what it must read next."""
-
-    def __init__(self, consumer: KafkaInput, reached: dict[int, int]) -> None:
-        self.consumer, self.reached = consumer, reached
-        self.expected: dict[int, int] = {}
-
-    def turn(self) -> None:
-        first = self.consumer.poll(0.005)
-        batch = [] if first is None else [first, *self.consumer.consume(20)]
-        revoked, assigned = self.consumer.revoked(), self.consumer.assigned()
-        for record in batch:
-            if record.partition() in self.expected:
-                assert record.offset() == self.expected[record.partition()]
-                self.expected[record.partition()] += 1
-        for _, partition in revoked:
-            self.expected.pop(partition, None)
-        for partition, offset in self.expected.items():
-            self.reached[partition] = max(self.reached[partition], offset)
-        for topic, partition in assigned:
-            self.expected[partition] = self.reached[partition]
-            self.consumer.start(topic, partition, self.reached[partition], 0 if self.reached[partition] else -1)
-        assert self.consumer.failures() == []
-
-
-@pytest.mark.parametrize(("protocol", "seed"), [("cooperative", 1), ("cooperative", 2), ("eager", 3), ("kip-848", 4)])
-def test_in_a_storm_of_rebalances_every_started_partition_gives_its_records_in_order_and_none_stands_still(
-    kafka: str, ns: str, make_topic: MakeTopic, protocol: str, seed: int
-) -> None:
-    partitions, records = 6, 4_000
-    make_topic(ns, partitions)
-    for partition in range(partitions):
-        fill(kafka, ns, partition, numbers(0, records))
-    random_, reached = random.Random(seed), dict.fromkeys(range(partitions), 0)
-    settings: dict[str, Any] = {"bootstrap.servers": kafka, **PROTOCOLS[protocol]}
-    members: list[Member] = []
-    handovers = 0
-
-    def turn() -> bool:
-        nonlocal handovers
-        changing = handovers < 12
-        if not members or (changing and len(members) < 4 and random_.random() < 0.02):
-            members.append(Member(open_input(settings, ns, [ns], f"m{handovers}"), reached))
-            handovers += 1
-        elif changing and len(members) > 1 and random_.random() < 0.02:
-            leaver = members.pop(random_.randrange(len(members)))
-            leaver.consumer.close()
-        elif members[0].expected and random_.random() < 0.05:
-            partition = random_.choice(list(members[0].expected))
-            members[0].consumer.start(ns, partition, members[0].expected[partition], 0)
-        for member in members:
-            member.turn()
-        return all(offset == records for offset in reached.values())
-
-    wait_until(turn, 60, "the end of all partitions", pause=0)
-    assert handovers > 3
-    for member in members:
-        member.consumer.close()
-
-
-@pytest.mark.timeout(120)
-def test_reading_goes_on_where_it_was_when_the_broker_comes_back_from_kill_9(own_server: Any, ns: str, make_topic: MakeTopic) -> None:
-    server = own_server(Kafka)
-    make_topic(ns, 1, server.url)
-    fill(server.url, ns, 0, numbers(0, 100))
-    reached = {0: 0}
-    member = Member(open_input({"bootstrap.servers": server.url, **COOPERATIVE}, ns, [ns], "m"), reached)
-
-    def reaches(offset: int) -> bool:
-        member.turn()
-        return reached[0] == offset
-
-    wait_until(lambda: reaches(100), 30, "the first records")
-    server.kill9()
-    wait_until(lambda: reaches(100), 5, "the same place")
-    server.restart()
-    fill(server.url, ns, 0, numbers(100, 200))
-    wait_until(lambda: reaches(200), 60, "the other records")
-    member.consumer.close()
