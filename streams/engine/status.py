@@ -1,9 +1,12 @@
-"""What a worker says of one of its partitions."""
+"""What a worker says of its partitions and counts of their commits."""
 
+from collections import Counter
+from collections.abc import Sequence
 from math import inf
 
 import structlog
 
+from streams.aggregation.events import Fire, Refused
 from streams.contracts import Gauge
 from streams.engine.owner import Owner
 from streams.observe.metrics import Meter
@@ -37,3 +40,11 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         meter.count("records_duplicate", dropped)
     if late:
         log.warning("records.late", topic=owner.partition.topic, partition=owner.partition.number, records=late)
+
+
+def count_events(events: Sequence[Fire | Refused], latency: float, meter: Meter) -> None:
+    """What a commit let out; `latency` seconds passed since the records or the deadline that ended the groups."""
+    for (kind, reason), times in Counter((type(event), event.reason) for event in events).items():
+        meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
+        if kind is Fire:
+            meter.observe("fire_latency_seconds", latency, times)

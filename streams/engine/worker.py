@@ -12,13 +12,12 @@ import structlog
 
 from streams import failpoints
 from streams.agent import Agent, App
-from streams.aggregation.events import Fire, Refused
 from streams.contracts import Clock, Input, Producer, Store
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.owner import Owner, Setting
 from streams.engine.relay import Relay, Shard
-from streams.engine.status import count_receipts, partition_report
+from streams.engine.status import count_events, count_receipts, partition_report
 from streams.errors import Fenced, PersistenceError
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
@@ -128,7 +127,7 @@ class Worker:
         begin, size = 0, len(batch)
         while begin < size:
             number, topic, end = numbers[begin], topics[begin], begin + 1
-            if numbers.count(number) == size and topics.count(topic) == size:
+            if not begin and numbers.count(number) == size and topics.count(topic) == size:
                 end = size
             while end < size and numbers[end] == number and topics[end] == topic:
                 end += 1
@@ -211,19 +210,8 @@ class Worker:
             meter.observe("batch_records", pending)
             meter.count("records_consumed", pending)
             self._claims.well(owner)
-        self._count(events, after - now)
+        count_events(events, after - now, meter)
         count_receipts(owner, meter, self._log)
-
-    def _count(self, events: Sequence[Fire | Refused], latency: float) -> None:
-        meter = self._parts.meter
-        tally: dict[tuple[str, str], int] = {}
-        for event in events:
-            name = "fires" if isinstance(event, Fire) else "records_dead"
-            tally[name, event.reason] = tally.get((name, event.reason), 0) + 1
-        for (name, reason), times in tally.items():
-            meter.count(name, times, reason=reason)
-            if name == "fires":
-                meter.observe("fire_latency_seconds", latency, times)
 
     def _lost(self, owner: Owner, error: Exception) -> None:
         """The one way back: drop the state; the claim shows what landed."""
