@@ -50,25 +50,29 @@ def main(argv: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 3
         opened.callback(server.destroy)
-        problems = [*throughput(server.url, options), *latencies(server.url, options)]
+        return verdict([*throughput(server.url, TOPIC, options), *latencies(server.url, options)])
+
+
+def verdict(problems: list[str]) -> int:
+    """The exit code."""
     for problem in problems:
         print(f"WRONG: {problem}")
     return 1 if problems else 0
 
 
-def throughput(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
-    """J1 and J2 as tables; yields what was wrong."""
+def throughput(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterator[str]:
+    """J1 and J2 as tables; yields what was wrong. Makes and fills the topic."""
     names = [name for name in options.jobs if name in JOBS]
     if not names:
         return
     say(f"sending {options.records} records")
-    expected = load.fill(bootstrap, TOPIC, options.records)
+    expected = load.fill(bootstrap, topic, options.records)
     say("warming up")
-    jobs.once(LOOP, Work(bootstrap, TOPIC), options.records, expected)
+    jobs.once(LOOP, Work(bootstrap, topic), options.records, expected)
     for name in names:
         found: dict[str, list[jobs.Outcome]] = {}
         for turn, system in alternating((LOOP, *options.stores), options.rounds):
-            outcome = jobs.once(system, Work(bootstrap, TOPIC, rows=name == "J2"), options.records, expected)
+            outcome = jobs.once(system, Work(bootstrap, topic, rows=name == "J2"), options.records, expected)
             found.setdefault(system, []).append(outcome)
             say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
             yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)

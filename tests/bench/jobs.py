@@ -5,6 +5,7 @@ its first claimed partition, before any record (so claiming the others counts, t
 is visible to a read_committed consumer. CPU time is that of the worker process, all threads, between these two moments.
 """
 
+import os
 import urllib.request
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,12 +22,14 @@ TIMEOUT = 300.0
 
 
 class Outcome(NamedTuple):
-    """One run. Seconds of wall time, and of CPU time of the worker and of the supervisor; peak memory of the worker in MiB."""
+    """One run. Seconds of wall time, and of CPU time of the worker and of the supervisor; peak memory of the worker in MiB;
+    the share of the machine that others used meanwhile."""
 
     seconds: float
     worker: float
     supervisor: float
     peak: float
+    others: float
     problems: list[str]
 
 
@@ -45,7 +48,9 @@ def once(system: str, work: Work, records: int, expected: Mapping[str, Expected]
             problems += _extra(consumer, run, len(expected))
         finally:
             consumer.close()
-    return Outcome(end.at - begin.at, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, problems)
+    seconds = end.at - begin.at
+    others = (end.others - begin.others) / seconds / (os.cpu_count() or 1)
+    return Outcome(seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems)
 
 
 def _extra(consumer: Consumer, run: Running, many: int) -> list[str]:

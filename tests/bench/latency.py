@@ -38,13 +38,13 @@ class Latency(NamedTuple):
     problems: list[str]
 
 
-def once(system: str, bootstrap: str, seconds: float) -> Latency:
-    """Send for WARM_UP + `seconds`. Raises RuntimeError when the system ends by itself."""
+def once(system: str, bootstrap: str, seconds: float, warm_up: float = WARM_UP) -> Latency:
+    """Send for `warm_up` + `seconds`. Raises RuntimeError when the system ends by itself."""
     topic = f"latency-{uuid.uuid4().hex[:8]}"
     create(bootstrap, topic)
     try:
         with running(system, Work(bootstrap, topic, count=1, low_latency=True)) as run:
-            return _measured(run, bootstrap, topic, round(RATE * (WARM_UP + seconds)), round(RATE * WARM_UP))
+            return _measured(run, bootstrap, topic, round(RATE * (warm_up + seconds)), round(RATE * warm_up))
     finally:
         delete(bootstrap, topic)
 

@@ -8,8 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import psutil
 
 from tests.servers.process import die_with_parent
 
@@ -19,11 +22,13 @@ FIRST = ("loop.first", "partition.claimed")
 
 
 class Mark(NamedTuple):
-    """A moment (monotonic seconds) and the CPU seconds until then of the worker and of the process above it."""
+    """A moment (monotonic seconds) and the CPU seconds until then of the worker, of the process above it, and of everything on
+    this machine that is not of this bench."""
 
     at: float
     worker: float
     supervisor: float
+    others: float
 
 
 def cpu_seconds(pid: int) -> float:
@@ -36,6 +41,17 @@ def peak_mib(pid: int) -> float:
     """The most memory it ever had (VmHWM)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def others_seconds() -> float:
+    """CPU seconds of the whole machine less those of this process and all below it (servers, systems)."""
+    busy = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    spent = os.times()
+    ours = spent.user + spent.system + spent.children_user + spent.children_system
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            ours += sum(child.cpu_times()[:4])
+    return (sum(busy) - busy[3] - busy[4]) / TICKS - ours
 
 
 class Measured:
@@ -57,30 +73,32 @@ class Measured:
         self._reader.start()
 
     def _read(self) -> None:
-        for line in self._process.stderr or ():
-            try:
-                said = json.loads(line)
-                event = said["event"]
-            except (ValueError, KeyError, TypeError):
-                event, said = "", {}
-            if event not in ("partition.claimed", "worker.started"):
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            for line in lines:
+                try:
+                    said = json.loads(line)
+                    event = said["event"]
+                except (ValueError, KeyError, TypeError):
+                    event, said = "", {}
                 self._tail.append(line.rstrip())
-            if event == "worker.started":
-                self.worker = said["pid"]
-            elif event == "http.listening":
-                self.port = said["port"]
-            elif event in FIRST:
-                self.claims += 1
-                self.begun = self.begun or self._first(said)
+                self._hear(event, said)
 
-    def _first(self, said: dict[str, float]) -> Mark:
-        if "cpu" in said:
-            return Mark(said["at"], said["cpu"], 0.0)
-        return self.mark()
+    def _hear(self, event: str, said: dict[str, Any]) -> None:
+        if event == "worker.started":
+            self.worker = said["pid"]
+        elif event == "http.listening":
+            self.port = said["port"]
+        elif event in FIRST:
+            self.claims += 1
+            self.begun = self.begun or self._first(said)
+
+    def _first(self, said: dict[str, Any]) -> Mark:
+        return Mark(said["at"], said["cpu"], 0.0, others_seconds()) if "cpu" in said else self.mark()
 
     def mark(self) -> Mark:
         above = 0.0 if self.pid == self.worker else cpu_seconds(self.pid)
-        return Mark(time.monotonic(), cpu_seconds(self.worker), above)
+        return Mark(time.monotonic(), cpu_seconds(self.worker), above, others_seconds())
 
     def check(self) -> None:
         """Raises RuntimeError with the end of its log when it ended by itself."""

@@ -9,12 +9,13 @@ from tests.bench.systems import LOOP
 
 NOTES = """\
 k/s: thousand records a second; per CPU-s: per second of the worker's CPU (all its threads); over loop: median of the rounds'
-ratios; supervisor: its CPU seconds in the same time; peak: VmHWM of the worker. Spread in brackets."""
+ratios; supervisor: its CPU seconds in the same time; peak: VmHWM of the worker; others: the share of the machine that was
+used by processes that are not the bench's (wall times mean little when it is not small). Spread in brackets."""
 
 
 def throughput(title: str, records: int, found: Mapping[str, Sequence[Outcome]]) -> str:
     """`found` is system -> outcomes, round by round."""
-    head = ("system", "k/s", "k per CPU-s", "wall/loop", "per CPU-s/loop", "peak MiB", "supervisor", "right")
+    head = ("system", "k/s", "k per CPU-s", "wall/loop", "per CPU-s/loop", "peak MiB", "supervisor", "others", "right")
     rows = [head]
     for system, outcomes in found.items():
         wall = [records / 1e3 / each.seconds for each in outcomes]
@@ -25,7 +26,7 @@ def throughput(title: str, records: int, found: Mapping[str, Sequence[Outcome]])
             _ratios(found.get(LOOP, ()), outcomes, lambda each: each.seconds),
             _ratios(found.get(LOOP, ()), outcomes, lambda each: max(each.worker, 0.01)),
             f"{max(each.peak for each in outcomes):.0f}", f"{median(each.supervisor for each in outcomes):.2f}",
-            f"{right}/{len(outcomes)}",
+            f"{median(each.others for each in outcomes):.0%}", f"{right}/{len(outcomes)}",
         ))  # fmt: skip
     return f"\n{title}\n{aligned(rows)}\n{NOTES}"
 

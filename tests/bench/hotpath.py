@@ -1,0 +1,163 @@
+"""ns per record of streams.aggregation.accept, on messages that were just consumed, as in the worker's loop.
+
+    python -m tests.bench.hotpath [--records 300000] [--passes 5] [--only WORD]
+
+CPU time of the calling thread around each batch of 250; commits are imitated every 10,000 records. The parts beneath are what
+any loop pays; differences of a few percent are noise, the least of the passes is the figure.
+"""
+
+import argparse
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import groupby
+from statistics import median
+from typing import Any, NamedTuple
+
+import msgspec
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from schemas import codec
+from streams.agent import Agent, Aggregation, Destination, Reducer, Until
+from streams.aggregation.accept import accept
+from streams.aggregation.groups import Groups
+from streams.aggregation.rule import Rule
+from tests.bench import load
+from tests.bench.table import aligned
+from tests.servers import Kafka
+from tests.servers.shared import open_server
+
+BATCH = 250
+COMMIT = 10_000
+TOPIC = "orders"
+NOW = 1_700_000_000.0
+
+Take = Callable[[int, Sequence[Any]], None]
+"""Called with a partition's number and records of it."""
+
+COUNT, SUM, MAX = Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount")
+RULES = {
+    "count only": Aggregation(count=100, compute=(COUNT,)),
+    "count, sum, max of one field (inline)": Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX)),
+    "the same, key from a field": Aggregation(key="key", count=100, since_first=600.0, compute=(COUNT, SUM, MAX)),
+    "the same, timeout since last": Aggregation(count=100, since_last=600.0, compute=(COUNT, SUM, MAX)),
+    "the same, until": Aggregation(count=100, until=Until("id", "none"), compute=(COUNT, SUM, MAX)),
+    "the same, on_missing: ignore": Aggregation(count=100, on_missing="ignore", compute=(COUNT, SUM, MAX)),
+    "sum, and last of another field": Aggregation(count=100, compute=(COUNT, SUM, Reducer("last", "last", "id"))),
+    "sum, first and last": Aggregation(count=100, compute=(SUM, Reducer("first", "first", "id"), Reducer("last", "last", "id"))),
+    "collect": Aggregation(count=100, compute=(COUNT, Reducer("rows", "collect"))),
+    "collect, sum and max": Aggregation(count=100, compute=(SUM, MAX, Reducer("rows", "collect"))),
+    "collect of a field": Aggregation(count=100, compute=(COUNT, Reducer("ids", "collect", "id"))),
+    "distinct": Aggregation(count=100, compute=(COUNT, Reducer("ids", "distinct", "id"))),
+}
+
+
+class Amount(msgspec.Struct, gc=False):
+    amount: int | float
+
+
+class Part(NamedTuple):
+    """What is timed (`take`), and what is done after every COMMIT records, untimed."""
+
+    take: Take
+    commit: Callable[[], None] = lambda: None
+
+
+def parts() -> dict[str, Part]:
+    """What any loop over these records pays."""
+    decode = msgspec.json.Decoder(Amount).decode
+    drain = deque(maxlen=0).extend
+
+    def decoded(_: int, records: Sequence[Any]) -> None:
+        for record in records:
+            decode(record.value())
+
+    return {
+        "- value()": Part(lambda _, records: drain(map(Message.value, records))),
+        "- key()": Part(lambda _, records: drain(map(Message.key, records))),
+        "- partition()": Part(lambda _, records: drain(map(Message.partition, records))),
+        "- value() and decoding of one number": Part(decoded),
+    }
+
+
+def accepting(aggregation: Aggregation) -> Part:
+    """`accept` with fresh groups of four partitions."""
+    rule = Rule(Agent("bench", (TOPIC,), aggregation, Destination("out"), "dead"), codec("json"))
+    partitions = [Groups(rule) for _ in range(load.PARTITIONS)]
+
+    def commit() -> None:
+        for groups in partitions:
+            groups.touched, groups.added = {}, {}
+            groups.events.clear()
+
+    return Part(lambda number, records: accept(partitions[number], records, NOW), commit)
+
+
+def batches(consumer: Consumer, records: int, spent: list[int]) -> Iterator[list[Any]]:
+    """All records once more, as the worker gets them; `spent` is where the time goes that consuming takes."""
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(load.PARTITIONS)])
+    while records > 0:
+        first = consumer.poll(10)
+        if first is None:
+            raise RuntimeError(f"{records} records are missing")
+        begin = time.thread_time_ns()
+        batch = [first, *consumer.consume(BATCH - 1, 0)]
+        spent.append(time.thread_time_ns() - begin)
+        records -= len(batch)
+        yield batch
+
+
+def measure(consumer: Consumer, part: Part, records: int, consuming: list[float]) -> float:
+    """ns per record of `part`, once over the topic; `consuming` gets those of consume()."""
+    spent, reading, pending = 0, list[int](), 0
+    for batch in batches(consumer, records, reading):
+        runs = [(number, list(run)) for number, run in groupby(batch, Message.partition)]
+        begin = time.thread_time_ns()
+        for number, run in runs:
+            part.take(number, run)
+        spent += time.thread_time_ns() - begin
+        pending += len(batch)
+        if pending >= COMMIT:
+            part.commit()
+            pending = 0
+    consuming.append(sum(reading) / records)
+    return spent / records
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.hotpath")
+    parser.add_argument("--records", type=int, default=300_000, help="a multiple of 100")
+    parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--only", default="", help="part of a row's name")
+    options = parser.parse_args()
+    with ExitStack() as opened:
+        server = open_server(Kafka(heap="512m"))
+        opened.callback(server.destroy)
+        load.fill(server.url, TOPIC, options.records)
+        consumer = Consumer({
+            "bootstrap.servers": server.url, "group.id": TOPIC, "isolation.level": "read_committed", "enable.auto.commit": False,
+            "check.crcs": True, "fetch.queue.backoff.ms": 5,
+        })  # fmt: skip
+        opened.callback(consumer.close)
+        print(table(consumer, options))
+
+
+def table(consumer: Consumer, options: argparse.Namespace) -> str:
+    """Every row in turn, so many times."""
+    makers: dict[str, Callable[[], Part]] = {name: partial(dict.__getitem__, parts(), name) for name in parts()}
+    makers |= {f"accept: {name}": partial(accepting, aggregation) for name, aggregation in RULES.items()}
+    consuming: list[float] = []
+    found: dict[str, list[float]] = {}
+    for _ in range(options.passes):
+        for name, make in makers.items():
+            if options.only in name:
+                found.setdefault(name, []).append(measure(consumer, make(), options.records, consuming))
+    found = {f"- consume({BATCH - 1}, 0)": consuming} | found
+    lines = [(name, f"{min(each):.0f}", f"{median(each):.0f}", f"{max(each):.0f}") for name, each in found.items()]
+    return aligned([("ns per record", "least", "median", "most"), *lines])
+
+
+if __name__ == "__main__":
+    main()
