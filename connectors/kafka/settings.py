@@ -30,8 +30,11 @@ PRODUCER_ONLY = frozenset({
 ALIASES = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
 
 STRATEGY = "partition.assignment.strategy"
-CONSUMER_DEFAULTS: Settings = {
+CLASSIC_DEFAULTS: Settings = {
     STRATEGY: "cooperative-sticky",
+    "session.timeout.ms": 10_000,  # how long the groups of a dead worker stand still; librdkafka's default is 45 s
+}
+CONSUMER_DEFAULTS: Settings = {
     "fetch.wait.max.ms": 100,  # a partition that starts waits for the fetch under way; librdkafka's default is 500
 }
 CONSUMER: Settings = {
@@ -63,7 +66,7 @@ ErrorHook = Callable[[KafkaError], None]
 
 def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook) -> dict[str, Any]:
     """For a Consumer in `group`; `member` names it to the brokers."""
-    defaults = {name: value for name, value in CONSUMER_DEFAULTS.items() if name != STRATEGY or not by_the_broker(kafka)}
+    defaults = {**({} if by_the_broker(kafka) else CLASSIC_DEFAULTS), **CONSUMER_DEFAULTS}
     names = {"group.id": group, "client.id": member}
     return {**_said(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
 
@@ -86,7 +89,7 @@ def by_the_broker(kafka: Settings) -> bool:
 
 def incremental(kafka: Settings) -> bool:
     """Whether rebalances add and take single partitions (cooperative, or KIP-848) instead of all of them (eager)."""
-    strategy = kafka.get(STRATEGY, CONSUMER_DEFAULTS[STRATEGY])
+    strategy = kafka.get(STRATEGY, CLASSIC_DEFAULTS[STRATEGY])
     return by_the_broker(kafka) or strategy == "cooperative-sticky"
 
 
