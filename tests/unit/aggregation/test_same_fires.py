@@ -56,14 +56,14 @@ def exact(fire: tuple[Any, ...]) -> str:
     return json.dumps(fire, sort_keys=True)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(t.rules(), t.timelines(), choices)
 def test_any_cut_into_batches_and_any_crashes_give_the_same_fires(rule: Aggregation, timeline: list[t.Step], cuts: list[int]) -> None:
     agent = t.an_agent(rule)
     assert differences(t.run(agent, timeline, cuts), t.expected(agent, timeline)) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(t.rules(), t.timelines(), choices)
 def test_a_format_of_the_users_own_gives_the_same_fires(rule: Aggregation, timeline: list[t.Step], cuts: list[int]) -> None:
     mirrored = [step if step.record is None else t.Step(step.now, mirror(step.record)) for step in timeline]
@@ -77,7 +77,7 @@ def mirror(taken: tuple[bytes | None, bytes | None]) -> tuple[bytes | None, byte
     return key, None if value is None else value[::-1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(t.rules(), t.timelines(), choices)
 def test_raw_records_give_the_same_fires(rule: Aggregation, timeline: list[t.Step], cuts: list[int]) -> None:
     compute = tuple(r for r in rule.compute if r.kind == "count" or (r.kind == "collect" and r.field is None))
@@ -159,7 +159,7 @@ def test_when_a_crash_keeps_what_was_not_committed_the_check_fails() -> None:
     assert checked(Keeping)[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data())
 def test_a_removed_entry_is_refused(data: st.DataObject) -> None:
     turned = t.run(t.an_agent(LONG), t.long_timeline(data.draw(st.integers(0, 50)), 60), [2] * 60)

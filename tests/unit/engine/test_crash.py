@@ -134,6 +134,23 @@ def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(log: Log, s
     assert len(totals(log)) == 1
 
 
+def test_a_commit_that_reads_nothing_keeps_the_mark_as_it_stands(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """An expiry between a claim and its first record."""
+    agent = an_agent(count=5, compute=(DIES,))
+    feed(log, ("slow", 1))
+    Driver(agent, store, log, clock).give(0).turns()
+    feed(log, ("a", 1))
+    scene.deadly["now"] = lambda message: True
+    assert until_killed(Driver(agent, store, log, clock).give(0))
+    mark = store._rows[PLACE].claim.trying
+    clock.now += 60
+    driver = Driver(agent, store, log, clock).give(0).turns(1)
+    driver.input.pause([("in", 0)])
+    driver.turns()
+    assert len(totals(log)) == 1
+    assert store._rows[PLACE].claim.trying == mark is not None
+
+
 class Actor:
     """A living process that claims, marks, and cannot get on, as in a duel: only fenced commits, which it notices in the end."""
 

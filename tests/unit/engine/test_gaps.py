@@ -178,6 +178,33 @@ def test_facts_from_before_the_claim_make_no_gap(log: Log, clock: Clock) -> None
     assert len(totals(log)) == 2
 
 
+def test_work_of_a_newer_owner_makes_no_gap_either(log: Log, clock: Clock) -> None:
+    """As before; and while the facts are read again, a third one claims, commits and informs."""
+    store, agent = memory(clock), an_agent(count=1)
+    first, second, third = (Driver(agent, store, log, clock) for _ in range(3))
+    first.give(0).turns()
+    claim, facts, calls = store.claim, second.input.facts, []
+
+    def slow(*args: Any) -> Any:
+        store.claim = claim  # type: ignore[method-assign]
+        feed(log, ("a", 1), ("b", 2))
+        first.turns(2)
+        return claim(*args)
+
+    def again(topic: str, number: int) -> Any:
+        calls.append(topic)
+        if len(calls) == 2:
+            third.give(0).turns(2)
+            feed(log, ("c", 1))
+            third.later(1).turns(3)
+        return facts(topic, number)
+
+    store.claim, second.input.facts = slow, again  # type: ignore[method-assign]
+    second.give(0).turns(1)
+    assert shown(second)[1] == {("in", 0): ("claiming", None)}
+    assert len(calls) == 2
+
+
 def test_a_claim_that_was_fenced_while_it_restored_is_no_gap(log: Log, clock: Clock) -> None:
     """Somebody else claims, gets on, and drops entries that this one still wanted to read."""
     store, agent = memory(clock), an_agent()

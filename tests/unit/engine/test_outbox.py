@@ -112,17 +112,18 @@ def test_too_many_unsent_rows_pause_intake_and_never_deadlines(log: Log, store: 
 
 @pytest.mark.usefixtures("_tight")
 def test_a_paused_partition_that_is_claimed_again_is_paused_again(log: Log, store: MemoryStore, clock: Clock) -> None:
-    driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
+    driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
     driver.producer.room = 0
-    feed(log, *[(f"k{n}", 1) for n in range(30)])
+    feed(log, ("slow", 1), *[(f"k{n}", 1) for n in range(30)] * 2)
     driver.turns()
     assert ("in", 0) in driver.input.paused
     store.claim(PLACE, "zombie", "m")
-    driver.later(40)
     feed(log, *[(f"late{n}", 1) for n in range(60)])
     for _ in range(8):
-        driver.later(1).turns(2)
+        driver.later(10).turns(2)
+    assert store._rows[PLACE].claim.token != "zombie"
     assert ("in", 0) in driver.input.paused
+    assert driver.input.positions["in", 0] < 121
 
 
 def test_a_drain_commits_what_was_read_and_records_what_was_sent(log: Log, store: MemoryStore, clock: Clock) -> None:

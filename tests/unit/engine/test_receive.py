@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine import receive
@@ -68,6 +68,7 @@ def test_records_without_headers_pass() -> None:
     assert Senders("in").drop_repeats(records, 1.0) == records
 
 
+@settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=120))
 def test_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) -> None:
     senders, seen = Senders("in"), set[int]()

@@ -1,0 +1,58 @@
+"""Another file under open groups: refused, dropped, flushed, or judged again."""
+
+from typing import Any
+
+import pytest
+
+from connectors.memory.state import MemoryStore
+from streams.agent import Reducer
+from streams.errors import ConfigurationError
+from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.scene import an_agent, feed, totals
+
+
+def changed(log: Log, store: MemoryStore, clock: Clock, choice: str, **rule: Any) -> Driver:
+    """Two open groups, then another file."""
+    feed(log, ("a", 1), ("a", 2), ("b", 5))
+    Driver(an_agent(), store, log, clock).give(0).turns()
+    return Driver(an_agent(**rule), store, log, clock, choice).give(0)
+
+
+OTHER = {"compute": (Reducer("total", "max", "amount"), Reducer("rows", "collect"))}
+
+
+def test_another_compute_under_open_groups_is_refused(log: Log, store: MemoryStore, clock: Clock) -> None:
+    with pytest.raises(ConfigurationError, match="2 groups"):
+        changed(log, store, clock, "refuse", **OTHER).turns()
+
+
+def test_dropped_groups_are_gone_for_good(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = changed(log, store, clock, "drop", **OTHER).turns()
+    feed(log, ("a", 7))
+    driver.turns().later(31).turns()
+    assert totals(log) == [("a", "timeout", 1, 7)]
+    Driver(an_agent(**OTHER), store, log, clock).give(0).turns().later(60).turns()
+    assert len(totals(log)) == 1
+
+
+def test_flushed_groups_fire_as_they_were_computed(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = changed(log, store, clock, "flush", **OTHER).turns()
+    driver.later(60).turns()
+    assert totals(log) == [("a", "manual", 2, 3), ("b", "manual", 1, 5)]
+
+
+def test_missing_fields_that_are_now_ignored_are_another_rule(log: Log, store: MemoryStore, clock: Clock) -> None:
+    with pytest.raises(ConfigurationError):
+        changed(log, store, clock, "refuse", on_missing="ignore").turns()
+
+
+def test_another_count_judges_open_groups_again(log: Log, store: MemoryStore, clock: Clock) -> None:
+    changed(log, store, clock, "refuse", count=2).turns()
+    assert totals(log) == [("a", "count", 2, 3)]
+
+
+def test_another_timeout_counts_from_when_the_groups_were_opened(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = changed(log, store, clock, "refuse", since_first=10.0).later(9).turns()
+    assert totals(log) == []
+    driver.later(1.5).turns()
+    assert totals(log) == [("a", "timeout", 2, 3), ("b", "timeout", 1, 5)]

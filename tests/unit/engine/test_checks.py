@@ -1,0 +1,78 @@
+"""The checks of a claim, one by one; through the worker they are in test_gaps."""
+
+from typing import Any
+
+import pytest
+
+from streams.agent import Aggregation
+from streams.engine.checks import check_claim, check_partitions, informational
+from streams.errors import Halt, LogTruncated, PartitionsChanged, RetentionPassed, StoreRewound, StoreSwapped, StoreWiped, TopicRecreated
+from streams.values import Claim, Partition, Source, TopicFacts
+
+PLACE = Partition("app", "sums", "in", 0)
+
+
+def claim(**changed: Any) -> Claim:
+    fields: dict[str, Any] = {
+        "partition": PLACE, "token": "t", "version": 9, "offset": 50, "epoch": -1, "number": 0, "first": 1, "last": 0,
+        "source": Source("id", 2, "rule"), "trying": None, "incarnation": "store", "member": "m", "store_time": 0.0,
+    }  # fmt: skip
+    return Claim(**fields | changed)
+
+
+def facts(**changed: Any) -> TopicFacts:
+    return TopicFacts("id", 2, 0, 100, -1, "")._replace(**changed)
+
+
+OURS = informational(claim())
+BAD: list[tuple[dict[str, Any], dict[str, Any], type[Halt]]] = [
+    ({}, {"low": 51}, RetentionPassed),
+    ({}, {"high": 49}, LogTruncated),
+    ({}, {"topic_id": "other"}, TopicRecreated),
+    ({"offset": -1}, {"metadata": OURS, "committed": 50}, StoreWiped),
+    ({"incarnation": "other"}, {"metadata": OURS, "committed": 50}, StoreSwapped),
+    ({}, {"metadata": OURS, "committed": 51}, StoreRewound),
+    ({"version": 8}, {"metadata": OURS, "committed": 50}, StoreRewound),
+]
+
+
+@pytest.mark.parametrize(("claimed", "found", "error"), BAD, ids=[f"{e.code}-{n}" for n, (_, _, e) in enumerate(BAD)])
+def test_what_cannot_go_on_has_its_own_error(claimed: dict[str, Any], found: dict[str, Any], error: type[Halt]) -> None:
+    with pytest.raises(error):
+        check_claim(claim(**claimed), facts(**found))
+
+
+@pytest.mark.parametrize(
+    ("claimed", "found"),
+    [
+        ({}, {}), ({}, {"low": 50}), ({}, {"high": 50}), ({"source": None}, {}), ({}, {"topic_id": ""}), ({"offset": -1}, {"low": 70}),
+        ({}, {"metadata": OURS, "committed": 50}), ({}, {"metadata": OURS, "committed": 3}),
+        ({"version": 12}, {"metadata": OURS, "committed": 50}),
+    ],
+)  # fmt: skip
+def test_what_is_right_goes_on(claimed: dict[str, Any], found: dict[str, Any]) -> None:
+    check_claim(claim(**claimed), facts(**found))
+
+
+@pytest.mark.parametrize(
+    "metadata", ["somebody else's", "{", "[]", "null", '["sluicegate","1","x"]', '["sluicegate",1,7]', '["other",1,"x"]']
+)
+def test_metadata_that_is_not_ours_says_nothing(metadata: str) -> None:
+    check_claim(claim(offset=-1), facts(metadata=metadata, committed=99))
+
+
+def test_a_version_that_this_process_has_seen_must_not_be_gone() -> None:
+    with pytest.raises(StoreRewound):
+        check_claim(claim(), facts(), 10)
+    check_claim(claim(), facts(), 9)
+
+
+def test_added_partitions_are_seen_and_refused_only_when_groups_could_never_end() -> None:
+    timed, counted = Aggregation(count=3, since_last=1.0), Aggregation(count=3)
+    source = Source("id", 2, "rule")
+    assert not check_partitions(source, facts(), counted, 5)
+    assert not check_partitions(None, facts(partitions=9), counted, 5)
+    assert check_partitions(source, facts(partitions=3), timed, 5)
+    assert check_partitions(source, facts(partitions=3), counted, 0)
+    with pytest.raises(PartitionsChanged):
+        check_partitions(source, facts(partitions=3), counted, 1)

@@ -1,0 +1,63 @@
+"""The typed decoder reads exactly the wanted fields."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas import codec
+from schemas.json import Field, canonical, is_number, walk, wanted
+
+PATHS = ("a", "b", "a2.x", "a2.y", "c.d.e")
+leaves = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
+)
+trees = st.recursive(leaves, lambda inner: st.dictionaries(st.sampled_from(["a", "b", "a2", "x", "y", "c", "d", "e"]), inner, max_size=5))
+
+
+@settings(derandomize=True, deadline=None)
+@given(trees, st.sets(st.sampled_from(PATHS), min_size=1), st.booleans())
+def test_any_document_gives_what_walking_it_gives(document: Any, paths: set[str], required: bool) -> None:
+    fields = [Field(path, False, required) for path in sorted(paths)]
+    want = wanted(fields)
+    expected = [walk(document, field.path) for field in fields]
+    try:
+        read = want.decode(json.dumps(document).encode())
+    except msgspec.ValidationError:
+        assert not isinstance(document, dict) or (required and None in expected)
+    else:
+        assert [get(read) for get in want.getters] == expected
+
+
+@pytest.mark.parametrize("value", [b'{"n":true}', b'{"n":"1"}', b'{"n":null}', b"{}", b'{"n":1e999}', b'{"n":[1]}', b"[1]"])
+def test_a_number_is_a_finite_json_number_and_nothing_else(value: bytes) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        wanted([Field("n", True)]).decode(value)
+
+
+@pytest.mark.parametrize(("paths"), [("a", "a.b"), ("a.b", "a"), ("a", "a")])
+def test_a_path_inside_another_one_is_refused(paths: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="wanted"):
+        wanted([Field(path) for path in paths])
+
+
+def test_names_on_the_wire_need_not_be_names_of_python() -> None:
+    want = wanted([Field("with space"), Field("class"), Field("f0")])
+    assert [get(want.decode(b'{"f0":3,"class":2,"with space":1}')) for get in want.getters] == [1, 2, 3]
+
+
+def test_canonical_json_has_one_form() -> None:
+    assert canonical({"b": 1, "a": [1.5, "ü"]}) == '{"a":[1.5,"ü"],"b":1}'.encode()
+
+
+def test_a_boolean_is_no_number() -> None:
+    assert [is_number(v) for v in (1, 1.5, True, "1", None)] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("name", ["yaml", "no.such.module:codec", "json:nothing", "json:loads"])
+def test_a_format_that_is_none_is_refused_with_what_to_do(name: str) -> None:
+    with pytest.raises(ValueError, match="format"):
+        codec(name)
