@@ -32,9 +32,10 @@ def document(name: str, bootstrap: str, store: str, collect: bool, count: int, k
         "aggregate": {"count": 5, "timeout": {"after": TIMEOUT}, "compute": {"records": {"sum": "count"}}},
         "to": {"topic": f"{name}.totals"},
     }
+    settings = {"bootstrap.servers": bootstrap, "session.timeout.ms": SESSION, "heartbeat.interval.ms": 300} | kafka
     return {
         "app": name,
-        "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": SESSION, "heartbeat.interval.ms": 300} | kafka,
+        "kafka": {setting: value for setting, value in settings.items() if value is not None},
         "store": store,
         "http": {"port": 0},
         "start_timeout": "30s",
@@ -57,22 +58,19 @@ class Scene:
         count: int = COUNT,
         kafka: dict[str, Any] | None = None,
     ) -> None:
-        self.name, self.folder, self.store, self.partitions = name, folder, store, partitions
-        self.file = folder / "app.yaml"
+        self.name, self.folder, self.bootstrap, self.store, self.partitions = name, folder, bootstrap, store, partitions
         self.spec = document(name, bootstrap, store, collect, count, kafka or {})
-        self.write()
         self.feed = Feed(bootstrap, f"{name}.in", partitions)
         self.tap = Tap(bootstrap, [f"{name}.{topic}" for topic in ("in", "out", "dead", "totals")])
         self.progress = Progress(name)
         self.workers: list[Worker] = []
         self.poison: frozenset[Place] = frozenset()
 
-    def write(self) -> None:
-        self.file.write_text(yaml.safe_dump(self.spec))
-
-    def run(self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", workers: int = 1) -> Worker:
-        """Start a worker; names are unique."""
-        worker = Worker(self.file, agent, name, fault, unsafe, workers)
+    def run(self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", store: str = "") -> Worker:
+        """Start a worker; names are unique. `store` is the URL by which this one reaches its store."""
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(self.spec | {"store": store or self.store}))
+        worker = Worker(file, agent, name, fault, unsafe)
         self.workers.append(worker)
         return worker
 
@@ -83,6 +81,10 @@ class Scene:
 
     def draw(self, wait: float = 0.05) -> None:
         self.progress.take(self.tap.draw(wait))
+
+    def catch_up(self) -> None:
+        """Read up to where the topics end now."""
+        self.progress.take(self.tap.finish())
 
     def flowing(self, more: int = 3, timeout: float = 60.0) -> None:
         """Wait until so many groups more have come out of each input partition."""
@@ -98,7 +100,7 @@ class Scene:
     def settle(self, timeout: float = 40.0) -> None:
         """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says which."""
         self.feed.stop()
-        self.progress.take(self.tap.finish())
+        self.catch_up()
         last_look = time.monotonic()
 
         def settled() -> bool:
@@ -115,13 +117,13 @@ class Scene:
             wait_until(settled, timeout, "the end of the work", pause=0)
 
     def _downstream(self) -> bool:
-        return any("totals" in worker.process.args for worker in self.workers)  # type: ignore[operator]
+        return any(worker.agent == "totals" for worker in self.workers)
 
     def _quiet(self) -> bool:
         """Is everything read, no group open, nothing unsent, as the workers say?"""
         ends = {("in", *end) for end in self.tap.ends(f"{self.name}.in").items()}
         if self._downstream():
-            ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items()}
+            ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items() if end[1]}
         running = [worker for worker in self.workers if worker.process.poll() is None]
         rows = [row for worker in running for row in worker.partitions()]
         done = {(row["topic"].rsplit(".", 1)[1], row["number"], row["offset"]) for row in rows if not row["groups"] and not row["unsent"]}
@@ -133,7 +135,7 @@ class Scene:
         """Drain, stop everything, read all topics to their ends, judge."""
         self.settle(settle)
         self.stop()
-        self.tap.finish()
+        self.catch_up()
         return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison)
 
     def downstream(self) -> Verdict:

@@ -20,13 +20,13 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 class Worker:
     """Started at once. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it, `unsafe` the protections taken out."""
 
-    def __init__(self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "", workers: int = 1) -> None:
-        self.name = name
+    def __init__(self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "") -> None:
+        self.name, self.agent = name, agent
         self._failpoints = file.parent / f"{name}.failpoints"
         environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE_")}
         environ |= {"SLUICEGATE_FAILPOINTS": fault, "SLUICEGATE_FAILPOINT_LOG": str(self._failpoints), "SLUICEGATE_UNSAFE": unsafe}
         self.process = subprocess.Popen(
-            [str(COMMAND), "run", str(file), "--agent", agent, "--workers", str(workers)],
+            [str(COMMAND), "run", str(file), "--agent", agent],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ, start_new_session=True,
             preexec_fn=die_with_parent(signal.SIGKILL),
         )  # fmt: skip
