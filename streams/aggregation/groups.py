@@ -66,29 +66,30 @@ class Groups:
 
     def growth(self, key: bytes | None, items: list[Any]) -> int:
         """By how many bytes these items would make the group larger; None is nothing, nor is what a set holds already."""
-        held = self.bags.get(key) if key is not None else None
-        total = 0
-        for index, (bag, item) in enumerate(zip(self.rule.plan.bags, items, strict=True)):
-            if item is not None and not (bag.unique and held is not None and item in held[index]):
+        if not items:
+            return 0
+        total, held = 0, self.bags.get(key, ()) if key is not None else ()
+        for index, item in enumerate(items):
+            bag = self.rule.plan.bags[index]
+            if item is not None and not (bag.unique and held and item in held[index]):
                 total += bag.weight(item)
         return total
 
     def collect(self, key: bytes, state: State, items: list[Any]) -> None:
         """Put what the bags take of a record into them; None is nothing."""
-        size = self.growth(key, items)
-        fresh = self.added.get(key)
+        held, fresh, size = self.bags[key], self.added.get(key), 0
         if fresh is None:
             fresh = self.added[key] = [[] for _ in items]
-        for bag, new, item in zip(self.bags[key], fresh, items, strict=True):
-            if item is None:
+        for index, item in enumerate(items):
+            bag = held[index]
+            if item is None or (type(bag) is dict and item in bag):
                 continue
-            if type(bag) is list:
-                bag.append(item)
-            elif item in bag:
-                continue
-            else:
+            if type(bag) is dict:
                 bag[item] = None
-            new.append(item)
+            else:
+                bag.append(item)
+            fresh[index].append(item)
+            size += self.rule.plan.bags[index].weight(item)
         state[BYTES] += size
         self.bytes += size
 

@@ -56,7 +56,8 @@ class Turned:
 
     def accept(self, records: Sequence[Any], now: float) -> None:
         self.expire(now)
-        accept(self.groups, records, now)
+        if records:
+            accept(self.groups, records, now)
 
     def commit(self, now: float) -> None:
         for event in self.groups.drain():
