@@ -1,5 +1,6 @@
 """`python -m streams.cli.child`: a worker's process, where the engine meets the connectors. It imports little: it starts often."""
 
+import gc
 import os
 import random
 import socket
@@ -44,4 +45,5 @@ def make_worker(place: Place, report: Report) -> Runner:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(100_000, 50, 100)  # every consumed message counts as a new object: collecting each 700 of them cost J1 3 to 5 %
     sys.exit(main(make_worker))
