@@ -133,10 +133,14 @@ class InputFacts(Protocol):
 
 
 class Gauge(Protocol):
-    """A look that costs no request."""
+    """Looks that cost no request."""
 
     def high(self, topic: str, number: int) -> int:
         """The next offset of the partition as the last fetch said it, -1 when unknown."""
+
+    def joined(self) -> bool:
+        """Whether the group has given this member an assignment, be it an empty one, that was not lost since. Always true where
+        the brokers assign (KIP-848): a member without partitions is told nothing there."""
 
 
 class Input(Records, Assignments, Positions, InputFacts, Gauge, Protocol):

@@ -35,6 +35,7 @@ class KafkaInput:
     def __init__(self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> None:
         self._kafka = kafka
         self._incremental = settings.incremental(kafka)
+        self._joined = self._always_joined = settings.by_the_broker(kafka)
         self._assigned: list[TopicPartition] = []
         self._revoked: list[TopicPartition] = []
         self._failures: list[tuple[TopicPartition, str, str]] = []
@@ -46,7 +47,7 @@ class KafkaInput:
             self._consumer = Consumer(settings.consumer(kafka, group, member, self._on_error))
         except KafkaException as error:
             raise problems.refused(error) from error
-        self._consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
+        self._consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     # Records
 
@@ -167,6 +168,9 @@ class KafkaInput:
             return -1
         return int(high) if high >= 0 else -1
 
+    def joined(self) -> bool:
+        return self._joined
+
     def _watermarks(self, topic: str, number: int) -> tuple[int, int]:
         try:
             low, high = self._consumer.get_watermark_offsets(Position(topic, number), timeout=TIMEOUT, cached=False)
@@ -195,6 +199,7 @@ class KafkaInput:
             consumer.pause(ends)
             self._fetching.update(places)
         self._assigned.extend(places)
+        self._joined = True
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         places = [(each.topic, each.partition) for each in partitions]
@@ -204,7 +209,12 @@ class KafkaInput:
         else:
             consumer.unassign()
             self._fetching.clear()
+        self._assigned = [place for place in self._assigned if place not in places]  # given and taken within one poll: not ours
         self._revoked.extend(places)
+
+    def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
+        self._joined = self._always_joined
+        self._on_revoke(consumer, partitions)
 
     def _on_error(self, error: Any) -> None:
         """Errors of the client itself; connections come back by themselves."""

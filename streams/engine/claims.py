@@ -23,6 +23,8 @@ SLICE_SECONDS = 0.2  # of taking over at one turn
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
 LOST = (Halt, Fenced, PersistenceError, SystemNotReady)
 """What ends an owner, and only that."""
+NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
+GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
 GAPS: dict[str, type[Halt]] = {"out-of-range": RetentionPassed, "truncated": LogTruncated, "unknown-topic": TopicRecreated}
 
 
@@ -62,6 +64,7 @@ class Claims:
         self._settle_at = 0.0
         self._versions: dict[Partition, int] = {}
         self._outage: str | None = None
+        self._told: set[TopicPartition] = set()  # whose outage stands in the log
         self.fresh = False  # a claim succeeded since this was last cleared: the store may be another one, or weaker
 
     @property
@@ -76,11 +79,13 @@ class Claims:
     def follow(self, now: float) -> None:
         """After each poll, before its records are looked at: what the group gave and took, what cannot be read."""
         self._void.clear()
-        for place in self._setting.input.revoked():
+        revoked, assigned = self._setting.input.revoked(), self._setting.input.assigned()
+        for place in revoked:
             self._revoke(place)
-        for place in self._setting.input.assigned():
+        for place in assigned:
             self._assigned.add(place)
             self._waiting[place] = now
+        if revoked or assigned:
             self._meter.count("rebalances")
         for place, code, text in self._setting.input.failures():
             self._failed(place, code, text)
@@ -103,7 +108,7 @@ class Claims:
         taking = self._taking.pop(place, None)
         for known in (self._waiting, self._halted, self._backoffs):
             known.pop(place, None)
-        for some in (self._paused, self._again):
+        for some in (self._paused, self._again, self._told):
             some.discard(place)
         for gone in (owner, taking.owner if taking else None):
             if gone is not None and gone.begun:
@@ -135,6 +140,7 @@ class Claims:
         else:
             self._setting.input.start(*place, owner.offset, owner.epoch)
         self.owners[place] = owner
+        self._told.discard(place)
         self._outage, self.fresh = None, True
         self._meter.count("claims")
         self._meter.count("restore_bytes", owner.restored_bytes)
@@ -143,6 +149,8 @@ class Claims:
             "partition.claimed", topic=place[0], partition=place[1], offset=owner.offset, groups=len(owner.groups.states),
             entries=owner.claim.last - owner.claim.first + 1,
         )  # fmt: skip
+        if owner.grown:
+            self._log.warning("topic.partitions_added", topic=place[0], partition=place[1], partitions=owner.facts.partitions, text=GROWN)
 
     def lost(self, owner: Owner, error: Exception) -> None:
         """A partition that was ours is no longer, by a fence, a failing store, or a halt."""
@@ -164,17 +172,25 @@ class Claims:
         backoff = self._backoffs.setdefault(place, Backoff(0.1, 2.0, self._random))
         delay = backoff.delay()
         self._waiting[place] = self._clock() + delay
-        if not isinstance(error, Fenced):
-            self._outage = str(error)
-        event = "partition.fenced" if isinstance(error, Fenced) else "partition.unavailable"
-        self._log.warning(event, topic=place[0], partition=place[1], error=str(error), retry_in=round(delay, 3))
+        facts = {"topic": place[0], "partition": place[1], "error": str(error), "retry_in": round(delay, 3)}
+        if isinstance(error, Fenced):
+            self._log.warning("partition.fenced", **facts)
+            return
+        self._outage = str(error)
+        say = self._log.debug if place in self._told else self._log.warning  # once an outage: it is tried again every second or two
+        say("partition.unavailable", **facts)
+        self._told.add(place)
 
     def _halt(self, place: TopicPartition, error: Halt) -> None:
         self._halted[place] = error
         self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
 
     def _failed(self, place: TopicPartition, code: str, text: str) -> None:
-        """An error of the consumer for one partition."""
+        """An error of the consumer for one partition, or (number -1) for all of a topic."""
+        if place[1] < 0:
+            for each in [each for each in self._assigned if each[0] == place[0]]:
+                self._failed(each, code, text)
+            return
         owner = self.owners.get(place)
         if code not in GAPS:
             self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
@@ -222,7 +238,8 @@ class Claims:
             try:
                 self._setting.store.acquit(claim.partition, claim.token, names)
             except SluicegateError as error:
-                self._log.info("partition.not_acquitted", partition=claim.partition.number, error=str(error))
+                where = claim.partition
+                self._log.debug("partition.not_acquitted", topic=where.topic, partition=where.number, error=str(error))
                 self._settle_at = self._clock() + 1.0
                 return
             del self._acquittals[0]
@@ -239,7 +256,8 @@ class Claims:
 
     def reasons(self) -> list[str]:
         """Why this worker is not ready; empty when it is."""
-        found = [f"halted {topic}/{number}: {error.code}" for (topic, number), error in self._halted.items()]
+        found = [] if self._setting.input.joined() else [NOT_JOINED]
+        found += [f"halted {topic}/{number}: {error.code}" for (topic, number), error in self._halted.items()]
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]
         found += [f"waiting to claim {topic}/{number}: {self._outage or 'fenced'}" for topic, number in self._waiting]
         return found

@@ -99,6 +99,7 @@ class FakeInput:
         self.taken: list[tuple[str, int]] = []
         self.failed: list[tuple[tuple[str, int], str, str]] = []
         self.closed = False
+        self.member = True
 
     def give(self, *places: tuple[str, int]) -> None:
         self.given += places
@@ -161,6 +162,9 @@ class FakeInput:
 
     def high(self, topic: str, number: int) -> int:
         return self.log.high(topic, number)
+
+    def joined(self) -> bool:
+        return self.member
 
 
 class FakeProducer:

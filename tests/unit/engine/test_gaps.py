@@ -108,6 +108,14 @@ def test_a_gap_that_shows_while_reading_halts_the_partition(log: Log, clock: Clo
     assert totals(log) == [("b", "count", 3, 3)]
 
 
+def test_an_error_of_a_whole_topic_halts_each_of_its_partitions(log: Log, clock: Clock) -> None:
+    log.topics["in"].append([])
+    driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
+    driver.input.failed.append((("in", -1), "unknown-topic", "said without a partition"))
+    driver.turns()
+    assert shown(driver)[1] == {("in", 0): ("halted", "topic-recreated"), ("in", 1): ("halted", "topic-recreated")}
+
+
 def test_an_error_that_is_no_gap_halts_nothing(log: Log, clock: Clock) -> None:
     driver = Driver(an_agent(), memory(clock), log, clock).give(0).turns()
     driver.input.failed.append((("in", 0), "unauthorized", "not allowed now"))
