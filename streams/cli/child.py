@@ -25,9 +25,8 @@ class SystemClock:
 
 def make_worker(place: Place, report: Report) -> Runner:
     """A worker with its own store connection and Kafka clients. Raises ConfigurationError and SystemNotReady."""
-    from connectors.kafka.producer import open_producer
-
     from connectors.kafka.consumer import open_input
+    from connectors.kafka.producer import open_producer
 
     app, agent = place.app, place.agent
     member = f"{agent.name}-{place.worker}-{socket.gethostname()}-{os.getpid()}"

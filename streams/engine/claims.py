@@ -259,8 +259,10 @@ class Claims:
         found = [] if self._setting.input.joined() else [NOT_JOINED]
         found += [f"halted {topic}/{number}: {error.code}" for (topic, number), error in self._halted.items()]
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]
-        found += [f"waiting to claim {topic}/{number}: {self._outage or 'fenced'}" for topic, number in self._waiting]
-        return found
+        return found + [f"waiting to claim {topic}/{number}: {self._reason((topic, number))}" for topic, number in self._waiting]
+
+    def _reason(self, place: TopicPartition) -> str:
+        return self._outage or ("fenced" if place in self._backoffs else "just assigned")
 
     def others(self) -> list[PartitionReport]:
         """Assigned partitions that are not running."""

@@ -43,7 +43,7 @@ class Owner:
 
     __slots__ = (
         "_changelog", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
-        "claim", "epoch", "facts", "groups", "informed", "marks", "offset", "partition", "pending", "restored_bytes", "shard",
+        "claim", "epoch", "facts", "groups", "grown", "informed", "marks", "offset", "partition", "pending", "restored_bytes", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
@@ -56,6 +56,7 @@ class Owner:
         self.pending = 0  # records accepted and not committed
         self.restored_bytes = 0
         self.begun = False  # the first record was taken, its crash mark stands
+        self.grown = False  # the topic has more partitions than at the last commit: keys moved
         self._last = 0.0
         self._source: Source | None = None
 
@@ -129,7 +130,7 @@ class Owner:
         known = claim.source
         if self.groups.rule is not setting.rule:
             self._rule_changed()
-        check_partitions(known, self.facts, setting.agent.aggregation, len(self.groups.states))
+        self.grown = check_partitions(known, self.facts, setting.agent.aggregation, len(self.groups.states))
         self._source = Source(self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions, setting.rule.fingerprint)
         self._rows.begin(claim.token, claim.number, self._source.topic_id)
         self.offset, self.epoch = (claim.offset, claim.epoch) if claim.offset >= 0 else (self._start(), -1)

@@ -110,3 +110,34 @@ def test_reading_goes_on_where_it_was_when_the_broker_comes_back_from_kill_9(own
     fill(server.url, ns, 0, numbers(100, 200))
     wait_until(lambda: reaches(200), 60, "the other records")
     member.consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "eager"])
+def test_a_member_has_joined_once_the_group_gave_it_something_or_nothing(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
+    settings = {"bootstrap.servers": kafka, **PROTOCOLS[protocol]}
+    first = open_input(settings, ns, [make_topic(ns)], "first")
+    assert not first.joined()
+    wait_until(lambda: first.poll(0.05) or first.joined(), 30)
+    second = open_input(settings, ns, [ns], "second")
+    assert not second.joined()
+    wait_until(lambda: first.poll(0.05) or second.poll(0.05) or (first.joined() and second.joined()), 30)
+    given = [*first.assigned(), *second.assigned()]
+    assert set(given) == {(ns, 0)}
+    first.close()
+    second.close()
+
+
+def test_a_member_whose_session_ended_waits_for_its_group_again(own_server: Any, ns: str, make_topic: MakeTopic) -> None:
+    server = own_server(Kafka)
+    make_topic(ns, 1, server.url)
+    member = joined(server.url, ns, ns)
+    assert member.joined()
+    server.kill9()
+    wait_until(lambda: member.poll(0.05) or not member.joined(), 30)
+    assert member.revoked() == [(ns, 0)]
+    server.restart()
+    wait_until(lambda: member.poll(0.05) or member.joined(), 60)
+    assert member.assigned() == [(ns, 0)]
+    member.close()

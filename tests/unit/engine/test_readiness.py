@@ -1,0 +1,63 @@
+"""What a worker says of itself while it cannot work: in health, and in the log."""
+
+from structlog.testing import capture_logs
+
+from connectors.memory.state import MemoryStore
+from streams.engine.claims import NOT_JOINED
+from streams.errors import PersistenceError
+from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.scene import a_log, an_agent, feed, shown
+
+
+def test_a_worker_is_not_ready_before_its_group_has_assigned_something_or_nothing(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = Driver(an_agent(), store, log, clock)
+    driver.input.member = False
+    assert shown(driver.turns())[0] == [NOT_JOINED]
+    driver.input.member = True
+    assert shown(driver.turns())[0] == []
+
+
+def test_a_partition_that_was_just_assigned_is_not_called_fenced(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = Driver(an_agent(), store, log, clock).give(0)
+    driver.worker._claims.follow(clock.now)
+    assert shown(driver)[0] == ["waiting to claim in/0: just assigned"]
+
+
+def test_one_rebalance_is_counted_once_whatever_it_gives(store: MemoryStore, clock: Clock) -> None:
+    driver = Driver(an_agent(), store, a_log("in", "out", "dead", partitions=3), clock).give(0, 1, 2).turns()
+    driver.input.take(("in", 0), ("in", 1))
+    driver.turns()
+    assert ("rebalances", (), 2) in driver.worker.describe(clock.now).metrics
+
+
+def test_an_outage_of_the_store_stands_in_the_log_once_per_partition(log: Log, store: MemoryStore, clock: Clock) -> None:
+    claim, driver = store.claim, Driver(an_agent(), store, log, clock)
+
+    def fails(*_args: object) -> None:
+        raise PersistenceError("the store is away")
+
+    for _ in range(2):
+        store.claim = fails  # type: ignore[assignment]
+        with capture_logs() as logs:
+            driver.give(0)
+            for _ in range(50):
+                driver.later(0.5).turns(1)
+        told = [line for line in logs if line["event"] == "partition.unavailable"]
+        assert [line["log_level"] for line in told] == ["warning"] + ["debug"] * (len(told) - 1)
+        assert len(told) > 5
+        store.claim = claim  # type: ignore[method-assign]
+        driver.later(5).turns()
+
+
+def test_partitions_that_were_added_are_said_with_what_becomes_of_open_groups(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("k", 1))
+    Driver(an_agent(), store, log, clock).give(0).turns()
+    log.topics["in"].append([])
+    feed(log, ("k", 2))
+    with capture_logs() as logs:
+        Driver(an_agent(), store, log, clock).give(0).turns()
+    [said] = [line for line in logs if line["event"] == "topic.partitions_added"]
+    assert (said["topic"], said["partitions"], said["log_level"]) == ("in", 2, "warning")
+    with capture_logs() as logs:
+        Driver(an_agent(), store, log, clock).give(0).turns()
+    assert not [line for line in logs if line["event"] == "topic.partitions_added"]
