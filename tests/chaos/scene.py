@@ -29,7 +29,7 @@ def document(name: str, bootstrap: str, store: str, collect: bool, count: int, k
     }
     totals = {
         "from": f"{name}.out",
-        "aggregate": {"count": 5, "timeout": {"after": TIMEOUT}, "compute": {"records": {"sum": "count"}}},
+        "aggregate": {"count": 5, "timeout": {"after": TIMEOUT}, "compute": {"records": {"sum": "count"}, "totals": {"collect": "total"}}},
         "to": {"topic": f"{name}.totals"},
     }
     settings = {"bootstrap.servers": bootstrap, "session.timeout.ms": SESSION, "heartbeat.interval.ms": 300} | kafka
@@ -97,8 +97,9 @@ class Scene:
 
         wait_until(fired, timeout, "results of every partition", pause=0)
 
-    def settle(self, timeout: float = 40.0) -> None:
-        """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says which."""
+    def settle(self, timeout: float = 40.0, repeats: bool = False) -> None:
+        """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says which.
+        Where `repeats` are allowed, effects cannot be counted: then only quiet is the end."""
         self.feed.stop()
         self.catch_up()
         last_look = time.monotonic()
@@ -106,7 +107,7 @@ class Scene:
         def settled() -> bool:
             nonlocal last_look
             self.draw(0.1)
-            if self.progress.complete(len(self.poison), self._downstream()):
+            if not repeats and self.progress.complete(len(self.poison), self._downstream()):
                 return True
             if time.monotonic() - last_look < 1.0:
                 return False
@@ -131,16 +132,16 @@ class Scene:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def verdict(self, settle: float = 40.0) -> Verdict:
+    def verdict(self, settle: float = 40.0, repeats: bool = False) -> Verdict:
         """Drain, stop everything, read all topics to their ends, judge."""
-        self.settle(settle)
+        self.settle(settle, repeats)
         self.stop()
         self.catch_up()
-        return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison)
+        return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison, repeats)
 
     def downstream(self) -> Verdict:
         """After `verdict`: what the agent further down made of it."""
-        return balance(self.records("in"), self.records("totals"))
+        return balance(self.records("in"), self.records("out"), self.records("totals"))
 
     def stop(self) -> None:
         """SIGTERM to all that run; they end by themselves."""

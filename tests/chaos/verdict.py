@@ -51,23 +51,26 @@ def good(record: Seen) -> bool:
     return isinstance(document, dict) and type(document.get("v")) is int
 
 
-def judge(inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence[Seen], poison: frozenset[Place] = frozenset()) -> Verdict:
-    """The verdict over complete logs, each in the order of its partitions. `poison`: good records that must become dead letters."""
+def judge(
+    inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence[Seen], poison: frozenset[Place] = frozenset(), repeats: bool = False
+) -> Verdict:
+    """The verdict over complete logs, each in the order of its partitions. `poison`: good records that must become dead letters.
+    After a store went back `repeats` are allowed, the same id may come with more contents: the receiver drops by shard and number."""
     verdict = Verdict()
     counted = {record.place: record for record in inputs if good(record) and record.place not in poison}
     refused = {record.place: record for record in inputs if record.place not in counted}
     _repeats([*outputs, *dead], verdict)
-    _groups(counted, _distinct(outputs), verdict)
+    _groups(counted, _distinct(outputs, repeats), verdict)
     _order(outputs, verdict)
     _dead_letters(counted, refused, _distinct(dead), verdict)
     return verdict
 
 
-def _distinct(records: Iterable[Seen]) -> list[Seen]:
-    """What a receiver with a unique key on the id keeps."""
-    first: dict[str, Seen] = {}
+def _distinct(records: Iterable[Seen], by_number: bool = False) -> list[Seen]:
+    """What a receiver keeps that has a unique key on the id, or on shard and number."""
+    first: dict[object, Seen] = {}
     for record in records:
-        first.setdefault(record.id, record)
+        first.setdefault(record.number if by_number else record.id, record)
     return list(first.values())
 
 
@@ -159,19 +162,22 @@ def _dead_letters(counted: dict[Place, Seen], refused: dict[Place, Seen], letter
     verdict.duplicate += [f"input {place} has {times} dead letters" for place, times in found.items() if times > 1]
 
 
-def balance(inputs: Sequence[Seen], downstream: Sequence[Seen]) -> Verdict:
-    """An agent further down adds up the counts of the groups: per key its sums must be the number of good input records."""
+def balance(inputs: Sequence[Seen], outputs: Sequence[Seen], further: Sequence[Seen]) -> Verdict:
+    """An agent further down adds up the counts of the groups and lists their totals: each group must be there once, and per key
+    the sum must be the number of good input records."""
     verdict = Verdict()
-    _repeats(downstream, verdict)
-    fires = _distinct(downstream)
+    _repeats(further, verdict)
+    fires = [json.loads(fire.value or b"{}") for fire in _distinct(further)]
     verdict.groups = len(fires)
-    said: Counter[bytes] = Counter()
-    for fire in fires:
-        said[fire.key or b""] += json.loads(fire.value or b"{}")["records"]
-    true = Counter(record.key or b"" for record in inputs if good(record))
-    for key in true | said:
-        if said[key] < true[key]:
-            verdict.lost.append(f"{key!r}: {said[key]} of {true[key]} records arrived further down")
-        elif said[key] > true[key]:
-            verdict.duplicate.append(f"{key!r}: {true[key]} records arrived as {said[key]} further down")
+    sent = {(fire.id, json.loads(fire.value or b"{}")["total"]) for fire in outputs}
+    came = Counter(total for fire in fires for total in fire["totals"])
+    wanted = Counter(total for _, total in sent)
+    verdict.lost += [f"the group with total {total} did not arrive further down" for total in wanted - came]
+    verdict.duplicate += [f"the group with total {total} counted {came[total]} times further down" for total in came - wanted]
+    true = sum(map(good, inputs))
+    said = sum(fire["records"] for fire in fires)
+    if said > true:
+        verdict.duplicate.append(f"{true} records arrived as {said} further down")
+    elif said < true:
+        verdict.lost.append(f"{said} of {true} records arrived further down")
     return verdict
