@@ -66,7 +66,8 @@ class Durability(Protocol):
         raises PersistenceError, or SystemNotReady before `migrate`."""
 
     def level(self) -> Level:
-        """Probe the settings that durability rests on; what cannot be read counts as weaker. Raises PersistenceError."""
+        """Probe the settings that durability rests on; what cannot be read counts as weaker. Makes nothing. Raises
+        PersistenceError, or SystemNotReady where there is no store and none can be made."""
 
     def migrate(self, dry_run: bool = False) -> Sequence[str]:
         """Make or upgrade the schema, stepwise and idempotent; returns the steps done (or to do). Empty: up to date."""

@@ -112,8 +112,12 @@ class PartitionView(msgspec.Struct, frozen=True):
     dead: int
 
 
+LEVELS = ("durable", "lossy", "volatile")
+"""From the strongest to the weakest."""
+
+
 class Level(NamedTuple):
-    """What durability a store really gives: `name` is `durable`, `lossy` or `volatile`; `reasons` say what was found."""
+    """What durability a store really gives: `name` is one of LEVELS; `reasons` say what was found."""
 
     name: str
     reasons: tuple[str, ...]

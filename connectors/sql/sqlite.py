@@ -1,5 +1,6 @@
 """One SQLite file: opening it, transactions on it, and what its durability rests on."""
 
+import os
 import sqlite3
 import threading
 import time
@@ -16,6 +17,7 @@ from streams.values import Level
 
 BUSY_SECONDS = 20.0
 PAGE_BYTES = 16384
+FULL = 2  # pragma synchronous
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "lustre", "gpfs"}
 VOLATILE = {"tmpfs", "ramfs"}
 
@@ -56,7 +58,7 @@ class Database:
             if "no such table" in text:
                 raise SystemNotReady(f"the store {self._path} has no tables yet: run `sluicegate migrate`") from error
             if "unable to open database file" in text:
-                raise SystemNotReady(f"the store {self._path} cannot be opened: are the file and its folder there, with access?") from error
+                raise SystemNotReady(self._why_closed()) from error
             raise PersistenceError(f"sqlite {self._path}: {text}") from error
         except msgspec.MsgspecError as error:
             raise PersistenceError(f"sqlite {self._path}: a row cannot be read: {error}") from error
@@ -69,9 +71,22 @@ class Database:
             self._file = _identity(self._path)
         return self._open
 
+    def _why_closed(self) -> str:
+        folder = self._path.parent
+        if not folder.is_dir():
+            return f"the folder of the store {self._path} is not there: make it, or correct the URL"
+        if not self._path.exists() and os.access(folder, os.W_OK):
+            return f"there is no store {self._path} yet: `sluicegate run` makes it, or `sluicegate migrate`"
+        return f"the store {self._path} cannot be opened: give this user the right to read and write it and its folder"
+
     def level(self) -> Level:
+        """Of a file that is not there yet: what it will be. Makes none."""
+        if not self._path.exists():
+            if not os.access(self._path.parent, os.W_OK):
+                raise SystemNotReady(self._why_closed())
+            return judged("wal", FULL, filesystem(self._path))
         with self._lock, self._translated():
-            db = self.connection(create=True)
+            db = self.connection(create=False)
             journal = str(db.execute("pragma journal_mode").fetchone()[0])
             synchronous = int(db.execute("pragma synchronous").fetchone()[0])
         return judged(journal, synchronous, filesystem(self._path))
@@ -127,8 +142,8 @@ def judged(journal: str, synchronous: int, kind: str | None) -> Level:
     weak = []
     if journal != "wal":
         weak.append(f"journal_mode is {journal}, not wal")
-    if synchronous < 2:
-        weak.append(f"synchronous is {synchronous}, below 2 (full)")
+    if synchronous < FULL:
+        weak.append(f"synchronous is {synchronous}, below {FULL} (full)")
     if kind in REMOTE:
         weak.append(f"the file is on {kind}, a network file system: WAL needs a local disk")
     if kind in VOLATILE:

@@ -16,12 +16,12 @@ def migrate(
     """The store's schema: stepwise, idempotent; nothing to do is fine."""
     from connectors import open_store
     from streams.cli.files import loaded
-    from streams.cli.systems import patiently
+    from streams.cli.systems import within
 
     app = loaded(file)
     store = open_store(app.store, app.folder)
     try:
-        steps = patiently(app, lambda: store.migrate(dry_run=dry_run))
+        steps = within(app.start_timeout, lambda: store.migrate(dry_run=dry_run))
     finally:
         store.close()
     for step in steps:

@@ -38,14 +38,21 @@ def _code(command: Callable[[], int]) -> int:
     except (SystemNotReady, PersistenceError) as error:
         return failed(str(error), SYSTEM)
     except KeyboardInterrupt:
-        return DONE
+        return failed("interrupted", UNEXPECTED)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader is gone: the flush at exit must not fail again
         return DONE
     except Exception as error:
         if debugging():
-            traceback.print_exc()
+            complain(masked(traceback.format_exc()))
         return failed(f"unexpected {type(error).__name__}: {error}; {DEBUG}=debug shows where", UNEXPECTED)
+
+
+def masked(text: str) -> str:
+    """As streams.observe.logs.masked, imported only when there is something to say."""
+    from streams.observe import logs
+
+    return logs.masked(text)
 
 
 def debugging() -> bool:
@@ -54,8 +61,6 @@ def debugging() -> bool:
 
 def failed(text: str, code: int) -> int:
     """Say it in one line on stderr, without the passwords of addresses."""
-    from streams.observe.logs import masked
-
     complain(f"sluicegate: {masked(' '.join(text.split()))}")
     return code
 

@@ -1,23 +1,24 @@
-"""What `check --connect` asks of the systems that a file names."""
+"""What the commands ask of the systems that a file names, how long they wait for them, and what is good enough."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-from streams.agent import App
+from streams.agent import Agent, App
 from streams.cli.topics import needed
 from streams.config import redacted
 from streams.config.kafka import EMBEDDED
+from streams.engine.backoff import Backoff
 from streams.errors import PersistenceError, SystemNotReady
+from streams.values import LEVELS, Level
 
-RANKS = ("durable", "lossy", "volatile")
 SAID = {
     "durable": "durable",
     "lossy": "lossy: exactly-once unless the store loses acknowledged writes",
     "volatile": "volatile: everything is lost when the process ends",
 }
-PAUSE = 0.5
 LONGEST_CALL = 5.0
+SAFER = "one broker that dies may take acknowledged records along: replication 3 and min.insync.replicas 2 prevent it"
 
 T = TypeVar("T")
 
@@ -31,16 +32,35 @@ class Finding(NamedTuple):
     hint: str = ""
 
 
-def patiently(app: App, action: Callable[[], T]) -> T:
-    """The action's result, tried again for `start_timeout`. Raises what the last try raised."""
-    deadline = time.monotonic() + app.start_timeout
+def within(
+    seconds: float, attempt: Callable[[], T], pause: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
+) -> T:
+    """The result of `attempt`, tried again while a system does not answer. Raises SystemNotReady with the last reason
+    after `seconds`."""
+    deadline = clock() + seconds
+    backoff = Backoff(0.1, 2.0, lambda: 1.0)
     while True:
         try:
-            return action()
-        except (SystemNotReady, PersistenceError):
-            if time.monotonic() + PAUSE > deadline:
-                raise
-        time.sleep(PAUSE)
+            return attempt()
+        except (PersistenceError, SystemNotReady) as error:
+            left = deadline - clock()
+            if left <= 0:
+                raise SystemNotReady(f"{error} (tried for {seconds:g} s)") from error
+        pause(min(backoff.delay(), left))
+
+
+def accepted(app: App, level: Level) -> bool:
+    """Whether the file lets this level run. Memory is volatile by its name and needs no acceptance."""
+    return app.store.startswith("memory:") or LEVELS.index(level.name) <= LEVELS.index(app.accept_level)
+
+
+def said(level: Level) -> str:
+    """The level and its reasons in words."""
+    return "; ".join([SAID[level.name], *level.reasons])
+
+
+def remedy(level: Level) -> str:
+    return f"change the store's settings, or write `accept_level: {level.name}`"
 
 
 def call_timeout(app: App) -> float:
@@ -55,9 +75,9 @@ def inspect(app: App) -> list[Finding]:
 
 def _guarded(system: str, app: App, look: Callable[[App], list[Finding]]) -> list[Finding]:
     try:
-        return patiently(app, lambda: look(app))
-    except (SystemNotReady, PersistenceError) as error:
-        return [Finding(system, False, f"is not ready: {error}", "start it, or correct its address")]
+        return within(app.start_timeout, lambda: look(app))
+    except SystemNotReady as error:
+        return [Finding(system, False, f"is not ready: {error}", "start it, or correct its address in the file")]
 
 
 def _store(app: App) -> list[Finding]:
@@ -68,15 +88,13 @@ def _store(app: App) -> list[Finding]:
         steps, level = store.migrate(dry_run=True), store.level()
     finally:
         store.close()
-    found = [Finding("store", True, f"{redacted(app.store)} answers")]
+    found = [Finding("store", True, f"{redacted(app.store)} can be used")]
     if steps and migrates(app):
         found.append(Finding("store", True, f"run will migrate it: {', '.join(steps)}"))
     elif steps:
         found.append(Finding("store", False, f"is not migrated: {', '.join(steps)}", "run `sluicegate migrate FILE`"))
-    enough = app.store.startswith("memory:") or RANKS.index(level.name) <= RANKS.index(app.accept_level)
-    hint = "" if enough else f"change the store's settings, or write accept_level: {level.name}"
-    reasons = "".join(f"; {reason}" for reason in level.reasons)
-    return [*found, Finding("store", enough, f"level {SAID[level.name]}{reasons}", hint)]
+    enough = accepted(app, level)
+    return [*found, Finding("store", enough, f"level {said(level)}", "" if enough else remedy(level))]
 
 
 def migrates(app: App) -> bool:
@@ -99,5 +117,16 @@ def _kafka(app: App) -> list[Finding]:
         found.append(Finding("kafka", False, f"has no topic {', '.join(missing)}", "run `sluicegate topics FILE --create`"))
     for topic, (replicas, insync) in admin.durability(app.kafka, [t for t in topics if there[t]], call_timeout(app)).items():
         facts = f"{there[topic]} partitions, replication {replicas}, min.insync.replicas {insync or 'unknown'}"
-        found.append(Finding("kafka", True, f"topic {topic}: {facts}"))
+        hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
+        found.append(Finding("kafka", True, f"topic {topic}: {facts}", hint))
     return found
+
+
+def written(agents: Iterable[Agent]) -> set[str]:
+    """The topics that these agents write."""
+    return {topic for agent in agents for topic in (agent.to.topic, agent.dead_letters)}
+
+
+def fragile(replicas: int, insync: int | None) -> bool:
+    """Can what the brokers acknowledged be lost with one of them? What they do not say counts as yes."""
+    return replicas < 2 or insync is None or insync < 2

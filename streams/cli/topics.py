@@ -73,10 +73,10 @@ def topics(
 
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
     from connectors.kafka import admin
-    from streams.cli.systems import call_timeout, patiently
+    from streams.cli.systems import call_timeout, within
 
     names = [need.topic for need in needed(app)]
-    there = patiently(app, lambda: admin.existing(app.kafka, names, call_timeout(app)))
+    there = within(app.start_timeout, lambda: admin.existing(app.kafka, names, call_timeout(app)))
     if not create:
         return there, []
     wanted = planned(app, there, partitions)

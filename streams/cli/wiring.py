@@ -1,23 +1,18 @@
 """What a run checks before it starts, and the embedded broker: where the supervisor meets the connectors."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
 
 import structlog
 
 from connectors import open_store
 from streams.agent import Agent, App
-from streams.cli.systems import RANKS, SAID, call_timeout, migrates
+from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said, within, written
 from streams.config.kafka import EMBEDDED
-from streams.engine.backoff import Backoff
 from streams.engine.supervisor import Pause
-from streams.errors import PersistenceError, SystemNotReady
+from streams.errors import SystemNotReady
 from streams.values import Level
-
-T = TypeVar("T")
 
 EMBEDDED_PARTITIONS = 4
 
@@ -26,46 +21,33 @@ EMBEDDED_PARTITIONS = 4
 def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     """Every system reachable and good enough, each given `start_timeout`; the embedded broker runs while this lasts.
     Raises ConfigurationError and SystemNotReady."""
-    topics = topics_of([agent for agent in app.agents if agent.name in agents])
+    chosen = [agent for agent in app.agents if agent.name in agents]
+    topics = topics_of(chosen)
     to_do, level = within(app.start_timeout, lambda: _store_facts(app), pause)
     judge_store(app, to_do, level)
-    structlog.get_logger().info("store.ready", level=level.name, reasons=list(level.reasons))
+    structlog.get_logger().info("store.ready", durability=level.name, reasons=list(level.reasons))
     with _with_broker(app, topics) as ready:
         from connectors.kafka.admin import existing
 
         judge_topics(within(app.start_timeout, lambda: existing(ready.kafka, topics, call_timeout(app)), pause))
+        if ready is app:
+            weak = within(app.start_timeout, lambda: _fragile(app, chosen), pause)
+            if weak:
+                structlog.get_logger().warning("topics.fragile", topics=weak, text=SAFER)
         yield ready
 
 
-def within(seconds: float, attempt: Callable[[], T], pause: Pause, clock: Callable[[], float] = time.monotonic) -> T:
-    """The result of `attempt`, tried again while a system does not answer. Raises SystemNotReady with the last reason
-    after `seconds`."""
-    deadline = clock() + seconds
-    backoff = Backoff(0.1, 2.0, lambda: 1.0)
-    while True:
-        try:
-            return attempt()
-        except (PersistenceError, SystemNotReady) as error:
-            left = deadline - clock()
-            if left <= 0:
-                raise SystemNotReady(f"{error} (tried for {seconds:g} s)") from error
-        pause(min(backoff.delay(), left))
-
-
 def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
-    """Raises SystemNotReady for a schema that waits for `migrate`, and for a level below the accepted one. Memory is
-    volatile by its name and needs no acceptance."""
+    """Raises SystemNotReady for a schema that waits for `migrate`, and for a level below the accepted one."""
     if to_do:
         raise SystemNotReady(f"the store's schema is not up to date ({', '.join(to_do)}): run `sluicegate migrate FILE`")
-    if app.store.startswith("memory:") or RANKS.index(level.name) <= RANKS.index(app.accept_level):
-        return
-    found = "; ".join(level.reasons) or "no reason given"
-    raise SystemNotReady(f"the store is {SAID[level.name]} ({found}): mend its settings, or write `accept_level: {level.name}`")
+    if not accepted(app, level):
+        raise SystemNotReady(f"the store is {said(level)}: {remedy(level)}")
 
 
 def topics_of(agents: Sequence[Agent]) -> list[str]:
     """Every topic that these agents read or write, sorted."""
-    return sorted({topic for agent in agents for topic in (*agent.topics, agent.to.topic, agent.dead_letters)})
+    return sorted(written(agents).union(*(agent.topics for agent in agents)))
 
 
 def judge_topics(found: Mapping[str, int | None]) -> None:
@@ -73,6 +55,13 @@ def judge_topics(found: Mapping[str, int | None]) -> None:
     missing = [name for name, partitions in sorted(found.items()) if partitions is None]
     if missing:
         raise SystemNotReady(f"no such topic: {', '.join(missing)}; make what is missing with `sluicegate topics FILE --create`")
+
+
+def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
+    from connectors.kafka.admin import durability
+
+    found = durability(app.kafka, sorted(written(agents)), call_timeout(app))
+    return [topic for topic, (replicas, insync) in found.items() if fragile(replicas, insync)]
 
 
 def _store_facts(app: App) -> tuple[Sequence[str], Level]:

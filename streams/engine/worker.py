@@ -18,10 +18,11 @@ from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.owner import Owner, Setting
 from streams.engine.relay import Relay, Shard
 from streams.engine.status import count_events, count_receipts, partition_report
-from streams.errors import Fenced, PersistenceError
+from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
 from streams.record import Record
+from streams.values import LEVELS
 
 CHUNK = 250  # records taken at once: they stay in the processor's cache (design/performance.md)
 SMALL_CHUNK = 16  # the same when records are large
@@ -29,8 +30,8 @@ COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: gro
 COMMIT_EVENTS = 5_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
 REPORT_EVERY, RECORD_REPORTS_EVERY, INFORM_EVERY = 1.0, 0.5, 0.2  # seconds: to the supervisor, of deliveries to the store, to Kafka
+PROBE_EVERY = 5.0  # seconds between two looks at the store
 IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows under way
-LEVELS = ("durable", "lossy", "volatile")
 
 
 class Parts(NamedTuple):
@@ -61,12 +62,14 @@ class Worker:
         self._report_at = self._inform_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
+        self._probe_at = 0.0
+        self._away = ""  # why the store did not answer when it was probed last
         self._draining = False
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
         """Work until `stop()`, then drain within `drain` seconds. Errors that are no partition's end the process; whatever
         way it ends alive, it takes its crash marks back."""
-        self._log.info("worker.running", pid=os.getpid(), level=self._level.name)
+        self._log.info("worker.running", pid=os.getpid(), durability=self._level.name)
         try:
             while not stop():
                 self.turn()
@@ -229,8 +232,8 @@ class Worker:
 
     def _house_keeping(self, now: float) -> None:
         self._claims.balance_intake()
-        if self._claims.fresh:
-            self._claims.fresh = False
+        if self._claims.fresh or now >= self._probe_at:
+            self._claims.fresh, self._probe_at = False, now + PROBE_EVERY
             self._probe()
         if now >= self._inform_at:
             self._inform_at = now + INFORM_EVERY
@@ -249,11 +252,13 @@ class Worker:
                 owner.informed = claim.version
 
     def _probe(self) -> None:
-        """After claims: what durability is now. A weaker store shows in health, status and log; nothing is undone by it."""
+        """After claims, and now and then: does the store answer, and what is its durability? What is weaker shows in health,
+        status and log; nothing is undone by it."""
         try:
-            level = self._setting.store.level()
-        except PersistenceError:
-            return  # the next claim will say
+            level, self._away = self._setting.store.level(), ""
+        except (PersistenceError, SystemNotReady) as error:
+            self._away = str(error)
+            return
         if level.name != self._level.name:
             self._log.warning("level.changed", before=self._level.name, now=level.name, reasons=list(level.reasons))
         self._level = level
@@ -263,6 +268,8 @@ class Worker:
         reasons = self._claims.reasons()
         if LEVELS.index(self._level.name) > max(LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)):
             reasons.append(f"the store is {self._level.name}: {'; '.join(self._level.reasons)}")
+        if self._away and not reasons:
+            reasons.append(f"the store does not answer: {self._away}")
         if self._draining:
             reasons = ["draining", *reasons]
         partitions = [partition_report(owner, now, self._parts.input) for owner in self._owners.values()]

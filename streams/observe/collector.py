@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector as PrometheusCollector
 from streams.observe.board import Board
 from streams.observe.metrics import METRICS, Meter, Metric, Sample
 from streams.observe.report import PartitionReport, WorkerReport
+from streams.values import LEVELS
 
 PREFIX = "sluicegate_"
 
@@ -50,7 +51,7 @@ def gauges(report: WorkerReport) -> Iterator[Sample]:
                 yield name, where, value
     yield "halted_partitions", (), sum(partition.state == "halted" for partition in report.partitions)
     if report.level is not None:
-        for level in ("durable", "lossy", "volatile"):
+        for level in LEVELS:
             yield "level", (level,), float(report.level[0] == level)
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import redis
 
+from connectors import open_store
 from connectors.redis import connection
 from connectors.sql import sqlite
 from streams.contracts import Store
-from streams.errors import PersistenceError
+from streams.errors import PersistenceError, SystemNotReady
 from streams.values import Level
 from tests.contracts.given import opened
 from tests.servers import Server
@@ -113,6 +114,20 @@ def test_a_redis_that_is_not_there_has_no_level(server: Server) -> None:
 def test_a_sqlite_file_on_a_local_disk_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "filesystem", lambda _path: "ext4")
     assert opened(f"sqlite:///{tmp_path}/state.db").level() == Level("durable", ())
+
+
+def test_asking_for_the_level_of_a_sqlite_store_makes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "filesystem", lambda _path: "nfs4")
+    level = open_store(f"sqlite:///{tmp_path}/state.db").level()
+    assert not (tmp_path / "state.db").exists()
+    assert level == opened(f"sqlite:///{tmp_path}/state.db").level()
+
+
+def test_a_sqlite_store_that_is_not_there_is_named_with_what_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(SystemNotReady, match=r"there is no store .*state\.db yet: `sluicegate run` makes it"):
+        open_store(f"sqlite:///{tmp_path}/state.db").partitions("app")
+    with pytest.raises(SystemNotReady, match=r"the folder of the store .*state\.db is not there"):
+        open_store(f"sqlite:///{tmp_path}/absent/state.db").level()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def test_check_connect_refuses_what_run_would_refuse(file, tmp_path, own_server)
     good = sluicegate("check", file, "--connect")
     assert good.returncode == 0, good.stderr
     assert "store: level durable" in good.stdout
-    assert "replication 1, min.insync.replicas 1" in good.stdout
+    assert "replication 1, min.insync.replicas 1; one broker that dies" in good.stdout
+    assert not Path(file).with_name("state.db").exists()
 
     text = Path(file).read_text()
     Path(file).write_text(text + "auto_migrate: false\n")
@@ -74,7 +75,7 @@ def test_check_connect_refuses_what_run_would_refuse(file, tmp_path, own_server)
     Path(file).write_text(text.replace("sqlite:///state.db", weak.url))
     lossy = sluicegate("check", file, "--connect")
     assert lossy.returncode == 3
-    assert "write accept_level: lossy" in lossy.stderr
+    assert "write `accept_level: lossy`" in lossy.stderr
     assert sluicegate("run", file).returncode == 3
     Path(file).write_text(Path(file).read_text() + "accept_level: lossy\n")
     assert sluicegate("check", file, "--connect").returncode == 0
@@ -112,6 +113,9 @@ def test_run_fires_what_the_file_says_and_status_watches_it(file, kafka, ns, tmp
         assert json.loads(watch.stdout.readline())["app"] == f"{ns}-shop"
         process.send_signal(signal.SIGTERM)
         assert process.wait(45) == 0, (tmp_path / "log").read_text()
+        logged = {line["event"]: line for line in map(json.loads, (tmp_path / "log").read_text().splitlines())}
+        assert (logged["store.ready"]["durability"], logged["worker.running"]["durability"]) == ("durable", "durable")
+        assert f"{ns}-totals" in logged["topics.fragile"]["topics"]
         watch.send_signal(signal.SIGTERM)
         assert watch.wait(15) == 0, watch.stderr.read()
     finally:

@@ -146,6 +146,18 @@ def test_an_unexpected_error_is_one_line_and_1_and_shows_its_traceback_only_at_d
     result = invoke("migrate", written(tmp_path))
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
+    assert "hunter2" not in result.stderr
+
+
+def test_an_interrupted_command_does_not_say_that_it_is_done(invoke, tmp_path, monkeypatch):
+    import connectors
+
+    def interrupted(url, folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(connectors, "open_store", interrupted)
+    result = invoke("migrate", written(tmp_path))
+    assert (result.exit_code, result.stderr) == (1, "sluicegate: interrupted\n")
 
 
 def test_flush_and_drop_exclude_each_other_and_an_unknown_agent_is_usage(invoke, tmp_path):

@@ -5,6 +5,7 @@ from structlog.testing import capture_logs
 from connectors.memory.state import MemoryStore
 from streams.engine.claims import NOT_JOINED
 from streams.errors import PersistenceError
+from streams.values import Level
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, an_agent, feed, shown
 
@@ -61,3 +62,15 @@ def test_partitions_that_were_added_are_said_with_what_becomes_of_open_groups(lo
     with capture_logs() as logs:
         Driver(an_agent(), store, log, clock).give(0).turns()
     assert not [line for line in logs if line["event"] == "topic.partitions_added"]
+
+
+def test_an_idle_worker_is_not_ready_while_the_store_does_not_answer(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver, level = Driver(an_agent(), store, log, clock).give(0).turns(), store.level
+
+    def fails() -> Level:
+        raise PersistenceError("the store is away")
+
+    store.level = fails  # type: ignore[method-assign]
+    assert shown(driver.later(6).turns())[0] == ["the store does not answer: the store is away"]
+    store.level = level  # type: ignore[method-assign]
+    assert shown(driver.later(6).turns())[0] == []
