@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.stages import Count, count
+from tests.stages import Count, alone, count
 
 BODY = """
 import pytest
@@ -36,3 +36,8 @@ def test_a_call_that_ran_no_test_or_left_no_report_has_failed(tmp_path):
 
 def test_a_file_that_cannot_be_imported_has_failed(tmp_path):
     assert count(report_of(tmp_path, "import nothing_of_that_name")).failed == 1
+
+
+def test_what_is_tried_again_runs_alone():
+    assert alone(["tests/chaos", "-n", "3", "--timeout", "300"]) == ["tests/chaos", "--timeout", "300"]
+    assert alone(["tests/unit"]) == ["tests/unit"]
