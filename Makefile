@@ -35,7 +35,7 @@ servers: setup setup-servers
 
 # Every cell; `make test` runs the chaos tests without SLUICEGATE_CHAOS.
 chaos: setup setup-servers
-	SLUICEGATE_CHAOS=whole $(RUN) -m pytest -m chaos tests/chaos
+	SLUICEGATE_CHAOS=whole $(RUN) -m pytest tests/chaos -n 3 --timeout 300
 
 clean:
 	rm -rf .server-logs .servers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

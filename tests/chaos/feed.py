@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 KEYS = 10  # that complete by their count
 SLOW = 16  # one record in so many has a key that never does
-PIECE, PAUSE = 10, 0.02  # records at once, seconds between
+PIECE, PAUSE = 10, 0.04  # records at once, seconds between
 
 
 class Feed:

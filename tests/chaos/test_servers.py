@@ -9,6 +9,7 @@ from tests.chaos.scene import Scene
 from tests.chaos.test_cells import overtaken
 from tests.chaos.verdict import Verdict
 from tests.servers import Kafka, Proxy, Server, Valkey
+from tests.waiting import wait_until
 
 MakeScene = Callable[..., Scene]
 OwnServer = Callable[..., Server]
@@ -80,6 +81,15 @@ def test_the_judge_finds_what_a_late_commit_does_without_a_fence(
     assert verdict.duplicate, verdict
 
 
+def lose_replies(link: Proxy) -> None:
+    """Until some are lost, and with them the connection."""
+    before = link.dropped
+    link.drop_replies()
+    wait_until(lambda: link.dropped > before, 30, "a lost reply")
+    link.reset()
+    link.release()
+
+
 def test_commits_whose_replies_are_lost_on_the_wire_take_effect_once(
     scene: MakeScene, redis_url: str, proxy: Callable[[str], Proxy]
 ) -> None:
@@ -89,11 +99,7 @@ def test_commits_whose_replies_are_lost_on_the_wire_take_effect_once(
     app.feed.start()
     for _ in range(3):
         app.flowing()
-        link.drop_replies()
-        while not link.dropped:
-            app.draw()
-        link.reset()
-        link.release()
+        lose_replies(link)
     worker.wait("partition.unavailable", 3)
     app.flowing()
     verdict = app.verdict()
