@@ -43,7 +43,8 @@ class Owner:
 
     __slots__ = (
         "_changelog", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
-        "claim", "epoch", "facts", "groups", "grown", "informed", "marks", "offset", "partition", "pending", "restored_bytes", "shard",
+        "claim", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes",
+        "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
@@ -55,6 +56,7 @@ class Owner:
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
         self.restored_bytes = 0
+        self.newest: Record | None = None  # the last record taken
         self.begun = False  # the first record was taken, its crash mark stands
         self.grown = False  # the topic has more partitions than at the last commit: keys moved
         self._last = 0.0
@@ -183,7 +185,7 @@ class Owner:
             if not records:
                 return
         now = self.now(monotonic)
-        last = records[-1]
+        self.newest = last = records[-1]
         fresh = records if self.partition.topic not in self._setting.agent.receive else self._senders.drop_repeats(records, now)
         if fresh:
             accept(self.groups, fresh, now)

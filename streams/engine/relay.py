@@ -4,6 +4,7 @@ A row counts as dispatched only by its own delivery report; reports of different
 Nothing is ever purged: a late copy of a row is harmless, receivers drop it.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,6 +22,8 @@ SPREAD = 10_000  # numbers from the lowest row of a shard that the store still h
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 PAGE = 1_000
 GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
+
+CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # of a broker's refusal
 
 ReadPage = Callable[[int, int], Sequence[OutboxRow]]
 
@@ -173,7 +176,9 @@ class Relay:
         del shard.out[number]
         if outcome == "rejected":
             self._meter.count("dispatch_attempts", outcome="rejected")
-            self._meter.count("dead_rows", reason=text.split(":")[0][:40])
+            self._meter.count("dead_rows", reason=(CODE.search(text) or ["other"])[0])
+            row = known[0]
+            self._log.error("relay.row_dead", error=text, number=number, id=row.id, topic=row.topic)
             shard.dead.append(DeadRow(number, text, 1))
         else:
             if failpoints.armed:

@@ -9,6 +9,7 @@ import structlog
 from streams.aggregation.events import Fire, Refused
 from streams.contracts import Gauge
 from streams.engine.owner import Owner
+from streams.engine.rows import timestamp
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
 
@@ -30,14 +31,24 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge) -> PartitionR
         next_deadline=None if due == inf else due - now,
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
+        read_age=_read_age(owner, now),
     )
 
 
+def _read_age(owner: Owner, now: float) -> float | None:
+    at = 0.0 if owner.newest is None else timestamp(owner.newest)
+    return max(0.0, now - at) if at else None
+
+
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
-    """What was received from other agents since the last call: repeats are counted, what came too late to be known is loud."""
+    """What was received from other agents since the last call, where what came too late to be known is loud, and what the file
+    left out without a dead letter."""
     dropped, late = owner.receipts()
-    if dropped:
-        meter.count("records_duplicate", dropped)
+    counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
+    left_out = ("records_skipped", counts["skipped"]), ("groups_discarded", counts["discarded"])
+    for name, times in (("records_duplicate", dropped), ("records_late", late), *left_out):
+        if times:
+            meter.count(name, times)
     if late:
         log.warning("records.late", topic=owner.partition.topic, partition=owner.partition.number, records=late)
 

@@ -14,7 +14,8 @@ class PartitionReport(msgspec.Struct, frozen=True):
     """One assigned partition. `state` is claiming, restoring, running, paused or halted; `error` the code of the error
     that halted it and `detail` its text. `offset` is the committed one, `high` the end of the partition as last heard
     (-1: unknown). `oldest` is the age of the oldest open group, `next_deadline` the seconds until the nearest deadline
-    (negative: overdue), `unsent_age` the age of the oldest unsent row, None where there is none."""
+    (negative: overdue), `unsent_age` the age of the oldest unsent row, `read_age` that of the newest record taken, by the record's
+    own time; None where there is none."""
 
     topic: str
     number: int
@@ -27,6 +28,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
     next_deadline: float | None = None
     unsent: int = 0
     unsent_age: float | None = None
+    read_age: float | None = None
     error: str | None = None
     detail: str | None = None
 
@@ -34,6 +36,11 @@ class PartitionReport(msgspec.Struct, frozen=True):
     def lag(self) -> int | None:
         """Records between the committed offset and the end, None while either is unknown."""
         return max(0, self.high - self.offset) if self.high >= 0 and self.offset >= 0 else None
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """How far behind its end the partition is read, in time; 0 at the end, None while it is unknown."""
+        return 0.0 if self.lag == 0 else None if self.lag is None else self.read_age
 
 
 class WorkerReport(msgspec.Struct, frozen=True):

@@ -1,5 +1,7 @@
 """What a worker says of itself while it cannot work: in health, and in the log."""
 
+from dataclasses import replace
+
 from structlog.testing import capture_logs
 
 from connectors.memory.state import MemoryStore
@@ -74,3 +76,29 @@ def test_an_idle_worker_is_not_ready_while_the_store_does_not_answer(log: Log, s
     assert shown(driver.later(6).turns())[0] == ["the store does not answer: the store is away"]
     store.level = level  # type: ignore[method-assign]
     assert shown(driver.later(6).turns())[0] == []
+
+
+def test_what_the_file_leaves_out_without_a_dead_letter_is_counted(log: Log, store: MemoryStore, clock: Clock) -> None:
+    agent = an_agent(on_missing="skip", on_null="skip", on_timeout="discard", count=None)
+    log.append("in", 0, b"k", None)
+    log.append("in", 0, b"k", b"{}")
+    feed(log, ("k", 1))
+    driver = Driver(agent, store, log, clock).give(0).turns()
+    driver.later(40).turns()
+    metrics = driver.worker.describe(clock.now).metrics
+    assert {sample for sample in metrics if sample[0] in ("records_skipped", "groups_discarded")} == {
+        ("records_skipped", (), 2), ("groups_discarded", (), 1),
+    }  # fmt: skip
+    assert not log.topics["dead"][0]
+
+
+def test_how_far_behind_a_partition_is_read_is_the_age_of_its_newest_record(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("k", 1))
+    at = round((clock.now + 1_700_000_000) * 1000)
+    log.topics["in"][0][0] = replace(log.topics["in"][0][0], at=at)
+    driver = Driver(an_agent(), store, log, clock).give(0).turns()
+    [partition] = driver.later(3).worker.describe(clock.now).partitions
+    assert (partition.read_age, partition.lag_seconds) == (3.0, 0.0)
+    feed(log, ("k", 2))
+    [partition] = driver.worker.describe(clock.now).partitions
+    assert (partition.lag, partition.lag_seconds) == (1, 3.0)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from streams.engine import relay as relay_module
 from streams.engine.backoff import Backoff
@@ -158,9 +159,13 @@ def test_late_reports_of_rows_that_went_back_change_nothing(broker: Broker) -> N
 def test_a_rejected_row_is_dead_and_the_shard_goes_on(broker: Broker) -> None:
     shard, relay = a_shard(Outbox(1, 2), claimed=2), a_relay(broker)
     relay.turn([shard], 1.0)
-    broker.report(1, "rejected", "MSG_SIZE_TOO_LARGE: broker says no")
+    text = "Broker: Message size too large (MSG_SIZE_TOO_LARGE)"
+    with capture_logs() as logs:
+        broker.report(1, "rejected", text)
+    assert [(line["event"], line["log_level"], line["number"], line["error"]) for line in logs] == [("relay.row_dead", "error", 1, text)]
+    assert ("dead_rows", ("MSG_SIZE_TOO_LARGE",), 1) in relay._meter.snapshot()
     broker.report(2)
-    assert shard.taken() == ([2], [DeadRow(1, "MSG_SIZE_TOO_LARGE: broker says no", 1)])
+    assert shard.taken() == ([2], [DeadRow(1, text, 1)])
     relay.turn([shard], 9.0)
     assert broker.sent == [1, 2]
 

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families as families
 
 from streams.observe.board import Board
@@ -78,11 +79,13 @@ def test_a_histogram_counts_each_value_below_its_bound() -> None:
 
 def test_the_gauges_of_a_partition_come_from_its_report() -> None:
     row = PartitionReport("t", 3, "running", 90, 100, groups=4, bytes=50, oldest=12.5, next_deadline=-1.5, unsent=6, unsent_age=2.0)
+    row = structs.replace(row, read_age=7.5)
     found = values(text_of(report_of(Meter(), partitions=[row])))
     where = '{agent="a",partition="3",topic="t",worker="0"}'
     expected = {
         "open_groups": 4, "buffered_bytes": 50, "oldest_group_age_seconds": 12.5, "next_deadline_lag_seconds": 1.5,
         "outbox_pending": 6, "outbox_oldest_pending_age_seconds": 2.0, "consumer_lag_records": 10,
+        "consumer_lag_seconds": 7.5,
     }  # fmt: skip
     assert {name: found[f"sluicegate_{name}{where}"] for name in expected} == expected
 
@@ -91,6 +94,12 @@ def test_a_deadline_to_come_is_no_lag_and_an_unknown_end_no_consumer_lag() -> No
     found = values(text_of(report_of(Meter(), partitions=[PartitionReport("t", 0, "running", offset=9, next_deadline=5.0)])))
     assert found['sluicegate_next_deadline_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
     assert not [name for name in found if "consumer_lag" in name]
+
+
+def test_at_the_end_of_its_partition_nobody_lags_however_old_the_last_record_is() -> None:
+    row = PartitionReport("t", 0, "running", offset=9, high=9, read_age=500.0)
+    found = values(text_of(report_of(Meter(), partitions=[row])))
+    assert found['sluicegate_consumer_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
 
 
 def test_the_level_and_the_halted_partitions_are_gauges() -> None:
