@@ -97,7 +97,7 @@ class Scene:
 
         wait_until(fired, timeout, "results of every partition", pause=0)
 
-    def settle(self, timeout: float = 40.0, repeats: bool = False) -> None:
+    def settle(self, timeout: float = 90.0, repeats: bool = False) -> None:
         """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says which.
         Where `repeats` are allowed, effects cannot be counted: then only quiet is the end."""
         self.feed.stop()
@@ -132,7 +132,7 @@ class Scene:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def verdict(self, settle: float = 40.0, repeats: bool = False) -> Verdict:
+    def verdict(self, settle: float = 90.0, repeats: bool = False) -> Verdict:
         """Drain, stop everything, read all topics to their ends, judge."""
         self.settle(settle, repeats)
         self.stop()

@@ -27,7 +27,7 @@ def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
         overtaken(scene, healthy)
         os.kill(pid, signal.SIGCONT)
     if unsafe:
-        return scene.verdict(settle=8.0)
+        return scene.verdict(settle=20.0)
     scene.flowing()
     return scene.verdict()
 

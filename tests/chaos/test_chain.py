@@ -54,7 +54,7 @@ def grown(scene: Scene, unsafe: str = "") -> Verdict:
     scene.tap.look_again()
     faulty.wait("partition.claimed", 2 * scene.partitions)
     scene.feed.send(300)
-    return scene.verdict(settle=15.0 if unsafe else 40.0)
+    return scene.verdict(settle=20.0 if unsafe else 90.0)
 
 
 def test_what_is_sent_again_goes_where_it_went_before_although_the_topics_grew(scene: MakeScene) -> None:

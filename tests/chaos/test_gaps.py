@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 import pytest
+import redis
 
 from tests.chaos import cells
 from tests.chaos.gaps import EVERYWHERE, GAPS, entry_missing, wiped
 from tests.chaos.scene import Scene
 from tests.chaos.verdict import Verdict
 from tests.chaos.worker import Worker
+from tests.servers import Server, Valkey
 from tests.waiting import wait_until
 
 MakeScene = Callable[..., Scene]
@@ -40,6 +42,19 @@ def test_a_partition_halts_loudly_with_its_code(scene: MakeScene, code: str, sto
     assert {row["number"] for row in halts(worker)} == {number for number, _ in halted}
 
 
+def test_a_store_that_is_flushed_under_load_halts_every_partition(scene: MakeScene, own_server: Callable[..., Server]) -> None:
+    server = own_server(Valkey)
+    app = scene(server.url)
+    worker = app.run()
+    app.feed.start()
+    app.flowing(40)
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+    halted = wait_until(lambda: len(found := halts(worker)) == app.partitions and found, 60, "the halts", pause=0.1)
+    assert {row["error"] for row in halted} == {"store-wiped"}
+    assert worker.get("/readyz")[0] == 503
+
+
 def halts(worker: Worker) -> list[dict[str, object]]:
     rows = worker.partitions()
     settled = rows and all(row["state"] in ("running", "halted") for row in rows)
@@ -67,5 +82,5 @@ def test_the_judge_finds_what_happens_without(
 ) -> None:
     app = scene("sqlite")
     spoiled(app, damage, unsafe)
-    verdict: Verdict = app.verdict(settle=8.0)
+    verdict: Verdict = app.verdict(settle=20.0)
     assert any(getattr(verdict, name) for name in finding.split()), verdict

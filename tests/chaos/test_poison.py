@@ -27,8 +27,10 @@ def killer(scene: Scene, unsafe: str = "") -> Verdict:
     scene.catch_up()
     scene.poison = frozenset({max(record.place for record in scene.records("in") if record.partition == 0)})
     scene.feed.send(600)
-    scene.run(unsafe=unsafe)
-    return scene.verdict(settle=15.0 if unsafe else 60.0)
+    worker = scene.run(unsafe=unsafe)
+    if unsafe:
+        worker.wait("worker.ended", 5, code=-9)  # one more than it ever takes
+    return scene.verdict(settle=0.1 if unsafe else 90.0)
 
 
 @pytest.mark.parametrize("store", cells.stores())
