@@ -69,4 +69,4 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
         return f"did you mean {near[0]}?"
     if len(known) <= 20:
         return f"known here: {', '.join(known)}"
-    return "see the documentation for the known ones"
+    return "schemas/documents/sluicegate.schema.json lists the known ones"

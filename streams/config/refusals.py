@@ -74,7 +74,8 @@ def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]
         bound = context.get("ge", context.get("le"))
         least = kind.startswith("greater")
         return Finding(path, f"must be at {'least' if least else 'most'} {bound}", "write a number in that range")
-    return Finding(path, _KINDS.get(kind, "is not valid"), _EXAMPLES.get(last, "see the documentation of the file"))
+    hint = "write one of the two, without quotes" if kind == "bool_type" else "correct it, or leave it out"
+    return Finding(path, _KINDS.get(kind, "is not valid"), _EXAMPLES.get(last, hint))
 
 
 def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:

@@ -23,7 +23,7 @@ TOP = [
     (GOOD.replace("sqlite:///state.db", "redis:///0"), ["f.yaml:3:1: store: names no Redis server; write redis://host:6379/0"]),
     (GOOD + "start_timeout: 30\n", ["f.yaml:10:1: start_timeout: is not a duration; write a number and ms, s, m, h or d, such as 30s"]),
     (GOOD + "start_timeout: 0s\n", ["f.yaml:10:1: start_timeout: is out of range; write more than 0 and at most 3650d"]),
-    (GOOD + "auto_migrate: yes\n", ["f.yaml:10:1: auto_migrate: must be true or false; see the documentation of the file"]),
+    (GOOD + "auto_migrate: yes\n", ["f.yaml:10:1: auto_migrate: must be true or false; write one of the two, without quotes"]),
     (GOOD + "accept_level: any\n", ["f.yaml:10:1: accept_level: must be durable, lossy or volatile; write one of these words"]),
     (GOOD + "http: {port: 70000}\n", ["f.yaml:10:8: http.port: must be at most 65535; write a number in that range"]),
     (GOOD + "http: {host: 0.0.0.0}\n", [

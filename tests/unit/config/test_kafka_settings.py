@@ -18,7 +18,7 @@ def with_settings(text):
         ("{}", "bootstrap.servers: is missing; write host:9092, or embedded for a broker of our own"),
         ("{bootstrap.servers: a, sesion.timeout.ms: 1}",
          "sesion.timeout.ms: is no setting of librdkafka that a file can hold; did you mean session.timeout.ms?"),
-        ("{bootstrap.servers: a, error_cb: x}", "error_cb: is no setting of librdkafka that a file can hold; see the documentation for the known ones"),
+        ("{bootstrap.servers: a, error_cb: x}", "error_cb: is no setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json lists the known ones"),
         ("{bootstrap.servers: a, group.id: x}", "group.id: cannot be set: is always APP.AGENT; leave it out: Sluicegate sets it"),
         ("{bootstrap.servers: a, enable.auto.commit: true}",
          "enable.auto.commit: cannot be set: offsets are committed with the state, in the store; leave it out: Sluicegate sets it"),
