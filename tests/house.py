@@ -205,4 +205,6 @@ def _connector_refusal(root: Path, module: str, target: str, lazy: bool) -> str 
     own = ".".join(module.split(".")[:2])
     # A file beside the folders is common to them; it knows no folder itself, since `own` is then the file.
     common = target.count(".") == 1 and within(target, "connectors") and not root.joinpath(*target.split(".")).is_dir()
-    return None if common or within(target, own, "schemas") else f"{own} imports only streams.values, contracts, errors, agent, record, failpoints and schemas"
+    if common or within(target, own, "schemas"):
+        return None
+    return f"{own} imports only streams.values, contracts, errors, agent, record, failpoints and schemas"

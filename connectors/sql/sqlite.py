@@ -76,7 +76,7 @@ class Database:
         if not folder.is_dir():
             return f"the folder of the store {self._path} is not there: make it, or correct the URL"
         if not self._path.exists() and os.access(folder, os.W_OK):
-            return f"there is no store {self._path} yet: `sluicegate run` makes it, or `sluicegate migrate`"
+            return f"there is no store {self._path}: put it back if there was one, or make a new one with `sluicegate migrate`"
         return f"the store {self._path} cannot be opened: give this user the right to read and write it and its folder"
 
     def level(self) -> Level:

@@ -1,14 +1,13 @@
 """`python -m streams.cli.child`: a worker's process, where the engine meets the connectors. It imports little: it starts often."""
 
 import gc
-import os
 import random
-import socket
 import sys
 import time
 import uuid
 
 from connectors import open_store
+from streams.cli.running import member
 from streams.engine.build import build
 from streams.engine.child import Place, Report, Runner, main
 from streams.engine.worker import Parts
@@ -29,10 +28,10 @@ def make_worker(place: Place, report: Report) -> Runner:
     from connectors.kafka.producer import open_producer
 
     app, agent = place.app, place.agent
-    member = f"{agent.name}-{place.worker}-{socket.gethostname()}-{os.getpid()}"
+    name = member(agent.name, place.worker)
     parts = Parts(
         store=open_store(app.store, app.folder),
-        input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, member),
+        input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name),
         producer=open_producer(app.kafka),
         clock=SystemClock(),
         meter=Meter(),
@@ -40,7 +39,7 @@ def make_worker(place: Place, report: Report) -> Runner:
         token=lambda: uuid.uuid4().hex,
         report=report,
     )
-    return build(app, agent, place.worker, member, place.on_rule_change, parts)
+    return build(app, agent, place.worker, name, place.on_rule_change, parts)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """How far each partition of each agent is: read from the store without a claim, and from Kafka without a group."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
 from streams.agent import Agent, App
+from streams.cli.running import halted
 from streams.config import redacted
 from streams.config.kafka import EMBEDDED
 from streams.contracts import Store
@@ -16,7 +17,7 @@ from streams.values import Claim, Level, Partition, PartitionView
 @dataclass(frozen=True, slots=True)
 class Progress:
     """One partition. None is unknown, or none; `oldest` (age) and `next_deadline` (from now, negative: overdue) are seconds
-    by the store's clock; `note` says why the groups could not be read."""
+    by the store's clock; `note` says why the groups could not be read, and why the partition has halted (if it runs here)."""
 
     agent: str
     topic: str
@@ -59,8 +60,14 @@ def status(app: App, store: Store, timeout: float) -> Status:
     high, unreachable = _high(app, known, timeout)
     agents = {agent.name: agent for agent in app.agents}
     everything = set(known) | {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
-    rows = [_progress(agents[p.agent], p, store.read(p), high.get((p.topic, p.number))) for p in sorted(everything)]
+    found = [_progress(agents[p.agent], p, store.read(p), high.get((p.topic, p.number))) for p in sorted(everything)]
+    stopped = halted(app)
+    rows = [_noted(row, stopped.get((row.agent, row.topic, row.partition, row.owner or ""))) for row in found]
     return Status(app.name, redacted(app.store), store.level(), rows, unreachable)
+
+
+def _noted(row: Progress, note: str | None) -> Progress:
+    return replace(row, note="; ".join(filter(None, (note, row.note)))) if note else row
 
 
 def _high(app: App, known: Sequence[Partition], timeout: float) -> tuple[dict[tuple[str, int], int], str | None]:

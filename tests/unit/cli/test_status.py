@@ -9,16 +9,22 @@ from typer.testing import CliRunner
 
 from connectors import open_store
 from connectors.kafka.embedded import EmbeddedBroker
-from streams.agent import Agent, Aggregation, App, Destination, Reducer
+from streams.agent import Agent, Aggregation, App, Destination, Http, Reducer
 from streams.cli import main
 from streams.cli.progress import status
+from streams.cli.running import member
+from streams.observe.board import Board
+from streams.observe.http import document, serve
+from streams.observe.metrics import Meter
+from streams.observe.pages import pages
+from streams.observe.report import PartitionReport, WorkerReport
 from tests.unit.cli.files import written
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 
 AGENT = Agent(
     "sums", ("in",), Aggregation(count=3, since_first=30.0, compute=(Reducer("total", "sum", "amount"),)), Destination("out"), "dead"
 )
-APP = App("app", "redis://:secret@host/0", (AGENT,), {"bootstrap.servers": "embedded"})
+APP = App("app", "redis://:secret@host/0", (AGENT,), {"bootstrap.servers": "embedded"}, http=None)
 
 
 @pytest.fixture
@@ -152,3 +158,47 @@ def test_check_connect_says_what_is_there_and_the_level(tmp_path, broker):
     document = json.loads(result.stdout)
     texts = {(s["system"], s["ok"], s["text"].partition(" ")[0]) for s in document["systems"]}
     assert {("store", True, "sqlite:///state.db"), ("store", True, "level"), ("kafka", True, f"{broker.bootstrap}")} <= texts
+
+
+@pytest.fixture
+def running():
+    """`running(token, *partitions)`: the port of a run whose first worker of `sums` is process 7 and says this of its partitions."""
+    opened = []
+
+    def run(token, *partitions):
+        board = Board(lambda: 0.0)
+        board.expect(("sums", 0), 7)
+        board.put(WorkerReport("sums", 0, 7, 0.0, True, partitions=partitions))
+        opened.append(serve(Http(0, token=token), pages(board, Meter())))
+        return replace(APP, http=Http(opened[-1].number, token=token))
+
+    yield run
+    for port in opened:
+        port.shutdown()
+        port.server_close()
+
+
+@pytest.mark.parametrize("token", [None, "open sesame"])
+def test_a_partition_that_has_halted_in_a_run_on_this_machine_says_so(log, clock, running, token):
+    store = memory(clock)
+    feed(log, "ab")
+    driver = Driver(AGENT, store, log, clock).give(0).turns()
+    app = running(token, PartitionReport("in", 0, "halted", error="topic-recreated", detail="its offsets begin anew"))
+    assert status(app, store, 1.0).partitions[0].note is None, "another process halted"
+    store.claim(driver.worker._owners["in", 0].partition, "token", member("sums", 0, 7))
+    assert status(app, store, 1.0).partitions[0].note == "halted, topic-recreated: its offsets begin anew"
+    assert status(replace(app, http=replace(app.http, token="wrong")), store, 1.0).partitions[0].note == (
+        None if token else "halted, topic-recreated: its offsets begin anew"
+    )
+
+
+def test_a_port_that_answers_something_else_says_nothing_of_partitions(log, clock):
+    feed(log, "ab")
+    store = memory(clock)
+    Driver(AGENT, store, log, clock).give(0).turns()
+    other = serve(Http(0), {"/status": lambda: document(["something", "else"])})
+    try:
+        assert status(replace(APP, http=Http(other.number)), store, 1.0).partitions[0].note is None
+    finally:
+        other.shutdown()
+        other.server_close()
