@@ -64,6 +64,7 @@ class Claims:
         self._settle_at = 0.0
         self._versions: dict[Partition, int] = {}
         self._outage: str | None = None
+        self._unreadable: dict[TopicPartition, str] = {}  # until records come again
         self._told: set[TopicPartition] = set()  # whose outage stands in the log
         self.fresh = False  # a claim succeeded since this was last cleared: the store may be another one, or weaker
 
@@ -106,7 +107,7 @@ class Claims:
         self._assigned.discard(place)
         owner = self.owners.pop(place, None)
         taking = self._taking.pop(place, None)
-        for known in (self._waiting, self._halted, self._backoffs):
+        for known in (self._waiting, self._halted, self._backoffs, self._unreadable):
             known.pop(place, None)
         for some in (self._paused, self._again, self._told):
             some.discard(place)
@@ -193,7 +194,9 @@ class Claims:
             return
         owner = self.owners.get(place)
         if code not in GAPS:
-            self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
+            if self._unreadable.get(place) != code:
+                self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
+            self._unreadable[place] = code
         elif owner is not None:
             self.lost(owner, GAPS[code](f"reading at offset {owner.offset}: {text}"))
         elif place in self._taking or place in self._assigned:
@@ -220,6 +223,7 @@ class Claims:
         place = (owner.partition.topic, owner.partition.number)
         self._backoffs.pop(place, None)
         self._again.discard(place)
+        self._unreadable.pop(place, None)
 
     def let_go(self) -> None:
         """This process ends alive: what it worked on did not kill it."""
@@ -258,6 +262,7 @@ class Claims:
         """Why this worker is not ready; empty when it is."""
         found = [] if self._setting.input.joined() else [NOT_JOINED]
         found += [f"halted {topic}/{number}: {error.code}" for (topic, number), error in self._halted.items()]
+        found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]
         return found + [f"waiting to claim {topic}/{number}: {self._reason((topic, number))}" for topic, number in self._waiting]
 

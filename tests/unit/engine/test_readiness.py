@@ -102,3 +102,17 @@ def test_how_far_behind_a_partition_is_read_is_the_age_of_its_newest_record(log:
     feed(log, ("k", 2))
     [partition] = driver.worker.describe(clock.now).partitions
     assert (partition.lag, partition.lag_seconds) == (1, 3.0)
+
+
+def test_a_partition_that_may_not_be_read_is_said_once_and_makes_the_worker_unready_until_records_come(
+    log: Log, store: MemoryStore, clock: Clock
+) -> None:
+    driver = Driver(an_agent(), store, log, clock).give(0).turns()
+    with capture_logs() as logs:
+        for _ in range(5):
+            driver.input.failed.append((("in", 0), "unauthorized", "not allowed now"))
+            driver.turns(1)
+    assert [line["event"] for line in logs] == ["partition.unreadable"]
+    assert shown(driver)[0] == ["cannot read in/0: unauthorized"]
+    feed(log, ("a", 1))
+    assert shown(driver.turns())[0] == []
