@@ -43,6 +43,8 @@ def _once(app: "App", store: "Store", as_json: bool) -> int:
 
     found = _look(app, store)
     _show(found, console(), None, as_json)
+    if app.store.startswith("memory:") and not as_json:
+        complain("sluicegate: the state is in the memory of `sluicegate run`: only its /status knows it")
     if found.unreachable and not as_json:
         complain(f"sluicegate: offsets and lag are not known: {found.unreachable}")
     embedded = app.kafka["bootstrap.servers"] == "embedded"

@@ -18,7 +18,7 @@ from streams.observe.http import document, serve
 from streams.observe.metrics import Meter
 from streams.observe.pages import pages
 from streams.observe.report import PartitionReport, WorkerReport
-from tests.unit.cli.files import written
+from tests.unit.cli.files import FILE, written
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 
 AGENT = Agent(
@@ -202,3 +202,10 @@ def test_a_port_that_answers_something_else_says_nothing_of_partitions(log, cloc
     finally:
         other.shutdown()
         other.server_close()
+
+
+def test_of_a_store_in_the_memory_of_a_run_the_command_says_that_it_cannot_know(tmp_path, broker):
+    file = written(tmp_path, broker.bootstrap, FILE.replace("sqlite:///state.db", "memory://"))
+    result = CliRunner().invoke(main, ["status", file])
+    assert result.exit_code == 0
+    assert result.stderr == "sluicegate: the state is in the memory of `sluicegate run`: only its /status knows it\n"
