@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from tests.bench import jobs, latency, load, table
-from tests.bench.systems import LOOP, STORES, Work
+from tests.bench.systems import LOOP, STORES, TIGHT, Work
 from tests.servers import Kafka, Unavailable
 from tests.servers.shared import open_server
 
@@ -71,7 +71,8 @@ def throughput(bootstrap: str, topic: str, options: argparse.Namespace) -> Itera
     jobs.once(LOOP, Work(bootstrap, topic), options.records, expected)
     for name in names:
         found: dict[str, list[jobs.Outcome]] = {}
-        for turn, system in alternating((LOOP, *options.stores), options.rounds):
+        loops = (LOOP, TIGHT) if name == "J1" else (LOOP,)
+        for turn, system in alternating((*loops, *options.stores), options.rounds):
             outcome = jobs.once(system, Work(bootstrap, topic, rows=name == "J2"), options.records, expected)
             found.setdefault(system, []).append(outcome)
             say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")

@@ -4,6 +4,7 @@ Open loop: the schedule does not wait for anybody, the planned moment (microseco
 result's sum. The first seconds are dropped.
 """
 
+import os
 import threading
 import time
 import uuid
@@ -14,6 +15,7 @@ import msgspec
 from confluent_kafka import Producer
 
 from tests.bench.load import SIZE, create, delete
+from tests.bench.processes import others_seconds
 from tests.bench.results import reader
 from tests.bench.systems import Running, Work, running
 from tests.waiting import wait_until
@@ -30,11 +32,12 @@ class Result(msgspec.Struct):
 
 
 class Latency(NamedTuple):
-    """Milliseconds."""
+    """Milliseconds, and the share of the machine that others used meanwhile."""
 
     p50: float
     p99: float
     worst: float
+    others: float
     problems: list[str]
 
 
@@ -57,6 +60,7 @@ def _measured(run: Running, bootstrap: str, topic: str, many: int, dropped: int)
     taken: list[tuple[int, float]] = []
     wrong = 0
     sender.start()
+    began, used = time.monotonic(), others_seconds()
     deadline = time.monotonic() + many / RATE + LATE
     while len(taken) < many and time.monotonic() < deadline:
         message = consumer.poll(0.1)
@@ -66,12 +70,13 @@ def _measured(run: Running, bootstrap: str, topic: str, many: int, dropped: int)
             taken.append((result.sum, (now - result.sum) / 1e3))
         elif message is None:
             run.process.check()
+    others = (others_seconds() - used) / (time.monotonic() - began) / (os.cpu_count() or 1)
     consumer.close()
     sender.join()
     problems = [f"{wrong} results of more than one record"] if wrong else []
     if len({sent for sent, _ in taken}) != many or len(taken) != many:
         problems.append(f"{len(taken)} results of {many} records")
-    return _percentiles([late for _, late in sorted(taken)[dropped:]], problems)
+    return _percentiles([late for _, late in sorted(taken)[dropped:]], max(0.0, others), problems)
 
 
 def _await_start(run: Running) -> None:
@@ -98,8 +103,8 @@ def _send(bootstrap: str, topic: str, many: int) -> None:
     producer.flush(10)
 
 
-def _percentiles(late: Sequence[float], problems: list[str]) -> Latency:
+def _percentiles(late: Sequence[float], others: float, problems: list[str]) -> Latency:
     ordered = sorted(late)
     if not ordered:
-        return Latency(float("nan"), float("nan"), float("nan"), [*problems, "no results at all"])
-    return Latency(ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100], ordered[-1], problems)
+        return Latency(float("nan"), float("nan"), float("nan"), others, [*problems, "no results at all"])
+    return Latency(ordered[len(ordered) // 2], ordered[len(ordered) * 99 // 100], ordered[-1], others, problems)

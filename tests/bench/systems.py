@@ -1,4 +1,4 @@
-"""What is measured: the tuned loop, and `sluicegate run FILE` with each store."""
+"""What is measured: the tuned loop (`tight`: inside a function), and `sluicegate run FILE` with each store."""
 
 import shutil
 import sys
@@ -14,7 +14,7 @@ from tests.bench.processes import Measured
 from tests.servers import Valkey
 from tests.servers.shared import open_server
 
-LOOP = "loop"
+LOOP, TIGHT = "loop", "tight"
 STORES = ("memory", "sqlite", "redis")
 
 FILE = """\
@@ -69,7 +69,7 @@ def running(system: str, work: Work) -> Iterator[Running]:
         out, dead = f"{app}.out", f"{app}.dead"
         create(work.bootstrap, out, dead)
         cleaning.callback(delete, work.bootstrap, out, dead)
-        command = _loop(work, out, app) if system == LOOP else _product(work, app, _store(system, cleaning), folder)
+        command = _loop(system, work, out, app) if system in (LOOP, TIGHT) else _product(work, app, _store(system, cleaning), folder)
         process = Measured(command, folder)
         try:
             yield Running(process, out, dead)
@@ -80,9 +80,9 @@ def running(system: str, work: Work) -> Iterator[Running]:
             raise RuntimeError(f"{system} ended with {code}:\n{process.tail()}")
 
 
-def _loop(work: Work, out: str, group: str) -> list[str]:
+def _loop(system: str, work: Work, out: str, group: str) -> list[str]:
     command = [sys.executable, "-m", "tests.bench.loop", work.bootstrap, work.topic, out, group, "--count", str(work.count)]
-    return command + ["--rows"] * work.rows + ["--low-latency"] * work.low_latency
+    return command + ["--tight"] * (system == TIGHT) + ["--rows"] * work.rows + ["--low-latency"] * work.low_latency
 
 
 def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:

@@ -32,11 +32,12 @@ def throughput(title: str, records: int, found: Mapping[str, Sequence[Outcome]])
 
 
 def latency(title: str, found: Mapping[str, Sequence[Latency]]) -> str:
-    rows = [("system", "p50 ms", "p99 ms", "worst ms", "right")]
+    rows = [("system", "p50 ms", "p99 ms", "worst ms", "others", "right")]
     for system, outcomes in found.items():
         right = sum(not each.problems for each in outcomes)
+        others = f"{median(each.others for each in outcomes):.0%}"
         columns = [[each.p50 for each in outcomes], [each.p99 for each in outcomes], [each.worst for each in outcomes]]
-        rows.append((system, *(spread(column, "{:.1f}") for column in columns), f"{right}/{len(outcomes)}"))
+        rows.append((system, *(spread(column, "{:.1f}") for column in columns), others, f"{right}/{len(outcomes)}"))
     return f"\n{title}\n{aligned(rows)}"
 
 
