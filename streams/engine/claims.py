@@ -153,6 +153,19 @@ class Claims:
         if owner.grown:
             self._log.warning("topic.partitions_added", topic=place[0], partition=place[1], partitions=owner.facts.partitions, text=GROWN)
 
+        self._judge_again(place[0], owner.facts.partitions)
+
+    def _judge_again(self, topic: str, partitions: int) -> None:
+        """A topic grew: its other partitions are claimed again, since what that means for their groups is judged at a claim."""
+        for place, owner in list(self.owners.items()):
+            if place[0] == topic and owner.facts.partitions < partitions:
+                self._setting.input.pause([place])
+                self._paused.discard(place)
+                self._versions[owner.partition] = owner.claim.version
+                self._acquit(owner)
+                del self.owners[place]
+                self._waiting[place] = self._clock()
+
     def lost(self, owner: Owner, error: Exception) -> None:
         """A partition that was ours is no longer, by a fence, a failing store, or a halt."""
         if owner.begun:

@@ -9,7 +9,7 @@ from streams.engine.claims import NOT_JOINED
 from streams.errors import PersistenceError
 from streams.values import Level
 from tests.unit.engine.driver import Clock, Driver, Log
-from tests.unit.engine.scene import a_log, an_agent, feed, shown
+from tests.unit.engine.scene import a_log, an_agent, feed, shown, totals
 
 
 def test_a_worker_is_not_ready_before_its_group_has_assigned_something_or_nothing(log: Log, store: MemoryStore, clock: Clock) -> None:
@@ -116,3 +116,27 @@ def test_a_partition_that_may_not_be_read_is_said_once_and_makes_the_worker_unre
     assert shown(driver)[0] == ["cannot read in/0: unauthorized"]
     feed(log, ("a", 1))
     assert shown(driver.turns())[0] == []
+
+
+def test_partitions_added_while_it_runs_are_said_and_every_record_counts_once(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = Driver(an_agent(), store, log, clock).give(0).turns()
+    feed(log, ("k", 1), ("k", 1))
+    driver.turns(1)
+    log.topics["in"].append([])
+    feed(log, ("k", 1), ("l", 1))
+    with capture_logs() as logs:
+        driver.give(1).turns()
+    assert [(line["partition"], line["partitions"]) for line in logs if line["event"] == "topic.partitions_added"] == [(0, 2)]
+    feed(log, ("l", 1), ("l", 1))
+    driver.turns()
+    assert sorted(totals(log)) == [("k", "count", 3, 3), ("l", "count", 3, 3)]
+
+
+def test_partitions_added_while_it_runs_halt_what_could_never_end(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("k", 1))
+    driver = Driver(an_agent(since_first=None), store, log, clock).give(0).turns()
+    log.topics["in"].append([])
+    driver.give(1).turns()
+    assert shown(driver) == (
+        ["halted in/0: partitions-changed"], {("in", 0): ("halted", "partitions-changed"), ("in", 1): ("running", None)},
+    )  # fmt: skip
