@@ -54,11 +54,13 @@ class Trying(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
-    """What the claim row remembers of its input: a change of it is a loud gap or a changed rule."""
+    """What the claim row remembers of its input: a change of it is a loud gap or a changed rule. `first_count` is the topic's
+    partitions when the row was first committed: it tells a partition that was added later from one of a new agent."""
 
     topic_id: str
     partition_count: int
     rule: str
+    first_count: int = 0
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -133,7 +133,8 @@ class Owner:
         if self.groups.rule is not setting.rule:
             self._rule_changed()
         self.grown = check_partitions(known, self.facts, setting.agent.aggregation, len(self.groups.states))
-        self._source = Source(self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions, setting.rule.fingerprint)
+        topic_id, count = self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions
+        self._source = Source(topic_id, count, setting.rule.fingerprint, known.first_count if known else count)
         self._rows.begin(claim.token, claim.number, self._source.topic_id)
         self.offset, self.epoch = (claim.offset, claim.epoch) if claim.offset >= 0 else (self._start(), -1)
         self.marks.found(claim.trying, self.offset)
@@ -168,8 +169,8 @@ class Owner:
     def _added_later(self) -> bool:
         store, mine = self._setting.store, self.partition
         others = [p for p in store.partitions(mine.app) if p.agent == mine.agent and p.topic == mine.topic and p != mine]
-        views = [view for view in map(store.read, others) if view is not None and view.claim.source is not None]
-        return any(view.claim.source.partition_count <= mine.number for view in views if view.claim.source)
+        sources = [view.claim.source for view in map(store.read, others) if view is not None]
+        return any(source.first_count <= mine.number for source in sources if source is not None)
 
     # -- working -----------------------------------------------------------------------------------------------------
 

@@ -204,6 +204,19 @@ def test_a_partition_added_later_begins_at_its_start(log: Log, store: MemoryStor
     assert totals(log) == [("new", "count", 1, 1)]
 
 
+def test_a_partition_added_later_begins_at_its_start_although_the_others_know_of_it_already(
+    log: Log, store: MemoryStore, clock: Clock
+) -> None:
+    agent = an_agent(count=1, start="latest")
+    Driver(agent, store, log, clock).give(0).turns()
+    log.topics["in"] += [[], []]
+    feed(log, ("a", 1))
+    Driver(agent, store, log, clock).give(0, 1).turns()
+    feed(log, ("new", 1), number=2)
+    Driver(agent, store, log, clock).give(2).turns()
+    assert sorted(totals(log)) == [("a", "count", 1, 1), ("new", "count", 1, 1)]
+
+
 def test_an_output_topic_that_is_not_there_is_waited_for_and_nothing_is_lost(log: Log, store: MemoryStore, clock: Clock) -> None:
     del log.topics["out"]
     feed(log, *[("a", 1)] * 3)
