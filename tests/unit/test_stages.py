@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.stages import Count, alone, count
+from tests.stages import Count, alone, count, only_late
 
 BODY = """
 import pytest
@@ -41,3 +41,11 @@ def test_a_file_that_cannot_be_imported_has_failed(tmp_path):
 def test_what_is_tried_again_runs_alone():
     assert alone(["tests/chaos", "-n", "3", "--timeout", "300"]) == ["tests/chaos", "--timeout", "300"]
     assert alone(["tests/unit"]) == ["tests/unit"]
+
+
+def test_only_deadlines_are_tried_again_never_a_verdict(tmp_path):
+    late = "def test_late(): raise TimeoutError('it did not come true within 1 s')\n"
+    assert only_late(report_of(tmp_path, late))
+    assert not only_late(report_of(tmp_path, late + "def test_wrong(): assert 'lost' == ''\n"))
+    assert not only_late(report_of(tmp_path, "def test_fine(): pass\n"))
+    assert not only_late(tmp_path / "nothing.xml")
