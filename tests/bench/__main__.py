@@ -6,6 +6,7 @@ Ends with 1 when a result was wrong. Figures of one run compare with each other,
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -45,6 +46,8 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
     with ExitStack() as opened:
         try:
+            # The broker of the tests stops at the first compiler to start quickly, and so takes twice the CPU of a real one.
+            os.environ["_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=4"
             server = open_server(Kafka(heap="512m"))
         except (Unavailable, RuntimeError) as error:
             print(error, file=sys.stderr)
@@ -84,6 +87,8 @@ def latencies(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
     """Latency as a table; yields what was wrong."""
     if LATENCY not in options.jobs:
         return
+    say("warming up")
+    latency.once(LOOP, bootstrap, options.seconds)
     found: dict[str, list[latency.Latency]] = {}
     for turn, system in alternating((LOOP, *options.stores), options.rounds):
         outcome = latency.once(system, bootstrap, options.seconds)

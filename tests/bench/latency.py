@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import Producer
 
-from tests.bench.load import SIZE, create, delete
+from tests.bench.load import PARTITIONS, SIZE, create, delete
 from tests.bench.processes import others_seconds
 from tests.bench.results import reader
 from tests.bench.systems import Running, Work, running
@@ -80,11 +80,11 @@ def _measured(run: Running, bootstrap: str, topic: str, many: int, dropped: int)
 
 
 def _await_start(run: Running) -> None:
-    """Records sent before the system reads would only wait: a loop that joined, or all partitions claimed."""
+    """Records sent before the system reads would only wait: first every partition is assigned (the loop) or claimed."""
 
     def begun() -> bool:
         run.process.check()
-        return run.process.claims >= 4 if run.process.pid != run.process.worker else bool(run.process.worker)
+        return run.process.claims >= PARTITIONS
 
     wait_until(begun, 60, "the system's start")
 

@@ -40,14 +40,12 @@ def clients(options: argparse.Namespace) -> tuple[Consumer, Producer]:
         "fetch.queue.backoff.ms": 5, "isolation.level": "read_committed",
     })  # fmt: skip
     producer = Producer({"bootstrap.servers": options.bootstrap, "linger.ms": 5, "compression.type": "lz4" if options.rows else "none"})
-    consumer.subscribe([options.topic])
+    consumer.subscribe([options.topic], on_assign=lambda *_: say("loop.assigned"))
     return consumer, producer
 
 
 def batches(consumer: Consumer, low_latency: bool, stop: list[int]):
     """Lists of messages until `stop`. `consume(n, t)` waits for n messages or all of t: with `low_latency`, wait only for the first."""
-    if not stop:
-        say("worker.started", pid=os.getpid())
     first = True
     while not stop:
         if low_latency:
@@ -117,6 +115,7 @@ def arguments() -> argparse.Namespace:
 if __name__ == "__main__":
     options, stop = arguments(), list[int]()
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    say("worker.started", pid=os.getpid())
     consumer, producer = clients(options)
     if options.rows or options.tight:
         (collect if options.rows else fold)(consumer, producer, options, stop)

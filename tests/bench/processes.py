@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from tests.bench.load import PARTITIONS
 from tests.servers.process import die_with_parent
 
 PROJECT = Path(__file__).resolve().parents[2]
 TICKS = os.sysconf("SC_CLK_TCK")
-FIRST = ("loop.first", "partition.claimed")
 
 
 class Mark(NamedTuple):
@@ -89,12 +89,13 @@ class Measured:
             self.worker = said["pid"]
         elif event == "http.listening":
             self.port = said["port"]
-        elif event in FIRST:
+        elif event == "loop.assigned":
+            self.claims = PARTITIONS
+        elif event == "loop.first":
+            self.begun = Mark(said["at"], said["cpu"], 0.0, others_seconds())
+        elif event == "partition.claimed":
             self.claims += 1
-            self.begun = self.begun or self._first(said)
-
-    def _first(self, said: dict[str, Any]) -> Mark:
-        return Mark(said["at"], said["cpu"], 0.0, others_seconds()) if "cpu" in said else self.mark()
+            self.begun = self.begun or self.mark()
 
     def mark(self) -> Mark:
         above = 0.0 if self.pid == self.worker else cpu_seconds(self.pid)
