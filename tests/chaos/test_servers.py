@@ -92,8 +92,12 @@ def test_a_commit_that_arrives_after_a_takeover_changes_nothing(scene: MakeScene
 def test_the_judge_finds_what_a_late_commit_does_without_a_fence(
     scene: MakeScene, redis_url: str, proxy: Callable[[str], Proxy]
 ) -> None:
-    verdict = late_bytes(scene("redis", count=1), proxy(redis_url), unsafe="fence,claim-checks")
-    assert verdict.duplicate, verdict
+    """The race must be met: the late bytes have to fall between two steps of the heir, so it is provoked up to three times."""
+    for _ in range(3):
+        verdict = late_bytes(scene("redis", count=1), proxy(redis_url), unsafe="fence,claim-checks")
+        if verdict.duplicate:
+            return
+    raise AssertionError(f"the judge found nothing: {verdict}")
 
 
 def lose_replies(link: Proxy) -> None:
