@@ -87,7 +87,8 @@ class Records(Protocol):
     """The records of one consumer. Rebalance callbacks run inside `poll`, and only there."""
 
     def poll(self, timeout: float) -> Record | None:
-        """One record or None after `timeout` seconds. Raises InputFailed-like errors only through `failures`."""
+        """One record, or None after `timeout` seconds. Errors of single partitions come through `failures`; raises SystemNotReady
+        for one of the whole client."""
 
     def consume(self, most: int) -> list[Record]:
         """Whatever is fetched already, up to `most`; never waits."""

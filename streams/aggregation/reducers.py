@@ -21,7 +21,6 @@ from streams.errors import ConfigurationError
 Getter = Callable[[Any], Any]
 Add = Callable[[State, Any], None]
 Read = Callable[[State, Bags], Any]
-KINDS = ("count", "sum", "min", "max", "mean", "first", "last", "distinct", "collect", "reduce")
 STATS = ("sum", "min", "max", "mean")
 ABSENT = object()
 """What `Read` returns for a value that does not exist: the mean of nothing."""

@@ -12,8 +12,6 @@ from streams.aggregation.layout import Bags, State
 from streams.aggregation.reducers import ABSENT, STATS, Plan, plan
 from streams.errors import ConfigurationError
 
-RESERVED = ("key", "count", "reason", "opened_at", "closed_at")
-
 
 class Rule:
     """What the hot loop needs of an agent, each part ready to be called.
