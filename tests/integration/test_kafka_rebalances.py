@@ -32,11 +32,13 @@ def test_a_member_that_closes_leaves_its_partitions_at_once(kafka: str, ns: str,
 
 
 class Member:
-    """A consumer of a storm: it starts what it is given where the group is, and remembers what it must read next."""
+    """A consumer of a storm: it starts what it is given where the group is, and remembers what it must read next, and the
+    leader epoch of what it read last: a broker that was killed begins a new one."""
 
     def __init__(self, consumer: KafkaInput, reached: dict[int, int]) -> None:
         self.consumer, self.reached = consumer, reached
         self.expected: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
 
     def turn(self) -> None:
         first = self.consumer.poll(0.005)
@@ -46,13 +48,14 @@ class Member:
             if record.partition() in self.expected:
                 assert record.offset() == self.expected[record.partition()]
                 self.expected[record.partition()] += 1
+                self.epochs[record.partition()] = record.leader_epoch()
         for _, partition in revoked:
             self.expected.pop(partition, None)
         for partition, offset in self.expected.items():
             self.reached[partition] = max(self.reached[partition], offset)
         for topic, partition in assigned:
             self.expected[partition] = self.reached[partition]
-            self.consumer.start(topic, partition, self.reached[partition], 0 if self.reached[partition] else -1)
+            self.consumer.start(topic, partition, self.reached[partition], self.epochs.get(partition, -1))
         assert self.consumer.failures() == []
 
 
