@@ -90,8 +90,8 @@ class Records(Protocol):
         """One record, or None after `timeout` seconds. Errors of single partitions come through `failures`; raises SystemNotReady
         for one of the whole client."""
 
-    def consume(self, most: int) -> list[Record]:
-        """Whatever is fetched already, up to `most`; never waits."""
+    def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
+        """Up to `most` records: what is fetched already, and what comes within `timeout` seconds while they are fewer."""
 
     def close(self) -> None:
         """Leave the group."""

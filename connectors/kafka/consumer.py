@@ -64,10 +64,10 @@ class KafkaInput:
         self._sort(message)
         return None
 
-    def consume(self, most: int) -> list[Record]:
-        """What is fetched already, without error messages. Looking at each one's error costs 1 to 2 % of reading it."""
+    def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
+        """What is fetched already or comes in time, without error messages. Looking at each one's error costs 1 to 2 % of reading it."""
         try:
-            batch: list[Any] = self._consumer.consume(most, 0)
+            batch: list[Any] = self._consumer.consume(most, timeout)
         except KafkaException as error:
             raise problems.not_ready("reading failed", error) from error
         if any(map(_error, batch)):

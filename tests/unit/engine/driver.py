@@ -113,7 +113,7 @@ class FakeInput:
         found = self.consume(1)
         return found[0] if found else None
 
-    def consume(self, most: int) -> list[Message]:
+    def consume(self, most: int, timeout: float = 0.0) -> list[Message]:
         found: list[Message] = []
         for place, position in self.positions.items():
             if place in self.paused:

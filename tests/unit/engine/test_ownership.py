@@ -115,7 +115,7 @@ def after_stale_records(log: Log, store: MemoryStore, clock: Clock, protected: b
     records = log.topics["in"]
     stale = [records[0][5], records[1][1], records[0][6], records[0][7]]
 
-    def handed(most: int) -> list[Any]:
+    def handed(most: int, timeout: float = 0.0) -> list[Any]:
         taken, stale[:] = stale[:most], stale[most:]
         return taken
 
