@@ -52,4 +52,21 @@ def _redis(url: str, _rest: str, _folder: str) -> Store:
     return RedisStore(url)
 
 
-_OPENERS: dict[str, Callable[[str, str, str], Store]] = {"memory": _memory, "sqlite": _sqlite, "redis": _redis, "rediss": _redis}
+def _mongodb(url: str, _rest: str, _folder: str) -> Store:
+    try:
+        import pymongo  # noqa: F401
+    except ImportError:
+        raise ConfigurationError('the MongoDB driver is not installed: pip install "sluicegate[mongodb]"') from None
+    from connectors.mongodb.state import MongoStore
+
+    return MongoStore(url)
+
+
+_REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+_MONGODB = ("mongodb", "mongodb+srv")
+_OPENERS: dict[str, Callable[[str, str, str], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    **dict.fromkeys(_REDIS, _redis),
+    **dict.fromkeys(_MONGODB, _mongodb),
+}
