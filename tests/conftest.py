@@ -18,7 +18,7 @@ from tests.servers.shared import HINT, Household, Shared, find, own_folder
 from tests.waiting import wait_until
 
 LOGS = Path(__file__).resolve().parents[1] / ".server-logs"
-FIXTURES = {"kafka": "kafka", "redis_url": "valkey", "postgres_url": "postgres", "mariadb_url": "mariadb"}
+FIXTURES = {"kafka": "kafka", "redis_url": "valkey", "postgres_url": "postgres", "mariadb_url": "mariadb", "mongodb_url": "mongodb"}
 MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos"}
 
 household = pytest.StashKey[Household]()
@@ -101,6 +101,12 @@ def postgres_url(pytestconfig: pytest.Config) -> str:
 def mariadb_url(pytestconfig: pytest.Config) -> str:
     """The run's MariaDB; its tables are shared by all tests."""
     return shared_url(pytestconfig, "mariadb")
+
+
+@pytest.fixture(scope="session")
+def mongodb_url(pytestconfig: pytest.Config) -> str:
+    """The run's MongoDB, a replica set of one; its collections are shared by all tests."""
+    return shared_url(pytestconfig, "mongodb")
 
 
 @pytest.fixture

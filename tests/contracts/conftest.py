@@ -9,7 +9,9 @@ from streams.contracts import Store
 from streams.values import Partition
 from tests.contracts.given import opened
 
-SHARED_BETWEEN_PROCESSES = ("sqlite", "redis")
+SERVERS = {"redis": "redis_url", "mongodb": "mongodb_url"}
+"""Backends on the run's servers, and the fixture that has the URL."""
+SHARED_BETWEEN_PROCESSES = ("sqlite", *SERVERS)
 
 
 @pytest.fixture(params=["memory", *SHARED_BETWEEN_PROCESSES])
@@ -19,8 +21,8 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def store_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path, ns: str) -> str:
-    if backend == "redis":
-        return request.getfixturevalue("redis_url")
+    if backend in SERVERS:
+        return request.getfixturevalue(SERVERS[backend])
     return f"sqlite:///{tmp_path}/state.db" if backend == "sqlite" else f"memory://{ns}"
 
 
