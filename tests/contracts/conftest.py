@@ -14,7 +14,13 @@ from tests.servers import Program, Server, Unavailable
 from tests.servers.shared import own_folder
 from tests.servers.valkey_sets import cluster, cluster_url
 
-SERVERS = {"redis": "redis_url", "redis-cluster": "redis_cluster_url", "mongodb": "mongodb_url"}
+SERVERS = {
+    "redis": "redis_url",
+    "redis-cluster": "redis_cluster_url",
+    "mongodb": "mongodb_url",
+    "postgresql": "postgres_url",
+    "mariadb": "mariadb_url",
+}
 """Backends on the run's servers, and the fixture that has the URL."""
 SHARED_BETWEEN_PROCESSES = ("sqlite", *SERVERS)
 
