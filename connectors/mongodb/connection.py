@@ -1,5 +1,6 @@
 """One MongoDB deployment: its client, its transactions and its errors."""
 
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -72,7 +73,8 @@ def transact(session: Session, concern: WriteConcern, work: Callable[[Session], 
             except PyMongoError as error:
                 if attempt == ATTEMPTS or not error.has_error_label("TransientTransactionError"):
                     raise
-        raise AssertionError("unreachable")
+            time.sleep(0.005 * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
 
 
 @contextmanager

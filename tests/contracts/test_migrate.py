@@ -18,11 +18,13 @@ from tests.servers import Server
 from tests.servers.valkey import Valkey
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def fresh_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=["sqlite", "redis", "mongodb"])
+def fresh_url(request: pytest.FixtureRequest, tmp_path: Path, ns: str) -> str:
     """A place where no store was ever."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/state.db"
+    if request.param == "mongodb":
+        return request.getfixturevalue("mongodb_url").replace("/sluicegate?", f"/{ns}?")
     return request.getfixturevalue("own_server")(Valkey).url
 
 

@@ -54,14 +54,15 @@ class MongoDB:
         return ["--port", str(port), *(("--replSet", SET) if self.replicates else ()), *SMALL, *self.args]
 
 
-def initiate(members: Sequence[tuple[str, int]], election_ms: int) -> None:
-    """Make a replica set of these nodes, unless the first is in one already."""
+def initiate(members: Sequence[tuple[str, int]], election_ms: int, **options: object) -> None:
+    """Make a replica set of these nodes, unless the first is in one already; `options` are those of its configuration."""
     import pymongo
 
     config = {
         "_id": SET,
         "members": [{"_id": number, "host": f"{host}:{port}"} for number, (host, port) in enumerate(members)],
         "settings": {"electionTimeoutMillis": election_ms, "heartbeatIntervalMillis": election_ms // 4},
+        **options,
     }
     with pymongo.MongoClient(*members[0], directConnection=True, serverSelectionTimeoutMS=5000, socketTimeoutMS=20000) as client:
         try:
