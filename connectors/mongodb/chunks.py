@@ -41,16 +41,17 @@ def packed(key: str, rows: Sequence[OutboxRow]) -> list[dict[str, Any]]:
     """The documents that hold these rows."""
     documents: list[dict[str, Any]] = []
     first, size = -SPAN, 0
+    numbers: list[int] = []
+    messages: list[bytes] = []
     for row in rows:
         message = _encode(row)
         if row.number - first >= SPAN or size + len(message) > MOST_BYTES:
-            first, size = row.number, 0
-            documents.append({"_id": None, "unsent": [], "rows": []})
+            first, size, numbers, messages = row.number, 0, [], []
+            documents.append({"_id": None, "unsent": numbers, "rows": messages})
         size += len(message)
-        documents[-1]["_id"] = place(key, row.number)
-        documents[-1]["unsent"].append(row.number)
-        documents[-1]["rows"].append(message)
-    return documents
+        numbers.append(row.number)
+        messages.append(message)
+    return [document | {"_id": place(key, document["unsent"][-1])} for document in documents]
 
 
 def settle(data: Data, key: str, changes: Changes, session: ClientSession) -> None:

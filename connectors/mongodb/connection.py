@@ -1,5 +1,6 @@
 """One MongoDB deployment: its client, its transactions and its errors."""
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,8 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 import pymongo
 from pymongo.client_session import ClientSession
+from pymongo.errors import BulkWriteError, InvalidName, PyMongoError
 from pymongo.errors import ConfigurationError as WrongSetting
-from pymongo.errors import InvalidName, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -29,6 +30,9 @@ Document = dict[str, Any]
 Client = pymongo.MongoClient[Document]
 Session = ClientSession
 T = TypeVar("T")
+
+# At DEBUG it would log our documents.
+logging.getLogger("pymongo.command").setLevel(logging.INFO)
 
 
 def client(url: str) -> Client:
@@ -83,6 +87,10 @@ def answering() -> Iterator[None]:
     try:
         with pymongo.timeout(REPLY_SECONDS):
             yield
+    except BulkWriteError as error:
+        # It quotes the documents, so it is not even kept as the cause.
+        codes = sorted({each.get("code") for each in error.details["writeErrors"]})
+        raise PersistenceError(f"mongodb: BulkWriteError: {codes}") from None
     except PyMongoError as error:
         if getattr(error, "code", None) == _ILLEGAL_OPERATION and "replica set" in str(error):
             raise SystemNotReady(STANDALONE) from error

@@ -8,16 +8,14 @@ from typing import Any
 
 import pymongo
 import pytest
-from pymongo.client_session import ClientSession
 
-from connectors.commits import following
 from connectors.mongodb import connection
 from connectors.mongodb.state import MongoStore
 from streams.contracts import Store
 from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.values import Changes, Partition
-from tests.contracts.given import claimed, opened, rows, seen
-from tests.contracts.scenarios import a_failing_commit_changes_nothing, error_of
+from tests.contracts.given import claimed, opened, rows
+from tests.contracts.scenarios import error_of
 from tests.contracts.test_processes import consistent
 from tests.contracts.worker import Worker
 from tests.servers import MongoDB, Proxy, Server
@@ -71,11 +69,6 @@ def failing(server: Server, command: str, times: int | str, **how: Any) -> None:
         client.admin.command("configureFailPoint", "failCommand", mode=mode, data={"failCommands": [command], **how})
 
 
-def commits_asked_for(server: Server) -> int:
-    with pymongo.MongoClient(server.url) as client:
-        return int(client.admin.command("serverStatus")["metrics"]["commands"]["commitTransaction"]["total"])
-
-
 def went_on(each: Worker, store: Store, partition: Partition, disturb: Callable[[], None]) -> None:
     """The worker commits before and after the disturbance, and its last acknowledged commit is there, whole."""
     each.tell("loop")
@@ -121,146 +114,6 @@ def test_a_set_of_three_that_changes_its_primary_under_commits_loses_and_doubles
 
     went_on(worker(url), store, partition, change)
     assert wait_until(lambda: client.primary, what="a primary") != first
-
-
-def test_a_commit_whose_connection_is_reset_is_asked_for_again_and_lands_once(
-    store: MongoStore, wire: Proxy, partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claim = store.commit(claimed(store, partition), Changes(1, entries=[b"a"]))
-    commit = ClientSession.commit_transaction
-    losing: list[threading.Thread] = []
-
-    def lose() -> None:
-        wait_until(lambda: wire.dropped, what="a lost reply", pause=0.001)
-        wire.release()
-        wire.reset()
-
-    def lossy(session: ClientSession) -> None:
-        wire.drop_replies()
-        losing.append(threading.Thread(target=lose))
-        losing[-1].start()
-        commit(session)
-
-    monkeypatch.setattr(ClientSession, "commit_transaction", lossy)
-    done = store.commit(claim, Changes(2, entries=[b"b"], outbox=rows(1)))
-    losing[0].join(20)
-    monkeypatch.undo()
-    assert len(losing) == 1
-    assert (done.version, seen(store, partition).entries, seen(store, partition).unsent) == (2, [b"a", b"b"], 1)
-    assert store.commit(done, Changes(3)).version == 3
-
-
-def test_a_commit_whose_reply_never_comes_is_unknown_and_the_next_claim_shows_that_it_landed(
-    store: MongoStore, wire: Proxy, partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    claim = store.commit(claimed(store, partition), Changes(1))
-    commit = ClientSession.commit_transaction
-    with monkeypatch.context() as patched:
-        short(patched)
-        patched.setattr(ClientSession, "commit_transaction", lambda session: (wire.drop_replies(), commit(session)))
-        with pytest.raises(PersistenceError):
-            store.commit(claim, Changes(2, entries=[b"e"], outbox=rows(1)))
-    wire.release()
-    wire.reset()
-    assert error_of(lambda: store.commit(claim, Changes(2, entries=[b"e"], outbox=rows(1)))) is Fenced
-    claim = claimed(store, partition)
-    assert (claim.offset, claim.version, claim.number, list(store.restore(claim))) == (2, 2, 1, [b"e"])
-
-
-def test_late_bytes_of_a_commit_change_nothing_once_somebody_else_claimed(
-    store: MongoStore, wire: Proxy, server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    zombie = store.commit(claimed(store, partition), Changes(1, entries=[b"good"]))
-    short(monkeypatch)
-    wire.hold("to-server", b"commitTransaction")
-    assert error_of(lambda: store.commit(zombie, Changes(2, entries=[b"zombie"], outbox=rows(1)))) is PersistenceError
-    assert wire.wait_held() > 0
-    direct = opened(server.url)
-    owner = claimed(direct, partition)
-    before = commits_asked_for(server)
-    wire.release()
-    wait_until(lambda: commits_asked_for(server) > before, what="the late bytes")
-    assert error_of(lambda: store.commit(zombie, Changes(2, entries=[b"zombie"]))) is Fenced
-    assert (seen(direct, partition).entries, seen(direct, partition).unsent) == ([b"good"], 0)
-    assert direct.commit(owner, Changes(2)).offset == 2
-
-
-@pytest.mark.parametrize("command", ["findAndModify", "insert", "update", "delete", "commitTransaction"])
-def test_a_transaction_that_the_server_gave_up_is_done_again_as_a_whole(
-    store: MongoStore, server: Server, partition: Partition, command: str
-) -> None:
-    claim = store.commit(claimed(store, partition), Changes(1, entries=[b"a"], outbox=rows(1, 2)))
-    failing(server, command, 3, errorCode=251, errorLabels=["TransientTransactionError"])
-    claim = store.commit(claim, Changes(2, entries=[b"b"], outbox=rows(3), dispatched=[1]))
-    view = seen(store, partition)
-    assert (claim.version, view.entries, [row.number for row in store.pending(partition, 0, 9)]) == (2, [b"a", b"b"], [2, 3])
-
-
-@pytest.mark.parametrize("command", ["insert", "update", "delete", "commitTransaction"])
-def test_a_commit_that_the_server_never_takes_fails_as_a_whole(
-    store: MongoStore, server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    monkeypatch.setattr(connection, "ATTEMPTS", 3)
-    a_failing_commit_changes_nothing(
-        store,
-        partition,
-        lambda: failing(server, command, "alwaysOn", errorCode=251, errorLabels=["TransientTransactionError"]),
-        lambda: failing(server, command, "off"),
-    )
-
-
-def test_a_write_conflict_is_waited_out(store: MongoStore, server: Server, partition: Partition) -> None:
-    claim = claimed(store, partition)
-    with pymongo.MongoClient(server.url) as client, client.start_session() as session:
-
-        def given_up() -> int:
-            return int(client.admin.command("serverStatus")["transactions"]["totalAborted"])
-
-        def give_way() -> None:
-            wait_until(lambda: given_up() > before + 1, what="a second attempt that met the conflict", pause=0.001)
-            session.abort_transaction()
-
-        before = given_up()
-        session.start_transaction()
-        client.sluicegate.sluicegate_claim.update_one({"app": partition.app}, {"$set": {"version": 77}}, session=session)
-        giving_way = threading.Thread(target=give_way)
-        giving_way.start()
-        assert store.commit(claim, Changes(1)).version == 1
-        giving_way.join(20)
-
-
-def left_open(store: MongoStore, partition: Partition) -> ClientSession:
-    """The transaction of an owner that was stopped, or killed, inside its commit."""
-    claim = claimed(store, partition)
-    session = store._sessions["/".join(map(str, partition))][1]
-    session.start_transaction()
-    store._fence(claim, following(claim, Changes(1), 0.0), Changes(1), session)
-    return session
-
-
-def claims_at_once(url: str, session: ClientSession, partition: Partition) -> None:
-    other, began = opened(url), time.monotonic()
-    raised = error_of(lambda: other.commit(claimed(other, partition), Changes(5)))
-    took = time.monotonic() - began
-    assert (raised, took < 2) == (None, True)
-    with pytest.raises(pymongo.errors.OperationFailure):
-        session.commit_transaction()
-    assert seen(other, partition).claim.offset == 5
-
-
-def test_a_claim_ends_the_transaction_that_the_former_owner_left_open(store: MongoStore, server: Server, partition: Partition) -> None:
-    claims_at_once(server.url, left_open(store, partition), partition)
-
-
-def test_without_ending_it_a_claim_waits_in_vain(
-    store: MongoStore, server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = left_open(store, partition)
-    short(monkeypatch)
-    monkeypatch.setattr(MongoStore, "_end_session", lambda _store, _key: None)
-    with pytest.raises(AssertionError):
-        claims_at_once(server.url, session, partition)
-    session.abort_transaction()
 
 
 def test_a_server_that_hangs_ends_as_a_persistence_error_in_time(
