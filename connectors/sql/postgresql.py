@@ -16,8 +16,13 @@ from streams.errors import ConfigurationError
 from streams.values import Level
 
 LOWEST = 130000
-# A worker that was stopped inside a commit holds its row no longer than this.
-SETTINGS = "set idle_in_transaction_session_timeout = '4s'; set lock_timeout = '6s'; set statement_timeout = '15s'"
+# A worker that was stopped inside a commit holds its row no longer than this; from 17 on also when it was stopped while it sent.
+SETTINGS = (
+    "set idle_in_transaction_session_timeout = '4s'",
+    "set lock_timeout = '6s'",
+    "set statement_timeout = '15s'",
+    "select set_config(name, '15s', false) from pg_settings where name = 'transaction_timeout'",
+)
 KEEPALIVE: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15000}
 
 SHOWN = """
@@ -33,14 +38,18 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 class _Session:
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline) -> None:
         self._connection = connection
+        self._pipeline = pipeline
 
     def run(self, text: str, values: Sequence[object] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         return self._connection.execute(text.encode(), values)
 
     def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
-        return self.run(text, values).fetchall()
+        cursor = self.run(text, values)
+        # A fetch alone would not end the batch: for the server a worker that stops then is not idle, and it would wait for ever.
+        self._pipeline.sync()
+        return cursor.fetchall()
 
 
 class Postgresql:
@@ -52,7 +61,7 @@ class Postgresql:
     dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     begin: Sequence[str] = ("begin",)
     begin_reading: Sequence[str] = ("begin isolation level repeatable read read only",)
-    begin_migrating: Sequence[str] = ("begin", "set local lock_timeout = '60s'", "select pg_advisory_xact_lock(7236542071923)")
+    begin_migrating: Sequence[str] = ("begin", "select pg_advisory_xact_lock(7236542071923)")
     end_migrating = "commit"
     steps_exist = "select to_regclass('sluicegate_step') is not null"
     now = "select extract(epoch from clock_timestamp())::float8"
@@ -66,13 +75,15 @@ class Postgresql:
 
     def connect(self) -> _Connection:
         made = _Connection.connect(self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE)
-        made.execute(SETTINGS)
+        with made.pipeline():
+            for text in SETTINGS:
+                made.execute(text)
         return made
 
     @contextmanager
     def session(self, connection: _Connection) -> Iterator[Session]:
-        with connection.pipeline():
-            yield _Session(connection)
+        with connection.pipeline() as pipeline:
+            yield _Session(connection, pipeline)
 
     def code(self, error: Exception) -> str:
         return getattr(error, "sqlstate", None) or ""
