@@ -7,6 +7,8 @@ from typing import Any
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq.abc import PGconn
+from psycopg.waiting import Ready, Wait
 from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 
@@ -37,13 +39,22 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
         return super().wait(gen, interval, server.REPLY_SECONDS if timeout is None else timeout)
 
 
+def _sent(link: PGconn) -> PQGen[None]:
+    """psycopg (3.3.8) goes on to wait for answers with the rest of a large statement still unsent, and then waits for ever."""
+    while link.flush():
+        if (yield Wait.RW) & Ready.R:
+            link.consume_input()
+
+
 class _Session:
     def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline) -> None:
         self._connection = connection
         self._pipeline = pipeline
 
     def run(self, text: str, values: Sequence[object] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
-        return self._connection.execute(text.encode(), values)
+        cursor = self._connection.execute(text.encode(), values)
+        self._connection.wait(_sent(self._connection.pgconn))
+        return cursor
 
     def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
         cursor = self.run(text, values)

@@ -1,5 +1,6 @@
 """PostgreSQL and MariaDB when they fail: killed, cut off, hanging, locked, full of connections, read-only, wiped."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -157,6 +158,15 @@ def test_an_owner_stopped_inside_its_commit_is_freed_within_seconds(url: str, pa
             resumed.set()
         with pytest.raises(PersistenceError):
             hanging.result(30)
+
+
+def test_commits_larger_than_any_buffer_of_the_wire_arrive(url: str, partition: Partition) -> None:
+    """psycopg left the rest of some of them unsent."""
+    store = opened(url)
+    claim = claimed(store, partition)
+    for number in range(8):
+        claim = store.commit(claim, Changes(number, entries=[b"%d" % number * 4_000_000] * 3, keep_from=claim.last + 1))
+    assert list(store.restore(claim)) == [b"7" * 4_000_000] * 3
 
 
 def test_a_deadlock_is_repeated_as_a_whole_and_both_transactions_land(url: str, partition: Partition) -> None:
@@ -340,3 +350,18 @@ def test_errors_say_neither_passwords_nor_payloads(url: str, partition: Partitio
     assert "hush@" not in str(refused.value)
     assert "hush-entry" not in str(failed.value) + repr(failed.value.__cause__)
     assert b"hush-entry".hex() not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "driver", "said"),
+    [
+        ("postgresql", "psycopg", 'the PostgreSQL driver is not installed: pip install "sluicegate[postgresql]"'),
+        ("mysql", "pymysql", 'the MySQL driver is not installed: pip install "sluicegate[mysql]"'),
+        ("mariadb", "sqlalchemy", 'the MySQL driver is not installed: pip install "sluicegate[mysql]"'),
+    ],
+)
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch, scheme: str, driver: str, said: str) -> None:
+    monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(f"{scheme}://user:hush@host/db")
+    assert str(caught.value) == said
