@@ -51,6 +51,8 @@ def client(url: str) -> Client:
             made.get_default_database(DATABASE)
     except (WrongSetting, InvalidName, UserWarning, ValueError, TypeError):
         raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
+    except OSError as error:
+        raise ConfigurationError(f"a certificate file that the MongoDB URL names cannot be read: {error.strerror}") from None
     if not made.write_concern.acknowledged:
         raise ConfigurationError("the MongoDB URL asks for w=0: nobody would know whether a commit landed; leave w out")
     return made

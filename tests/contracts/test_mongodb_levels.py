@@ -138,6 +138,12 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> 
     assert "hu" not in str(caught.value)
 
 
+def test_a_certificate_file_that_is_not_there_is_named_as_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"certificate file .* cannot be read: No such file") as caught:
+        open_store(f"mongodb://u:hush@h/?tls=true&tlsCAFile={tmp_path}/absent.pem")
+    assert "hush" not in str(caught.value)
+
+
 def test_opening_connects_to_nothing() -> None:
     open_store("mongodb://host.invalid:1/db").close()
     open_store("mongodb+srv://cluster.host.invalid/db?tls=true").close()
