@@ -52,4 +52,47 @@ def _redis(url: str, _rest: str, _folder: str) -> Store:
     return RedisStore(url)
 
 
-_OPENERS: dict[str, Callable[[str, str, str], Store]] = {"memory": _memory, "sqlite": _sqlite, "redis": _redis, "rediss": _redis}
+def _mongodb(url: str, _rest: str, _folder: str) -> Store:
+    try:
+        import pymongo  # noqa: F401
+    except ImportError:
+        raise ConfigurationError('the MongoDB driver is not installed: pip install "sluicegate[mongodb]"') from None
+    from connectors.mongodb.state import MongoStore
+
+    return MongoStore(url)
+
+
+def _postgresql(url: str, _rest: str, _folder: str) -> Store:
+    try:
+        import psycopg  # noqa: F401
+        import sqlalchemy  # noqa: F401
+    except ImportError:
+        raise ConfigurationError('the PostgreSQL driver is not installed: pip install "sluicegate[postgresql]"') from None
+    from connectors.sql.postgresql import Postgresql
+    from connectors.sql.server_state import ServerStore
+
+    return ServerStore(Postgresql(url))
+
+
+def _mysql(url: str, _rest: str, _folder: str) -> Store:
+    try:
+        import pymysql  # noqa: F401
+        import sqlalchemy  # noqa: F401
+    except ImportError:
+        raise ConfigurationError('the MySQL driver is not installed: pip install "sluicegate[mysql]"') from None
+    from connectors.sql.mysql import Mysql
+    from connectors.sql.server_state import ServerStore
+
+    return ServerStore(Mysql(url))
+
+
+_REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+_MONGODB = ("mongodb", "mongodb+srv")
+_OPENERS: dict[str, Callable[[str, str, str], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+    **dict.fromkeys(("mysql", "mariadb"), _mysql),
+    **dict.fromkeys(_REDIS, _redis),
+    **dict.fromkeys(_MONGODB, _mongodb),
+}

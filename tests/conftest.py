@@ -18,7 +18,7 @@ from tests.servers.shared import HINT, Household, Shared, find, own_folder
 from tests.waiting import wait_until
 
 LOGS = Path(__file__).resolve().parents[1] / ".server-logs"
-FIXTURES = {"kafka": "kafka", "redis_url": "valkey"}
+FIXTURES = {"kafka": "kafka", "redis_url": "valkey", "postgres_url": "postgres", "mariadb_url": "mariadb", "mongodb_url": "mongodb"}
 MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos"}
 
 household = pytest.StashKey[Household]()
@@ -89,6 +89,24 @@ def kafka(pytestconfig: pytest.Config) -> str:
 def redis_url(pytestconfig: pytest.Config) -> str:
     """The run's Redis (or Valkey), synced before every reply; never flush it, use `ns` in every key."""
     return shared_url(pytestconfig, "valkey")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(pytestconfig: pytest.Config) -> str:
+    """The run's PostgreSQL; its tables are shared by all tests."""
+    return shared_url(pytestconfig, "postgres")
+
+
+@pytest.fixture(scope="session")
+def mariadb_url(pytestconfig: pytest.Config) -> str:
+    """The run's MariaDB; its tables are shared by all tests."""
+    return shared_url(pytestconfig, "mariadb")
+
+
+@pytest.fixture(scope="session")
+def mongodb_url(pytestconfig: pytest.Config) -> str:
+    """The run's MongoDB, a replica set of one; its collections are shared by all tests."""
+    return shared_url(pytestconfig, "mongodb")
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ DRIVERS = {
     "sqlalchemy": "connectors.sql",
     "psycopg": "connectors.sql",
     "pymysql": "connectors.sql",
-    "pymongo": "connectors.mongo",
+    "pymongo": "connectors.mongodb",
+    "bson": "connectors.mongodb",
 }
 
 # With commas, so that this file does not name one either.

@@ -1,50 +1,34 @@
-"""One Redis server: its client, its errors, and what its durability rests on."""
+"""What is said to Redis servers: scripts, their errors, and what their durability rests on."""
 
+import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from streams.errors import ConfigurationError, PersistenceError
+from connectors.redis.addresses import Server, clustered, sentinels
+from streams.errors import PersistenceError
 from streams.values import Level
 
-CONNECT_SECONDS = 5
-REPLY_SECONDS = 10
 LOWEST = (6, 2)
+QUOTED = re.compile(r", with args beginning with| to execute \(| : <")
 
 Script = Callable[[Sequence[str], Sequence[Any]], Any]
 
 
-def client(url: str) -> Any:
-    """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say."""
-    try:
-        server = redis.Redis.from_url(
-            url,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),
-            retry_on_error=[],
-            socket_connect_timeout=CONNECT_SECONDS,
-            socket_timeout=REPLY_SECONDS,
-            socket_keepalive=True,
-        )
-        # Not connected yet, but it reads the options of the URL, which from_url does not.
-        server.connection_pool.make_connection()
-    except (ValueError, TypeError):
-        raise ConfigurationError("the Redis URL cannot be read: redis://[user:password@]host[:port][/database]") from None
-    return server
-
-
-def script(server: Any, text: str) -> Script:
+def script(server: Server, text: str) -> Script:
     """Run by its hash, sent in full when the server does not know it; the server runs it once in either case."""
-    registered = server.register_script(text)
+    digest = hashlib.sha1(text.encode()).hexdigest()
 
     def run(keys: Sequence[str], args: Sequence[Any]) -> Any:
         with translated():
-            return registered(keys=keys, args=args)
+            try:
+                return server().evalsha(digest, len(keys), *keys, *args)
+            except redis.exceptions.NoScriptError:
+                return server().eval(text, len(keys), *keys, *args)
 
     return run
 
@@ -54,18 +38,34 @@ def translated() -> Iterator[None]:
     """The driver's errors become PersistenceError, without what the server quotes of our arguments."""
     try:
         yield
-    except redis.RedisError as error:
-        text = str(error).split(", with args beginning with")[0]
+    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
+        text = QUOTED.split(str(error))[0]
         raise PersistenceError(f"redis: {type(error).__name__}: {text[:300]}") from error
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
         raise PersistenceError(f"redis: a stored value cannot be read: {type(error).__name__}") from error
 
 
-def level(server: Any) -> Level:
-    """What the settings of this server give; a setting that cannot be read counts as wrong."""
+def level(server: Server) -> Level:
+    """What the settings of these servers give; a setting that cannot be read counts as wrong."""
     with translated():
-        weak = [*_weak_server(_answer(server.info)), *_weak_settings(lambda name: _answer(lambda: server.config_get(name)))]
+        client = server()
+        if clustered(client):
+            weak = [f"{node.name}: {said}" for node in client.get_primaries() for said in _weak(client, False, target_nodes=node)]
+        else:
+            weak = list(_weak(client, bool(sentinels(client))))
     return Level("lossy" if weak else "durable", tuple(weak))
+
+
+def _weak(client: Any, failover: bool, **node: Any) -> Iterator[str]:
+    info = _answer(lambda: client.info(**node))
+
+    def read(name: str) -> dict[str, Any]:
+        return _answer(lambda: client.config_get(name, **node))
+
+    yield from _weak_server(info)
+    yield from _weak_settings(read)
+    if failover or info.get("connected_slaves"):
+        yield from _weak_replication(read)
 
 
 def _answer(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -102,3 +102,13 @@ def _weak_settings(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
         yield "maxmemory cannot be read (CONFIG GET refused?)"
     elif str(memory) != "0" and policy != "noeviction":
         yield f"maxmemory-policy is {policy}: keys may be evicted; set noeviction"
+
+
+def _weak_replication(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
+    """Where a replica may be promoted, what only the primary has written is lost: not even WAIT decides which one it will be."""
+    least = read("min-replicas-to-write").get("min-replicas-to-write")
+    if least is None:
+        yield "min-replicas-to-write cannot be read (CONFIG GET refused?)"
+    elif int(least) < 1:
+        yield "min-replicas-to-write is 0: a primary that was replaced goes on acknowledging writes"
+    yield "replicas follow asynchronously: a failover may drop acknowledged writes"

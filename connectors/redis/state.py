@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from connectors.commits import check, following, runs
-from connectors.redis import connection, scripts
+from connectors.redis import addresses, connection, scripts
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
@@ -26,10 +26,10 @@ _trying = msgspec.msgpack.Decoder(Trying).decode
 
 
 class RedisStore:
-    """One server; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
+    """One address; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
     def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
-        self._server = connection.client(url)
+        self._server = addresses.server(url)
         self._new_name = new_name
         self._claim = connection.script(self._server, scripts.CLAIM)
         self._commit = connection.script(self._server, scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT)
@@ -42,16 +42,16 @@ class RedisStore:
     def incarnation(self) -> str:
         """Raises SystemNotReady before the first `migrate`."""
         with connection.translated():
-            found = self._server.get(INCARNATION)
+            found = self._server().get(INCARNATION)
             if found is None:
                 raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
             return str(found, "ascii")
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with connection.translated():
-            self._server.set(INCARNATION, self._new_name(), nx=True)
-            name = self._server.get(INCARNATION)
-            self._server.sadd(_index(partition.app), _member(partition))
+            self._server().set(INCARNATION, self._new_name(), nx=True)
+            name = self._server().get(INCARNATION)
+            self._server().sadd(_index(partition.app), _member(partition))
         fields = [item for pair in NEW_ROW.items() for item in pair]
         held, now = self._claim(_keys(partition), [token, member, name, *fields])
         return _claim(partition, held, now)
@@ -72,7 +72,7 @@ class RedisStore:
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.translated():
-            found = self._server.zrangebyscore(_keys(partition)[2], f"({after}", "+inf", start=0, num=limit)
+            found = self._server().zrangebyscore(_keys(partition)[2], f"({after}", "+inf", start=0, num=limit)
             return [_row(row) for row in found]
 
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
@@ -84,9 +84,9 @@ class RedisStore:
 
     def partitions(self, app: str) -> Sequence[Partition]:
         with connection.translated():
-            names = [str(member, "utf-8").split("/") for member in self._server.smembers(_index(app))]
+            names = [str(member, "utf-8").split("/") for member in self._server().smembers(_index(app))]
             found = [Partition(app, agent, topic, int(number)) for agent, topic, number in names]
-            return sorted(partition for partition in found if self._server.exists(_keys(partition)[0]))
+            return sorted(partition for partition in found if self._server().exists(_keys(partition)[0]))
 
     def level(self) -> Level:
         return connection.level(self._server)
@@ -94,7 +94,7 @@ class RedisStore:
     def migrate(self, dry_run: bool = False) -> Sequence[str]:
         if dry_run:
             with connection.translated():
-                done = int(self._server.get(SCHEMA) or 0)
+                done = int(self._server().get(SCHEMA) or 0)
         else:
             done = self._migrate([SCHEMA, INCARNATION], [len(STEPS), self._new_name()])
         if done > len(STEPS):

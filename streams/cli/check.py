@@ -1,12 +1,14 @@
 """`sluicegate check`: is the file right, what does it mean, and with `--connect`: are its systems ready."""
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streams.cli.outcome import DONE, SYSTEM, USAGE, complain, ending
 from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from streams.cli.systems import Finding
@@ -22,7 +24,7 @@ def check(
     """Check the file; say in words what it means and what is unsafe."""
     from streams.config import load
 
-    loaded = load(file, os.environ, tolerant=not connect)
+    loaded = _opened(file, load(file, os.environ, tolerant=not connect))
     found: list[Finding] = []
     if connect and loaded.app is not None:
         from streams.cli.systems import inspect
@@ -34,6 +36,22 @@ def check(
     else:
         _in_words(loaded, found)
     return code
+
+
+def _opened(file: str, loaded: "Loaded") -> "Loaded":
+    """A store that its connector refuses is a problem of the file, too: `run` would end with it."""
+    app = loaded.app
+    if app is None or loaded.unset or app.store.startswith("memory:"):
+        return loaded
+    from connectors import open_store
+    from streams.config import Problem
+
+    try:
+        open_store(app.store, app.folder).close()
+    except ConfigurationError as error:
+        what, _, hint = str(error).partition(": ")
+        return replace(loaded, app=None, problems=(Problem(file, *loaded.store_at, "store", what, hint or "correct the URL"),))
+    return loaded
 
 
 def _as_json(loaded: "Loaded", found: "list[Finding] | None", code: int) -> None:

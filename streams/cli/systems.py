@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 from streams.agent import Agent, App
 from streams.cli.topics import needed
 from streams.config import redacted
+from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
 from streams.engine.backoff import Backoff
 from streams.errors import PersistenceError, SystemNotReady
@@ -101,7 +102,7 @@ def migrates(app: App) -> bool:
     """Whether `run` migrates the store by itself."""
     if app.auto_migrate is not None:
         return app.auto_migrate
-    return app.store.partition("://")[0] in ("memory", "sqlite", "redis", "rediss")
+    return app.store.partition("://")[0] in ("memory", "sqlite", *REDIS)
 
 
 def _kafka(app: App) -> list[Finding]:

@@ -18,7 +18,9 @@ NAME = r"^[A-Za-z0-9._-]+$"
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
 FIELD = r"^[^.]+(\.[^.]+)*$"
 FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
-STORES = ("memory", "sqlite", "redis", "rediss")
+REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
+STORES = ("memory", "sqlite", *SERVERS)
 LONGEST_NAME = 100
 LONGEST_DURATION = 3650 * 86400.0
 
@@ -168,15 +170,23 @@ def _store(value: str) -> str:
         raise refused("is no store that is known", f"write a URL that begins with {', '.join(s + '://' for s in STORES)}")
     if scheme == "sqlite" and (not rest.startswith("/") or rest == "/" or "?" in rest or rest.endswith(":memory:")):
         raise refused("names no SQLite file", "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path")
-    if scheme in ("redis", "rediss") and not rest.partition("/")[0].rpartition("@")[2]:
-        raise refused("names no Redis server", "write redis://host:6379/0")
+    if scheme in SERVERS and not _hosts(rest):
+        example = "redis://host:6379/0" if scheme in REDIS else f"{scheme}://host/database"
+        raise refused("names no server, or a port that is none", f"write a host, or host:port with a port of 1 to 65535, as in {example}")
     return value
+
+
+def _hosts(rest: str) -> bool:
+    """Whether what comes after `//` names one or more hosts, each with a port that can be, or none."""
+    hosts = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].split(",")
+    found = [re.fullmatch(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+)(?::(?P<port>[0-9]{1,5}))?", host) for host in hosts]
+    return all(each is not None and 0 < int(each["port"] or 1) < 65536 for each in found)
 
 
 StoreUrl = Annotated[
     str,
     AfterValidator(_store),
-    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(STORES)})://"}),
+    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(map(re.escape, STORES))})://"}),
     WrapValidator(_known_text),
 ]
 

@@ -29,6 +29,7 @@ class Loaded:
     unset: tuple[Problem, ...]
     vague: frozenset[str] = frozenset()
     """Agents with an unset variable: what they mean is not known."""
+    store_at: Place = (1, 1)
 
 
 def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = False) -> Loaded:
@@ -49,7 +50,7 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     if app is not None and not unset:
         problems += [_problem(name, found, f) for f in rules.findings(app)]
     warnings = [_problem(name, found, f) for f in _warnings(found, model, app)]
-    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague)
+    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)))
 
 
 def _judge(found: Document) -> tuple[File | None, list[Finding]]:

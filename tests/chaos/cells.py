@@ -46,12 +46,22 @@ TELLING = [
     ("acked-not-recorded", "stop"), ("expire-selected", "stop"), ("expire-committed", "kill"),
 ]  # fmt: skip
 
+# With the newer group protocol: a member that is killed, and one that is overtaken while it stands still.
+CONSUMER_PROTOCOL = [("before-commit", "kill"), ("commit-sent", "stop")]
+
 WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
 
 
 def chosen() -> list[Cell]:
     """What this run takes: all of them under SLUICEGATE_CHAOS=whole."""
     return ALL if WHOLE else [Cell(*each, STORES[number % 2]) for number, each in enumerate(TELLING)]
+
+
+def newer() -> list[Cell]:
+    """What runs with `group.protocol: consumer`: in a whole run the batch's cells, whose faults meet the group."""
+    if WHOLE:
+        return [cell for cell in ALL if cell.point in BATCH]
+    return [Cell(*each, STORES[number % 2]) for number, each in enumerate(CONSUMER_PROTOCOL)]
 
 
 def stores() -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
 MakeScene = Callable[..., Scene]
+NEWER = {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None}
+"""KIP-848, where the broker says when a silent member is out."""
 
 
 def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
@@ -48,8 +50,14 @@ def test_no_effect_is_lost_or_repeated_when_a_worker_fails_at(scene: MakeScene, 
     assert verdict.clean, verdict
 
 
+@pytest.mark.parametrize("cell", cells.newer(), ids=str)
+def test_no_effect_is_lost_or_repeated_with_the_newer_group_protocol_when_a_worker_fails_at(scene: MakeScene, cell: Cell) -> None:
+    verdict = under_fault(scene(cell.store, kafka=NEWER), cell)
+    assert verdict.clean, verdict
+
+
 def test_every_failpoint_is_in_a_cell_or_has_a_reason() -> None:
     pairs = {(cell.point, cell.kind) for cell in cells.ALL}
     assert pairs | set(cells.OMITTED) == {(point, kind) for point in cells.POINTS for kind in cells.KINDS}
     assert not pairs & set(cells.OMITTED)
-    assert set(cells.TELLING) <= pairs
+    assert {*cells.TELLING, *cells.CONSUMER_PROTOCOL} <= pairs

@@ -1,15 +1,28 @@
 """`store` is each backend in turn; `store_url` opens more handles on the same data, from here or from another process."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streams.contracts import Store
 from streams.values import Partition
+from tests.conftest import missing
 from tests.contracts.given import opened
+from tests.servers import Program, Server, Unavailable
+from tests.servers.shared import own_folder
+from tests.servers.valkey_sets import cluster, cluster_url
 
-SHARED_BETWEEN_PROCESSES = ("sqlite", "redis")
+SERVERS = {
+    "redis": "redis_url",
+    "redis-cluster": "redis_cluster_url",
+    "mongodb": "mongodb_url",
+    "postgresql": "postgres_url",
+    "mariadb": "mariadb_url",
+}
+"""Backends on the run's servers, and the fixture that has the URL."""
+SHARED_BETWEEN_PROCESSES = ("sqlite", *SERVERS)
 
 
 @pytest.fixture(params=["memory", *SHARED_BETWEEN_PROCESSES])
@@ -17,10 +30,28 @@ def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.fixture(scope="session")
+def redis_cluster_url() -> Iterator[str]:
+    """Three primaries, each with a third of the keys."""
+    made: list[Server] = []
+
+    def start(kind: Callable[..., Program], **settings: Any) -> Server:
+        made.append(Server(kind(**settings), own_folder()))
+        return made[-1].start()
+
+    try:
+        yield cluster_url(cluster(start))
+    except Unavailable as error:
+        missing(error)
+    finally:
+        for server in made:
+            server.destroy()
+
+
 @pytest.fixture
 def store_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path, ns: str) -> str:
-    if backend == "redis":
-        return request.getfixturevalue("redis_url")
+    if backend in SERVERS:
+        return request.getfixturevalue(SERVERS[backend])
     return f"sqlite:///{tmp_path}/state.db" if backend == "sqlite" else f"memory://{ns}"
 
 

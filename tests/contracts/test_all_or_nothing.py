@@ -64,7 +64,7 @@ def test_a_commit_on_a_changelog_that_lost_entries_is_refused(redis_url: str, pa
 
 def test_a_redis_without_memory_fails_the_commit_as_a_whole(own_server: Callable[..., Server], partition: Partition) -> None:
     store = opened(own_server(Valkey, args=("--maxmemory-policy", "noeviction")).url)
-    client = store._server
+    client = store._server()
     scenarios.a_failing_commit_changes_nothing(
         store, partition, lambda: client.config_set("maxmemory", 1), lambda: client.config_set("maxmemory", 0)
     )

@@ -9,7 +9,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from connectors.redis import connection
+from connectors.redis import addresses
 from streams.contracts import Store
 from streams.errors import Fenced, PersistenceError
 from streams.values import Changes, Partition
@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "REPLY_SECONDS", 0.4)
+    monkeypatch.setattr(addresses, "REPLY_SECONDS", 0.4)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_commit_whose_reply_is_lost_is_unknown_and_sent_once(store: Store, wir
 def test_with_the_drivers_retries_a_commit_whose_reply_is_lost_is_sent_again(
     wire: Proxy, server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "Retry", lambda _backoff, _times: Retry(NoBackoff(), 2))
+    monkeypatch.setattr(addresses, "Retry", lambda _backoff, _times: Retry(NoBackoff(), 2))
     with pytest.raises(AssertionError):
         one_commit_is_sent_once(opened(wire.url), wire, server, partition)
 

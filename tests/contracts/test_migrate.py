@@ -14,15 +14,20 @@ from streams.contracts import Store
 from streams.errors import SystemNotReady
 from streams.values import Changes, Partition
 from tests.contracts.given import claimed
+from tests.contracts.sql import database
 from tests.servers import Server
 from tests.servers.valkey import Valkey
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def fresh_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=["sqlite", "redis", "mongodb", "postgres", "mariadb"])
+def fresh_url(request: pytest.FixtureRequest, tmp_path: Path, ns: str) -> str:
     """A place where no store was ever."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/state.db"
+    if request.param in ("postgres", "mariadb"):
+        return database(request.getfixturevalue(f"{request.param}_url"), ns)
+    if request.param == "mongodb":
+        return request.getfixturevalue("mongodb_url").replace("/sluicegate?", f"/{ns}?")
     return request.getfixturevalue("own_server")(Valkey).url
 
 

@@ -11,9 +11,9 @@ from streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows
 
 
-@pytest.mark.parametrize("url", ["postgresql://u:hush@h/db", "mongodb://u:hush@h", "hush", "", "://hush", "HUSH://x", "hush:hush@host"])
+@pytest.mark.parametrize("url", ["oracle://u:hush@h", "hush", "", "://hush", "HUSH://x", "hush:hush@host"])
 def test_an_unknown_scheme_lists_the_known_ones_and_quotes_no_secret(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="memory://, redis://, rediss://, sqlite://") as caught:
+    with pytest.raises(ConfigurationError, match=r"memory://.* redis://.* redis\+cluster://.* sqlite://") as caught:
         open_store(url)
     assert "hush" not in str(caught.value).lower()
     assert "\n" not in str(caught.value)

@@ -5,14 +5,19 @@ from pathlib import Path
 import pytest
 
 from connectors.memory import state as memory_state
+from connectors.mongodb import chunks
+from connectors.mongodb import state as mongodb_state
 from connectors.redis import scripts
-from connectors.sql import statements
+from connectors.sql import statements, texts
+from connectors.sql.mysql import Mysql
+from connectors.sql.postgresql import Postgresql
 from streams.values import Partition
 from tests.contracts import scenarios
 from tests.contracts.given import opened
 from tests.contracts.test_all_or_nothing import plant, sqlite_trigger
 
 Patch = pytest.MonkeyPatch
+SQL_SERVERS: dict[str, type] = {"postgresql": Postgresql, "mariadb": Mysql}
 
 
 def without(patch: Patch, place: object, name: str, old: str, new: str = "") -> None:
@@ -27,6 +32,10 @@ def no_token(patch: Patch, backend: str) -> None:
         patch.setattr(memory_state, "_holds", lambda held, claim: held.version == claim.version)
     elif backend == "sqlite":
         without(patch, statements, "FENCE", "and token = ?", "and ? is not null")
+    elif backend in SQL_SERVERS:
+        without(patch, texts, "FENCE", "and token = %s", "and %s <> '~'")
+    elif backend == "mongodb":
+        patch.setattr(mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "version": claim.version})
     else:
         without(patch, scripts, "COMMIT", "held[1] ~= ARGV[1] or ")
 
@@ -38,6 +47,14 @@ def no_version(patch: Patch, backend: str) -> None:
         without(patch, statements, "FENCE", "and version = ?", "and ? is not null")
         # What else would stop the second commit by chance, the entry's number, is out of the way too.
         without(patch, statements, "ADD_ENTRY", "insert", "insert or replace")
+    elif backend in SQL_SERVERS:
+        without(patch, texts, "FENCE", "and version = %s", "and %s >= 0")
+        product = SQL_SERVERS[backend]
+        bulk = product.bulk
+        patch.setattr(product, "bulk", lambda self, *values: bulk(self, *values[:4], True))
+    elif backend == "mongodb":
+        patch.setattr(mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "token": claim.token})
+        patch.setattr(mongodb_state, "_insert", mongodb_state._replace)
     else:
         without(patch, scripts, "COMMIT", " or held[2] ~= ARGV[2]")
         without(patch, scripts, "COMMIT", "if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end")
@@ -50,6 +67,10 @@ def up_to_the_highest(patch: Patch, backend: str) -> None:
         )
     elif backend == "sqlite":
         without(patch, statements, "DROP_UNSENT", "number between ? and ?", "number <= max(?, ?)")
+    elif backend in SQL_SERVERS:
+        without(patch, texts, "RUN", "number between %s and %s", "number <= greatest(%s, %s)")
+    elif backend == "mongodb":
+        patch.setattr(chunks, "_leaving", lambda changes: list(range(max(changes.dispatched, default=0) + 1)))
     else:
         without(
             patch,

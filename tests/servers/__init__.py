@@ -1,9 +1,12 @@
 """Real servers for tests: `Kafka` and `Valkey` say what they are, `Server` runs one, the fixtures of tests/conftest.py hand them out."""
 
 from tests.servers.kafka import Kafka
+from tests.servers.mariadb import Mariadb
+from tests.servers.mongodb import MongoDB
+from tests.servers.postgres import Postgres
 from tests.servers.process import Server, free_port
 from tests.servers.program import Place, Program, Unavailable
 from tests.servers.proxy import Proxy
 from tests.servers.valkey import Valkey
 
-__all__ = ["Kafka", "Place", "Program", "Proxy", "Server", "Unavailable", "Valkey", "free_port"]
+__all__ = ["Kafka", "Mariadb", "MongoDB", "Place", "Postgres", "Program", "Proxy", "Server", "Unavailable", "Valkey", "free_port"]

@@ -15,6 +15,7 @@ from tests.servers.shared import PROGRAMS, open_server
 def fetch() -> int:
     try:
         jars.kafka()
+        jars.mariadb()
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 3

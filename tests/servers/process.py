@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import psutil
 
 from tests.servers.program import Place, Program
 from tests.waiting import wait_until
@@ -165,8 +167,13 @@ class Server:
             stderr=log,
             cwd=self.place.root,
             start_new_session=True,
+            **self._identity(),
             preexec_fn=die_with_parent(self.program.end_signal),
         )
+
+    def _identity(self) -> dict[str, Any]:
+        user = getattr(self.program, "user", None)
+        return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self.process is None:
@@ -174,8 +181,16 @@ class Server:
         return self.process
 
     def _signal(self, which: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._running().pid, which)
+        # PostgreSQL gives each of its processes a group of its own: what cannot be caught goes to all of them.
+        apart = self._children() if which in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT) else []
+        for pid in (self._running().pid, *apart):
+            with suppress(ProcessLookupError):
+                os.killpg(pid, which)
+
+    def _children(self) -> list[int]:
+        with suppress(psutil.NoSuchProcess):
+            return [child.pid for child in psutil.Process(self._running().pid).children(recursive=True)]
+        return []
 
     def _end(self, which: signal.Signals, timeout: float = 20.0) -> None:
         self._signal(which)

@@ -13,13 +13,16 @@ from pathlib import Path
 
 from tests.servers.container import Container, engine_answers
 from tests.servers.kafka import Kafka
+from tests.servers.mariadb import Mariadb
+from tests.servers.mongodb import MongoDB
+from tests.servers.postgres import Postgres
 from tests.servers.process import Server, die_with_parent, new_folder
 from tests.servers.program import Program, Unavailable
 from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
 
 SOCKET = "SLUICEGATE_SERVERS_SOCKET"
-PROGRAMS: Mapping[str, type[Kafka] | type[Valkey]] = {"kafka": Kafka, "valkey": Valkey}
+PROGRAMS: Mapping[str, type[Program]] = {"kafka": Kafka, "valkey": Valkey, "postgres": Postgres, "mariadb": Mariadb, "mongodb": MongoDB}
 HINT = "`make setup setup-servers` fetches what tests need; `make servers` starts servers for SLUICEGATE_TEST_* variables"
 
 

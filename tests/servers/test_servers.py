@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from tests.servers import Kafka, Valkey, free_port
 from tests.servers.program import Place
+from tests.servers.shared import PROGRAMS, own_folder
 from tests.waiting import wait_until
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -219,20 +220,21 @@ def test_a_failure_shows_and_keeps_the_logs(tmp_path):
             log.unlink(missing_ok=True)
 
 
-def test_make_servers_prints_each_url_and_ends_cleanly_on_sigterm(tmp_path):
+def test_make_servers_prints_each_url_and_ends_cleanly_on_sigterm():
+    folder = own_folder()  # one that the user of PostgreSQL may pass through, unlike tmp_path
     command = [sys.executable, "-m", "tests.servers"]
     with subprocess.Popen(
-        command, cwd=PROJECT, env=os.environ | {"TMPDIR": str(tmp_path)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        command, cwd=PROJECT, env=os.environ | {"TMPDIR": str(folder)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     ) as run:
-        lines = dict(run.stdout.readline().strip().split("=", 1) for _ in range(2))
-        assert lines.keys() == {"KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL"}
+        lines = dict(run.stdout.readline().strip().split("=", 1) for _ in PROGRAMS)
+        assert lines.keys() >= {"KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL", "POSTGRES_URL", "MARIADB_URL"}
         Kafka().probe(lines["KAFKA_BOOTSTRAP_SERVERS"])
         Valkey().probe(lines["REDIS_URL"])
         children = psutil.Process(run.pid).children(recursive=True)
         run.terminate()
         assert run.wait(30) == 0
     assert not any(child.is_running() for child in children)
-    assert list(tmp_path.glob("sluicegate-*")) == []
+    assert list(folder.glob("sluicegate-*")) == []
 
 
 def test_a_container_is_told_the_same_settings_as_a_process(tmp_path):

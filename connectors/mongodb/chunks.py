@@ -1,0 +1,103 @@
+"""Numbered documents of a partition, and outbox rows many to a document.
+
+A document for each row would cost the server twice the work of the whole commit, for a 100 KB entry and 200 rows written and 200 settled:
+13 ms of its CPU time and 4.4 ms of ours, against 6 ms and 3.2 ms.
+
+`rows` are the encoded rows as they were written, `unsent` the numbers of those that are; a document without any is deleted. Its own number
+is that of its last row, and it spans fewer than SPAN numbers: so a range of the index finds the documents of given rows.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from connectors.mongodb.migrations import DEAD, OUTBOX
+from streams.values import Changes, OutboxRow
+
+SPAN = 1000
+MOST_BYTES = 1024 * 1024
+HIGHEST = 2**63 - 1
+
+_encode = msgspec.msgpack.Encoder().encode
+_row = msgspec.msgpack.Decoder(OutboxRow).decode
+
+Data = Database[dict[str, Any]]
+
+
+def place(key: str, number: int) -> dict[str, Any]:
+    """The `_id` of a numbered document: the partition, then the number, so that one index serves all ranges."""
+    return {"partition": key, "number": number}
+
+
+def between(key: str, first: int = 0, last: int = HIGHEST) -> dict[str, Any]:
+    """A condition on `_id`, both ends inclusive."""
+    return {"$gte": place(key, first), "$lte": place(key, min(last, HIGHEST))}
+
+
+def packed(key: str, rows: Sequence[OutboxRow]) -> list[dict[str, Any]]:
+    """The documents that hold these rows."""
+    documents: list[dict[str, Any]] = []
+    first, size = -SPAN, 0
+    numbers: list[int] = []
+    messages: list[bytes] = []
+    for row in rows:
+        message = _encode(row)
+        if row.number - first >= SPAN or size + len(message) > MOST_BYTES:
+            first, size, numbers, messages = row.number, 0, [], []
+            documents.append({"_id": None, "unsent": numbers, "rows": messages})
+        size += len(message)
+        numbers.append(row.number)
+        messages.append(message)
+    return [document | {"_id": place(key, document["unsent"][-1])} for document in documents]
+
+
+def settle(data: Data, key: str, changes: Changes, session: ClientSession) -> None:
+    """Take what was delivered, and what will never be, out of the outbox."""
+    if changes.dead:
+        _bury(data, key, changes, session)
+    if numbers := _leaving(changes):
+        held = _holding(key, numbers)
+        data[OUTBOX].update_many(held, {"$pull": {"unsent": {"$in": numbers}}}, session=session)
+        data[OUTBOX].delete_many(held | {"unsent": []}, session=session)
+
+
+def unsent(data: Data, key: str, after: int, limit: int) -> list[OutboxRow]:
+    found: list[OutboxRow] = []
+    with data[OUTBOX].find({"_id": between(key, after + 1)}, batch_size=4).sort("_id") as documents:
+        for document in documents:
+            left = set(document["unsent"])
+            found += (row for row in map(_row, document["rows"]) if row.number in left and row.number > after)
+            if len(found) >= limit:
+                break
+    return found[:limit]
+
+
+def count(data: Data, key: str, session: ClientSession) -> int:
+    """How many rows are unsent."""
+    total = {"$group": {"_id": None, "rows": {"$sum": {"$size": "$unsent"}}}}
+    return sum(found["rows"] for found in data[OUTBOX].aggregate([{"$match": {"_id": between(key)}}, total], session=session))
+
+
+def _leaving(changes: Changes) -> list[int]:
+    return [*changes.dispatched, *(dead.number for dead in changes.dead)]
+
+
+def _holding(key: str, numbers: Sequence[int]) -> dict[str, Any]:
+    return {"_id": between(key, min(numbers), max(numbers) + SPAN - 1)}
+
+
+def _bury(data: Data, key: str, changes: Changes, session: ClientSession) -> None:
+    dead = {each.number: each for each in changes.dead}
+    buried = []
+    for document in data[OUTBOX].find(_holding(key, list(dead)) | {"unsent": {"$in": list(dead)}}, session=session):
+        gone = dead.keys() & set(document["unsent"])
+        for message in document["rows"]:
+            if (number := _row(message).number) in gone:
+                buried.append(
+                    {"_id": place(key, number), "reason": dead[number].reason, "attempts": dead[number].attempts, "message": message}
+                )
+    if buried:
+        data[DEAD].insert_many(buried, session=session)

@@ -1,0 +1,102 @@
+"""One MongoDB deployment: its client, its transactions and its errors."""
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+import pymongo
+from pymongo.client_session import ClientSession
+from pymongo.errors import BulkWriteError, InvalidName, PyMongoError
+from pymongo.errors import ConfigurationError as WrongSetting
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+
+CONNECT_SECONDS = 5
+REPLY_SECONDS = 10
+ATTEMPTS = 8
+DATABASE = "sluicegate"
+STANDALONE = "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
+
+_ILLEGAL_OPERATION = 20
+_FORM = "mongodb://[user:password@]host[:port][,host...][/database][?options]"
+
+Document = dict[str, Any]
+Client = pymongo.MongoClient[Document]
+Session = ClientSession
+T = TypeVar("T")
+
+# At DEBUG it would log our documents.
+logging.getLogger("pymongo.command").setLevel(logging.INFO)
+
+
+def client(url: str) -> Client:
+    """Connects when first used. An option of the URL that pymongo does not know is refused like one it cannot read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            made: Client = pymongo.MongoClient(
+                url,
+                connect=False,
+                tz_aware=True,
+                serverSelectionTimeoutMS=CONNECT_SECONDS * 1000,
+                connectTimeoutMS=CONNECT_SECONDS * 1000,
+                socketTimeoutMS=REPLY_SECONDS * 1000,
+            )
+            made.get_default_database(DATABASE)
+    except (WrongSetting, InvalidName, UserWarning, ValueError, TypeError):
+        raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
+    except OSError as error:
+        raise ConfigurationError(f"a certificate file that the MongoDB URL names cannot be read: {error.strerror}") from None
+    if not made.write_concern.acknowledged:
+        raise ConfigurationError("the MongoDB URL asks for w=0: nobody would know whether a commit landed; leave w out")
+    return made
+
+
+def database(server: Client) -> pymongo.database.Database[Document]:
+    """With majority and journal, unless the URL says otherwise (and then the level is weaker)."""
+    asked: Document = {"w": "majority", "j": True} | server.write_concern.document
+    return server.get_default_database(DATABASE).with_options(
+        read_preference=pymongo.ReadPreference.PRIMARY, write_concern=WriteConcern(**asked), read_concern=ReadConcern("majority")
+    )
+
+
+def transact(session: Session, concern: WriteConcern, work: Callable[[Session], T]) -> T:
+    """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
+    transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
+    time is up. Raises PersistenceError."""
+    with answering():
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with session.start_transaction(ReadConcern("snapshot"), concern, pymongo.ReadPreference.PRIMARY):
+                    result = work(session)
+                return result
+            except PyMongoError as error:
+                if attempt == ATTEMPTS or not error.has_error_label("TransientTransactionError"):
+                    raise
+            time.sleep(0.005 * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Everything inside together has REPLY_SECONDS; the driver's errors become ours, without what the server quotes of documents."""
+    try:
+        with pymongo.timeout(REPLY_SECONDS):
+            yield
+    except BulkWriteError as error:
+        # It quotes the documents, so it is not even kept as the cause.
+        codes = sorted({each.get("code") for each in error.details["writeErrors"]})
+        raise PersistenceError(f"mongodb: BulkWriteError: {codes}") from None
+    except PyMongoError as error:
+        if getattr(error, "code", None) == _ILLEGAL_OPERATION and "replica set" in str(error):
+            raise SystemNotReady(STANDALONE) from error
+        text = str(error).split(", full error:")[0].split(" dup key:")[0]
+        raise PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise PersistenceError(f"mongodb: a stored value cannot be read: {type(error).__name__}") from error

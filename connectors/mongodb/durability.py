@@ -1,0 +1,66 @@
+"""What the durability of a MongoDB deployment rests on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pymongo.database import Database
+from pymongo.errors import OperationFailure
+
+from connectors.mongodb import connection
+from streams.errors import SystemNotReady
+from streams.values import Level
+
+LOWEST = (4, 4)
+
+
+def check_transactions(server: connection.Client) -> None:
+    """Raises SystemNotReady for a standalone server: it has no transactions."""
+    with connection.answering():
+        hello = server.admin.command("hello")
+    if "setName" not in hello and hello.get("msg") != "isdbgrid":
+        raise SystemNotReady(connection.STANDALONE)
+
+
+def level(server: connection.Client, data: Database[dict[str, Any]]) -> Level:
+    """What the settings of this deployment give; a setting that cannot be read counts as wrong."""
+    check_transactions(server)
+    with connection.answering():
+        hello, build = server.admin.command("hello"), server.admin.command("buildInfo")
+        config = _answer(server, "replSetGetConfig").get("config")
+        engine = _answer(server, "serverStatus").get("storageEngine")
+        weak = [*weak_concern(data.write_concern.document), *weak_server(hello, str(build["version"])), *weak_set(config, engine)]
+    volatile = engine is not None and not engine.get("persistent")
+    return Level("volatile" if volatile else "lossy" if weak else "durable", tuple(weak))
+
+
+def _answer(server: connection.Client, command: str) -> dict[str, Any]:
+    """Empty when the server refuses to tell."""
+    try:
+        return dict(server.admin.command(command))
+    except OperationFailure:
+        return {}
+
+
+def weak_concern(concern: dict[str, Any]) -> Iterator[str]:
+    if concern.get("w") != "majority":
+        yield f"the URL asks for w={concern.get('w')}, not majority"
+    if concern.get("j") is not True:
+        yield "the URL asks for journal=false: commits are acknowledged before they are on disk"
+
+
+def weak_server(hello: dict[str, Any], version: str) -> Iterator[str]:
+    if not hello.get("isWritablePrimary") or hello.get("readOnly"):
+        yield "the server takes no writes: it is a secondary or read-only"
+    if tuple(int(part) for part in version.split("-")[0].split(".")[:2]) < LOWEST:
+        yield f"version is {version}, below {'.'.join(map(str, LOWEST))}"
+
+
+def weak_set(config: dict[str, Any] | None, engine: dict[str, Any] | None) -> Iterator[str]:
+    if config is None:
+        yield "the replica set's configuration cannot be read (replSetGetConfig refused?)"
+    elif not config.get("writeConcernMajorityJournalDefault", True):
+        yield "writeConcernMajorityJournalDefault is false: a majority may forget what it acknowledged"
+    if engine is None:
+        yield "the storage engine cannot be read (serverStatus refused?)"
+    elif not engine.get("persistent"):
+        yield f"the storage engine {engine.get('name')} keeps nothing on disk"

@@ -1,0 +1,222 @@
+"""The store in MongoDB: one transaction per commit, fenced by the filter of its first statement."""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from pymongo import ReturnDocument
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+
+from connectors.commits import check, following, remaining
+from connectors.mongodb import chunks, connection, durability, migrations
+from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
+from streams import failpoints
+from streams.errors import Fenced, PersistenceError, SystemNotReady
+from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
+
+_PAGE = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+_source = msgspec.msgpack.Decoder(Source).decode
+_trying = msgspec.msgpack.Decoder(Trying).decode
+
+T = TypeVar("T")
+
+
+class MongoStore:
+    """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
+
+    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._server = connection.client(url)
+        self._data = connection.database(self._server)
+        self._new_name = new_name
+        # By partition, the token and session of our claim. The session's id stands in the row, too: the next owner ends what it left open.
+        self._sessions: dict[str, tuple[str, ClientSession]] = {}
+
+    @property
+    def incarnation(self) -> str:
+        """Raises SystemNotReady before the first `migrate`."""
+        with connection.answering():
+            found = migrations.incarnation(self._data)
+        if found is None:
+            raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
+        return found
+
+    def claim(self, partition: Partition, token: str, member: str) -> Claim:
+        key = _key(partition)
+        with connection.answering():
+            name = migrations.name_data(self._data, self._new_name())
+            self._end_session(key)
+            session = self._server.start_session()
+            row = self._data[CLAIM].find_one_and_update(
+                {"_id": key},
+                {
+                    "$set": {"token": token, "member": member, "session": session.session_id["id"]},
+                    "$setOnInsert": _unclaimed(partition) | {"incarnation": name},
+                    "$currentDate": {"time": True},
+                },
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
+            self._sessions[key] = token, session
+            return _claim(partition, row or {}, "time")
+
+    def restore(self, claim: Claim) -> Iterator[bytes]:
+        for first in range(claim.first, claim.last + 1, _PAGE):
+            last = min(first + _PAGE - 1, claim.last)
+            with connection.answering():
+                page = list(self._data[CHANGELOG].find({"_id": chunks.between(_key(claim.partition), first, last)}).sort("_id"))
+            for document in page:
+                yield document["entry"]
+
+    def commit(self, claim: Claim, changes: Changes) -> Claim:
+        check(claim, changes)
+        key, after = _key(claim.partition), following(claim, changes, claim.store_time)
+        entries = [{"_id": chunks.place(key, number), "entry": entry} for number, entry in enumerate(changes.entries, claim.last + 1)]
+        rows = chunks.packed(key, changes.outbox)
+
+        def work(session: ClientSession) -> float:
+            now = self._fence(claim, after, changes, session)
+            chunks.settle(self._data, key, changes, session)
+            _insert(self._data[CHANGELOG], entries, session)
+            if after.first > claim.first:
+                self._data[CHANGELOG].delete_many({"_id": chunks.between(key, 0, after.first - 1)}, session=session)
+            _insert(self._data[OUTBOX], rows, session)
+            return now
+
+        return msgspec.structs.replace(after, store_time=self._transact(work, key, claim.token))
+
+    def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
+        with connection.answering():
+            return chunks.unsent(self._data, _key(partition), after, limit)
+
+    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        with connection.answering():
+            for _ in range(connection.ATTEMPTS):
+                row = self._data[CLAIM].find_one({"_id": _key(partition)}, {"token": 1, "version": 1, "trying": 1})
+                if row is None:
+                    return
+                trying = None if row["trying"] is None else _trying(row["trying"])
+                left = remaining(trying, processes)
+                if left == trying and row["token"] != token:
+                    return
+                change = {"$set": {"trying": None if left is None else _encode(left)}, "$inc": {"version": 1}}
+                if self._data[CLAIM].update_one(row, change).matched_count:
+                    return
+        raise PersistenceError(f"mongodb: {_key(partition)} changed too often to take a crash mark out")
+
+    def read(self, partition: Partition) -> PartitionView | None:
+        key = _key(partition)
+
+        def work(session: ClientSession) -> PartitionView | None:
+            rows = list(self._data[CLAIM].aggregate([{"$match": {"_id": key}}, {"$set": {"now": "$$NOW"}}], session=session))
+            if not rows:
+                return None
+            claim = _claim(partition, rows[0], "now")
+            kept = self._data[CHANGELOG].find({"_id": chunks.between(key, claim.first, claim.last)}, session=session).sort("_id")
+            entries = [document["entry"] for document in kept]
+            dead = self._data[DEAD].count_documents({"_id": chunks.between(key)}, session=session)
+            return PartitionView(claim, entries, chunks.count(self._data, key, session), dead)
+
+        return self._transact(work, key)
+
+    def partitions(self, app: str) -> Sequence[Partition]:
+        with connection.answering():
+            return sorted(Partition(app, row["agent"], row["topic"], row["number"]) for row in self._data[CLAIM].find({"app": app}))
+
+    def level(self) -> Level:
+        return durability.level(self._server, self._data)
+
+    def migrate(self, dry_run: bool = False) -> Sequence[str]:
+        durability.check_transactions(self._server)
+        with connection.answering():
+            if dry_run:
+                return [name for _, name, _ in migrations.outstanding(self._data)]
+            return migrations.apply(self._data, self._new_name())
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _end_session(self, key: str) -> None:
+        """A transaction outlives the process that began it by a minute, and its lock on the row with it."""
+        row = self._data[CLAIM].find_one({"_id": key}, {"session": 1})
+        if row is not None:
+            self._server.admin.command("killSessions", [{"id": row["session"]}])
+
+    def _transact(self, work: Callable[[ClientSession], T], key: str, token: str = "") -> T:
+        """In the session of our claim; in one of its own for anything else, or when two threads commit under one claim."""
+        held = self._sessions.pop(key, None) if token else None
+        if held is not None and held[0] == token:
+            try:
+                return connection.transact(held[1], self._data.write_concern, work)
+            finally:
+                self._sessions.setdefault(key, held)
+        if held is not None:
+            self._sessions.setdefault(key, held)
+        with self._server.start_session() as session:
+            return connection.transact(session, self._data.write_concern, work)
+
+    def _fence(self, claim: Claim, after: Claim, changes: Changes, session: ClientSession) -> float:
+        row = self._data[CLAIM].find_one_and_update(
+            {"_id": _key(claim.partition)} if failpoints.unsafe("fence") else _held(claim),
+            {"$set": _changed(after, changes), "$currentDate": {"time": True}},
+            projection={"_id": 0, "time": 1},
+            return_document=ReturnDocument.AFTER,
+            session=session,
+        )
+        if row is None:
+            raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
+        return float(row["time"].timestamp())
+
+
+def _held(claim: Claim) -> dict[str, Any]:
+    return {"_id": _key(claim.partition), "token": claim.token, "version": claim.version}
+
+
+def _insert(collection: Collection[dict[str, Any]], documents: Sequence[dict[str, Any]], session: ClientSession) -> None:
+    if failpoints.unsafe("fence"):
+        _replace(collection, documents, session)
+    elif len(documents) == 1:  # the rule, and a third less work for pymongo
+        collection.insert_one(documents[0], session=session)
+    elif documents:
+        collection.insert_many(documents, session=session)
+
+
+def _replace(collection: Collection[dict[str, Any]], documents: Sequence[dict[str, Any]], session: ClientSession) -> None:
+    """For the twins of the chaos tests: what a store without a fence would do instead."""
+    for document in documents:
+        collection.replace_one({"_id": document["_id"]}, document, upsert=True, session=session)
+
+
+def _key(partition: Partition) -> str:
+    return f"{partition.app}/{partition.agent}/{partition.topic}/{partition.number}"
+
+
+def _unclaimed(partition: Partition) -> dict[str, Any]:
+    return {
+        "app": partition.app, "agent": partition.agent, "topic": partition.topic, "number": partition.number, "version": 0,
+        "next_offset": -1, "epoch": -1, "last_number": 0, "first_entry": 1, "last_entry": 0, "source": None, "trying": None,
+    }  # fmt: skip
+
+
+def _changed(after: Claim, changes: Changes) -> dict[str, Any]:
+    fields = {
+        "version": after.version, "next_offset": after.offset, "epoch": after.epoch, "last_number": after.number,
+        "first_entry": after.first, "last_entry": after.last, "trying": None if changes.trying is None else _encode(changes.trying),
+    }  # fmt: skip
+    return fields if changes.source is None else fields | {"source": _encode(changes.source)}
+
+
+def _claim(partition: Partition, row: dict[str, Any], time: str) -> Claim:
+    return msgspec.convert(
+        {
+            "partition": partition, "token": row["token"], "version": row["version"], "offset": row["next_offset"], "epoch": row["epoch"],
+            "number": row["last_number"], "first": row["first_entry"], "last": row["last_entry"],
+            "source": None if row["source"] is None else _source(row["source"]),
+            "trying": None if row["trying"] is None else _trying(row["trying"]),
+            "incarnation": row["incarnation"], "member": row["member"], "store_time": row[time].timestamp(),
+        },
+        Claim,
+    )  # fmt: skip

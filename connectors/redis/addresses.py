@@ -1,0 +1,161 @@
+"""From a URL to a client: of one server, of the primary that sentinels name, or of a cluster."""
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import redis.cluster
+import redis.connection
+import redis.sentinel
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from streams.errors import ConfigurationError
+
+driver: Any = redis  # much of it has no types
+CONNECT_SECONDS = 5
+REPLY_SECONDS = 10
+SENTINEL_SECONDS = 2
+PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
+FORMS = {
+    "": "redis://[user:password@]host[:port][/database]",
+    "sentinel": "redis+sentinel://[user:password@]host[:port][,host[:port]...]/primary[/database]",
+    "cluster": "redis+cluster://[user:password@]host[:port][,host[:port]...]",
+}
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a URL says. `kind` is a key of FORMS; the options are the driver's, the sentinels' own login among them."""
+
+    kind: str
+    nodes: tuple[tuple[str, int], ...]
+    primary: str
+    options: dict[str, Any] = field(repr=False)
+    login: dict[str, Any] = field(repr=False)
+
+
+class Server:
+    """`server()` is the client, made when first asked for: a cluster's connects at once."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: Any = None
+
+    def __call__(self) -> Any:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    def close(self) -> None:
+        if self._made is None:
+            return
+        self._made.close()
+        if not clustered(self._made):
+            for sentinel in sentinels(self._made):
+                sentinel.close()
+
+
+def server(url: str) -> Server:
+    """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say. Raises ConfigurationError."""
+    address = parsed(url)
+    make = {"": _single, "sentinel": _primary, "cluster": _cluster}[address.kind]
+    return Server(lambda: make(address))
+
+
+def clustered(client: Any) -> bool:
+    return isinstance(client, redis.RedisCluster)
+
+
+def sentinels(client: Any) -> list[Any]:
+    """The clients of the sentinels that name this client's server; none when its address was given."""
+    keeper = getattr(client.connection_pool, "sentinel_manager", None)
+    return [] if keeper is None else list(keeper.sentinels)
+
+
+def parsed(url: str) -> Address:
+    """Raises ConfigurationError, which quotes nothing of the URL."""
+    scheme, _, rest = url.partition("://")
+    transport, _, kind = scheme.partition("+")
+    try:
+        return _parsed(transport, kind, rest)
+    except (ValueError, TypeError, redis.RedisError):
+        raise ConfigurationError(f"the Redis URL cannot be read: {FORMS[kind]}") from None
+
+
+def _parsed(transport: str, kind: str, rest: str) -> Address:
+    parts = re.fullmatch(r"(?:(?P<user>[^/?#]*)@)?(?P<hosts>[^/?#@]+)(?:/(?P<path>[^?#]*))?(?:\?(?P<query>[^#]*))?", rest)
+    if parts is None:
+        raise ValueError("not a URL")
+    nodes = tuple(_node(text, PORTS[kind]) for text in parts["hosts"].split(","))
+    primary, database = _path(kind, parts["path"] or "")
+    if kind == "" and len(nodes) > 1:
+        raise ValueError("several hosts without sentinels or a cluster")
+    user = "" if parts["user"] is None else f"{parts['user']}@"
+    given = driver.connection.parse_url(f"{transport}://{user}host/{database}?{parts['query'] or ''}")
+    for name in ("host", "port", "connection_class"):
+        given.pop(name, None)
+    login = {name: given.pop(f"sentinel_{name}") for name in ("username", "password") if f"sentinel_{name}" in given}
+    if kind == "cluster":
+        _fits_cluster(given)
+    options = _bounded() | ({"ssl": True} if transport == "rediss" else {}) | given
+    _pool("host", 1, options).make_connection()  # not connected: it only reads the options
+    return Address(kind, nodes, primary, options, login)
+
+
+def _node(text: str, port: int) -> tuple[str, int]:
+    parts = re.fullmatch(r"(\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]\s]+))(:(?P<port>[0-9]{1,5}))?", text)
+    number = int(parts["port"] or port) if parts else 0
+    if parts is None or not 0 < number < 65536:
+        raise ValueError("no host and port")
+    return parts["six"] or parts["name"], number
+
+
+def _path(kind: str, path: str) -> tuple[str, str]:
+    """Name of the primary, for sentinels, and database."""
+    primary, _, database = path.partition("/") if kind == "sentinel" else ("", "", path)
+    if (kind == "sentinel") != bool(primary) or not re.fullmatch(r"[0-9]*", database):
+        raise ValueError("no such path")
+    return unquote(primary), database
+
+
+def _fits_cluster(given: dict[str, Any]) -> None:
+    """A cluster has one database, and its client would leave out silently what it does not know: TLS settings, too."""
+    if given.pop("db", 0) != 0 or driver.cluster.cleanup_kwargs(**given) != given:
+        raise ValueError("not for a cluster")
+
+
+def _bounded() -> dict[str, Any]:
+    return {
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "socket_connect_timeout": CONNECT_SECONDS,
+        "socket_timeout": REPLY_SECONDS,
+        "socket_keepalive": True,
+    }
+
+
+def _pool(host: str, port: int, options: dict[str, Any]) -> redis.ConnectionPool:
+    rest = {name: value for name, value in options.items() if name != "ssl"}
+    kind = redis.SSLConnection if options.get("ssl") else redis.Connection
+    return redis.ConnectionPool(connection_class=kind, host=host, port=port, **rest)
+
+
+def _single(address: Address) -> Any:
+    return redis.Redis.from_pool(_pool(*address.nodes[0], address.options))
+
+
+def _primary(address: Address) -> Any:
+    """Sentinels speak TLS when the servers do, with the same certificates; they have a login only if the URL names one."""
+    shared = {name: value for name, value in address.options.items() if name.startswith("ssl")}
+    own = _bounded() | shared | address.login | {"socket_connect_timeout": SENTINEL_SECONDS, "socket_timeout": SENTINEL_SECONDS}
+    return driver.sentinel.Sentinel(address.nodes, sentinel_kwargs=own, **address.options).master_for(address.primary)
+
+
+def _cluster(address: Address) -> Any:
+    return redis.RedisCluster(startup_nodes=[driver.cluster.ClusterNode(*node) for node in address.nodes], **address.options)

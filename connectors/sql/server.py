@@ -1,0 +1,146 @@
+"""One SQL server: connections, transactions that are repeated as a whole, and its errors."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import sqlalchemy
+from sqlalchemy.exc import TimeoutError as NoneFree
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+
+from streams.errors import PersistenceError, SystemNotReady
+from streams.values import Level
+
+CONNECT_SECONDS = 5
+REPLY_SECONDS = 20
+FREE_SECONDS = 5
+CONNECTIONS = 8
+RECYCLE_SECONDS = 1800
+ATTEMPTS = 4
+BULK_BYTES = 1024 * 1024
+
+Statement = tuple[str, Sequence[object]]
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """What a statement is run on: the driver's connection, autocommitting outside of `begin` and `commit`."""
+
+    def run(self, text: str, values: Sequence[object] = ()) -> Any:
+        """A cursor. Its rows and its row count may only be known later: see `Product.session`."""
+
+    def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]: ...
+
+
+class Product(Protocol):
+    """All that PostgreSQL and MySQL do not share."""
+
+    name: str
+    errors: type[Exception]
+    """The driver's."""
+    retryable: frozenset[str]
+    """Codes of errors after which nothing of the transaction is left."""
+    no_table: str
+    dialect: sqlalchemy.Dialect
+    begin: Sequence[str]
+    begin_reading: Sequence[str]
+    """One picture for all statements up to the commit."""
+    begin_migrating: Sequence[str]
+    end_migrating: str
+    steps_exist: str
+    now: str
+
+    def connect(self) -> Any: ...
+
+    def session(self, connection: Any) -> AbstractContextManager[Session]:
+        """PostgreSQL gets its statements without a wait for the answers; asking for rows is what waits."""
+
+    def code(self, error: Exception) -> str:
+        """The server's code, empty when the connection failed."""
+
+    def said(self, error: Exception) -> str:
+        """The error's text without anything that we sent."""
+
+    def if_absent(self, insert: str) -> str: ...
+
+    def bulk(self, table: str, column: str, key: str, rows: Sequence[tuple[int, bytes]], replace: bool) -> Iterator[Statement]: ...
+
+    def level(self, db: Session) -> Level: ...
+
+
+class Server:
+    """Any thread may call. A connection that saw an error is not used again."""
+
+    def __init__(self, product: Product) -> None:
+        self.product = product
+        self._pool = QueuePool(
+            product.connect,
+            pool_size=CONNECTIONS,
+            max_overflow=0,
+            timeout=FREE_SECONDS,
+            recycle=RECYCLE_SECONDS,
+            reset_on_return=None,
+        )
+
+    def run(self, work: Callable[[Session], T], begin: Sequence[str] = (), end: str = "commit") -> T:
+        """`work` in a transaction (without `begin`: each statement for itself), again as a whole after a deadlock and the like."""
+        with self._translated():
+            for _ in range(ATTEMPTS - 1):
+                with self._repeatable():
+                    return self._once(work, begin, end)
+            return self._once(work, begin, end)
+
+    @contextmanager
+    def _repeatable(self) -> Iterator[None]:
+        try:
+            yield
+        except self.product.errors as error:
+            if self.product.code(error) not in self.product.retryable:
+                raise
+
+    def _once(self, work: Callable[[Session], T], begin: Sequence[str], end: str) -> T:
+        with self._connection() as connection, self.product.session(connection) as db:
+            for text in begin:
+                db.run(text)
+            result = work(db)
+            if begin:
+                db.run(end)
+            return result
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        held: PoolProxiedConnection = self._pool.connect()
+        try:
+            yield held.driver_connection
+        except BaseException:
+            held.invalidate()
+            raise
+        finally:
+            held.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """The driver's errors become ours, without what the server quotes of our values."""
+        name = self.product.name
+        try:
+            yield
+        except NoneFree as error:
+            raise PersistenceError(f"{name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s") from error
+        except self.product.errors as error:
+            if (code := self.product.code(error)) == self.product.no_table:
+                raise SystemNotReady("the store has no tables yet: run `sluicegate migrate`") from error
+            if not code:
+                self._forget()
+            raise PersistenceError(f"{name}: {type(error).__name__} {code}: {self.product.said(error)[:300]}") from error
+        except msgspec.MsgspecError as error:
+            raise PersistenceError(f"{name}: a stored value cannot be read: {type(error).__name__}") from error
+
+    def _forget(self) -> None:
+        """A server that went away took all connections with it, not only the one that noticed."""
+        with suppress(Exception):
+            self._pool.dispose()
+        self._pool = self._pool.recreate()
+
+    def close(self) -> None:
+        self._pool.dispose()

@@ -1,0 +1,176 @@
+"""The store in PostgreSQL, MySQL or MariaDB: one transaction per commit, fenced by the row count of its first statement."""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from connectors.commits import check, following, remaining, runs
+from connectors.sql import steps, texts
+from connectors.sql.server import Product, Server, Session
+from streams import failpoints
+from streams.errors import Fenced, SystemNotReady
+from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
+
+_PAGE = 16
+_RUNS = 50
+
+_encode = msgspec.msgpack.Encoder().encode
+_row = msgspec.msgpack.Decoder(OutboxRow).decode
+_source = msgspec.msgpack.Decoder(Source).decode
+_trying = msgspec.msgpack.Decoder(Trying).decode
+
+
+class ServerStore:
+    """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
+
+    def __init__(self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._server = Server(product)
+        self._product = product
+        self._new_name = new_name
+
+    @property
+    def incarnation(self) -> str:
+        """Raises SystemNotReady before the first `migrate`."""
+        found = self._server.run(lambda db: db.rows(texts.INCARNATION))
+        if not found:
+            raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
+        return _text(found[0][0])
+
+    def claim(self, partition: Partition, token: str, member: str) -> Claim:
+        key = _key(partition)
+
+        def work(db: Session) -> Claim:
+            taken = token, member.encode(), key
+            db.rows(texts.INCARNATION) or db.run(self._product.if_absent(texts.NAME_DATA), (self._new_name(),))
+            if not db.rows(texts.CLAIM, (key,)):
+                db.run(self._product.if_absent(texts.ADD_CLAIM), (key, *partition))
+            db.run(texts.TAKE_CLAIM, taken)
+            return _claim(partition, db.rows(texts.CLAIM, (key,))[0], self._now(db))
+
+        return self._server.run(work, self._product.begin)
+
+    def restore(self, claim: Claim) -> Iterator[bytes]:
+        for first in range(claim.first, claim.last + 1, _PAGE):
+            values = _key(claim.partition), first, min(first + _PAGE - 1, claim.last)
+            for (entry,) in self._server.run(lambda db, values=values: db.rows(texts.ENTRIES, values)):  # type: ignore[misc]
+                yield entry
+
+    def commit(self, claim: Claim, changes: Changes) -> Claim:
+        check(claim, changes)
+        after = following(claim, changes, claim.store_time)
+
+        def work(db: Session) -> float:
+            fence = db.run(texts.UNFENCED if failpoints.unsafe("fence") else texts.FENCE, _fence(claim, after, changes))
+            try:
+                _owned(fence, claim)
+                self._settle(db, _key(claim.partition), changes)
+                self._append(db, claim, after, changes)
+                now = self._now(db)
+            finally:
+                # With PostgreSQL it was not known before; and what failed after a lost fence is not believed.
+                _owned(fence, claim)
+            return now
+
+        try:
+            now = self._server.run(work, self._product.begin)
+        except SystemNotReady as gone:
+            raise Fenced(f"{_key(claim.partition)}: the store's data are gone") from gone
+        return msgspec.structs.replace(after, store_time=now)
+
+    def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
+        found = self._server.run(lambda db: db.rows(texts.UNSENT, (_key(partition), after, limit)))
+        return [_row(message) for (message,) in found]
+
+    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        key = _key(partition)
+
+        def work(db: Session) -> None:
+            for mark, owner in db.rows(texts.TRYING, (key,)):
+                trying = None if mark is None else _trying(mark)
+                left = remaining(trying, processes)
+                if left != trying or _text(owner) == token:
+                    db.run(texts.SET_TRYING, (None if left is None else _encode(left), key))
+
+        self._server.run(work, self._product.begin)
+
+    def read(self, partition: Partition) -> PartitionView | None:
+        key = _key(partition)
+
+        def work(db: Session) -> PartitionView | None:
+            found = db.rows(texts.CLAIM, (key,))
+            if not found:
+                return None
+            claim = _claim(partition, found[0], self._now(db))
+            entries = [entry for (entry,) in db.rows(texts.ENTRIES, (key, claim.first, claim.last))]
+            return PartitionView(claim, entries, db.rows(texts.COUNT_UNSENT, (key,))[0][0], db.rows(texts.COUNT_DEAD, (key,))[0][0])
+
+        return self._server.run(work, self._product.begin_reading)
+
+    def partitions(self, app: str) -> Sequence[Partition]:
+        found = self._server.run(lambda db: db.rows(texts.PARTITIONS, (app,)))
+        return sorted(Partition(_text(name), _text(agent), _text(topic), number) for name, agent, topic, number in found)
+
+    def level(self) -> Level:
+        return self._server.run(self._product.level)
+
+    def migrate(self, dry_run: bool = False) -> Sequence[str]:
+        if dry_run:
+            return steps.names(self._server.run(lambda db: steps.outstanding(self._server, db)))
+        return steps.apply(self._server, self._new_name())
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _now(self, db: Session) -> float:
+        return float(db.rows(self._product.now)[0][0])
+
+    def _settle(self, db: Session, key: str, changes: Changes) -> None:
+        for dead in changes.dead:
+            db.run(texts.ADD_DEAD, (dead.reason.encode(), dead.attempts, key, dead.number))
+        gone = runs(changes.dispatched) + [(dead.number, dead.number) for dead in changes.dead]
+        for at in range(0, len(gone), _RUNS):
+            page = gone[at : at + _RUNS]
+            db.run(texts.dropping(len(page)), (key, *(number for run in page for number in run)))
+
+    def _append(self, db: Session, claim: Claim, after: Claim, changes: Changes) -> None:
+        key, replace = _key(claim.partition), failpoints.unsafe("fence")
+        entries = list(enumerate(changes.entries, claim.last + 1))
+        rows = [(row.number, _encode(row)) for row in changes.outbox]
+        for table, column, values in (("sluicegate_changelog", "entry", entries), ("sluicegate_outbox", "message", rows)):
+            for text, arguments in self._product.bulk(table, column, key, values, replace):
+                db.run(text, arguments)
+        if after.first > claim.first:
+            db.run(texts.DROP_ENTRIES, (key, after.first))
+
+
+def _key(partition: Partition) -> str:
+    return f"{partition.app}/{partition.agent}/{partition.topic}/{partition.number}"
+
+
+def _text(value: str | bytes) -> str:
+    """MySQL's names are bytes."""
+    return value if isinstance(value, str) else value.decode()
+
+
+def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
+    token, version, offset, epoch, number, first, last, source, trying, incarnation, member = row
+    return Claim(
+        partition, _text(token), version, offset, epoch, number, first, last,
+        source=None if source is None else _source(source), trying=None if trying is None else _trying(trying),
+        incarnation=_text(incarnation), member=member.decode(), store_time=now,
+    )  # fmt: skip
+
+
+def _fence(claim: Claim, after: Claim, changes: Changes) -> Sequence[object]:
+    trying = None if changes.trying is None else _encode(changes.trying)
+    source = None if changes.source is None else _encode(changes.source)
+    values = (after.version, after.offset, after.epoch, after.number, after.first, after.last, trying, source)
+    return (*values, _key(claim.partition), claim.token, claim.version)
+
+
+def _owned(fence: Any, claim: Claim) -> None:
+    """The row count is -1 as long as it is not known."""
+    if fence.rowcount == 0:
+        raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")

@@ -1,0 +1,45 @@
+"""Every SQL statement that PostgreSQL and MySQL share; the SQLite store's are in `statements`."""
+
+STEPS_DONE = "select number from sluicegate_step order by number"
+STEP_DONE = "insert into sluicegate_step (number, name, done_at) values (%s, %s, %s)"
+
+NAME_DATA = "insert into sluicegate_meta (name, value) values ('incarnation', %s)"
+INCARNATION = "select value from sluicegate_meta where name = 'incarnation'"
+
+ADD_CLAIM = """
+insert into sluicegate_claim
+select %s, %s, %s, %s, %s, '', 0, -1, -1, 0, 1, 0, null, null, value, '' from sluicegate_meta where name = 'incarnation'"""
+TAKE_CLAIM = "update sluicegate_claim set token = %s, member = %s where partition_key = %s"
+CLAIM = """
+select token, version, next_offset, epoch, last_number, first_entry, last_entry, source, trying, incarnation, member
+from sluicegate_claim where partition_key = %s"""
+PARTITIONS = "select app, agent, topic, number from sluicegate_claim where app = %s"
+
+FENCE = """
+update sluicegate_claim
+set version = %s, next_offset = %s, epoch = %s, last_number = %s, first_entry = %s, last_entry = %s, trying = %s,
+    source = coalesce(%s, source)
+where partition_key = %s and token = %s and version = %s"""
+# For the twins of the chaos tests: what a store without a fence would do instead.
+UNFENCED = FENCE.replace("and token = %s and version = %s", "and %s <> '~' and %s >= 0")
+
+TRYING = "select trying, token from sluicegate_claim where partition_key = %s for update"
+SET_TRYING = "update sluicegate_claim set trying = %s, version = version + 1 where partition_key = %s"
+
+DROP_ENTRIES = "delete from sluicegate_changelog where partition_key = %s and number < %s"
+ENTRIES = "select entry from sluicegate_changelog where partition_key = %s and number between %s and %s order by number"
+
+DROP_UNSENT = "delete from sluicegate_outbox where partition_key = %s and ({})"
+RUN = "number between %s and %s"
+UNSENT = "select message from sluicegate_outbox where partition_key = %s and number > %s order by number limit %s"
+COUNT_UNSENT = "select count(*) from sluicegate_outbox where partition_key = %s"
+
+ADD_DEAD = """
+insert into sluicegate_dead (partition_key, number, reason, attempts, message)
+select partition_key, number, %s, %s, message from sluicegate_outbox where partition_key = %s and number = %s"""
+COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = %s"
+
+
+def dropping(runs: int) -> str:
+    """DROP_UNSENT for that many runs of numbers."""
+    return DROP_UNSENT.format(" or ".join([RUN] * runs))

@@ -1,0 +1,233 @@
+"""MongoDB whose server, wire or data fail while we commit: what was acknowledged stays, and nothing is there twice."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pymongo
+import pytest
+
+from connectors.mongodb import connection
+from connectors.mongodb.state import MongoStore
+from streams.contracts import Store
+from streams.errors import Fenced, PersistenceError, SystemNotReady
+from streams.values import Changes, Partition
+from tests.contracts.given import claimed, opened, rows
+from tests.contracts.scenarios import error_of
+from tests.contracts.test_processes import consistent
+from tests.contracts.worker import Worker
+from tests.servers import MongoDB, Proxy, Server
+from tests.servers.mongodb import gather
+from tests.waiting import wait_until
+
+TESTED = ("--setParameter", "enableTestCommands=1")
+
+
+@pytest.fixture
+def server(own_server: Callable[..., Server]) -> Server:
+    return own_server(MongoDB, args=TESTED)
+
+
+@pytest.fixture
+def wire(server: Server, proxy: Callable[..., Proxy]) -> Proxy:
+    return proxy(server.url)
+
+
+@pytest.fixture
+def store(server: Server, wire: Proxy) -> Iterator[MongoStore]:
+    made = opened(server.url.replace(str(server.port), str(wire.port)))
+    assert isinstance(made, MongoStore)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def worker(partition: Partition) -> Iterator[Callable[[str], Worker]]:
+    made: list[Worker] = []
+
+    def start(url: str) -> Worker:
+        made.append(Worker(url, partition))
+        assert made[-1].ask("claim token") == "done"
+        return made[-1]
+
+    yield start
+    for each in made:
+        if each.process.poll() is None:
+            each.kill9()
+
+
+def short(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(connection, "REPLY_SECONDS", 1)
+
+
+def failing(server: Server, command: str, times: int | str, **how: Any) -> None:
+    """The server's own failpoint: the next `times` of these commands end so."""
+    mode = times if isinstance(times, str) else {"times": times}
+    with pymongo.MongoClient(server.url) as client:
+        client.admin.command("configureFailPoint", "failCommand", mode=mode, data={"failCommands": [command], **how})
+
+
+def went_on(each: Worker, store: Store, partition: Partition, disturb: Callable[[], None]) -> None:
+    """The worker commits before and after the disturbance, and its last acknowledged commit is there, whole."""
+    each.tell("loop")
+    said = [each.heard() for _ in range(20)]
+    disturb()
+    said += [each.heard() for _ in range(30)]
+    said += each.kill9()
+    assert all(line.isdigit() for line in said), said[-3:]
+    assert list(map(int, said)) == list(range(1, len(said) + 1))
+    assert int(said[-1]) <= consistent(store, partition) <= int(said[-1]) + 1
+
+
+def test_a_server_killed_under_commits_and_restarted_lost_none_and_the_worker_goes_on(
+    server: Server, partition: Partition, worker: Callable[[str], Worker]
+) -> None:
+    def crash() -> None:
+        server.kill9()
+        server.restart()
+
+    for round_ in range(3):
+        store, there = opened(server.url), partition._replace(number=round_)
+        each = Worker(server.url, there)
+        assert each.ask("claim token") == "done"
+        went_on(each, store, there, crash)
+
+
+@pytest.mark.parametrize("how", ["step-down", "kill"])
+def test_a_set_of_three_that_changes_its_primary_under_commits_loses_and_doubles_none(
+    own_server: Callable[..., Server], partition: Partition, worker: Callable[[str], Worker], how: str
+) -> None:
+    nodes = [own_server(MongoDB, alone=False) for _ in range(3)]
+    url = gather(nodes)
+    store = opened(url)
+    client = pymongo.MongoClient(url)
+    client.admin.command("ping")
+    first = client.primary
+
+    def change() -> None:
+        if how == "kill":
+            next(node for node in nodes if node.port == first[1]).kill9()
+        else:
+            client.admin.command("replSetStepDown", 5, force=True)
+
+    went_on(worker(url), store, partition, change)
+    assert wait_until(lambda: client.primary, what="a primary") != first
+
+
+def test_a_server_that_hangs_ends_as_a_persistence_error_in_time(
+    store: MongoStore, server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = claimed(store, partition)
+    short(monkeypatch)
+    server.pause()
+    calls = (lambda: store.commit(claim, Changes(1)), lambda: store.read(partition), lambda: store.incarnation, store.level)
+    for call in calls:
+        began = time.monotonic()
+        with pytest.raises(PersistenceError):
+            call()
+        assert time.monotonic() - began < 5
+    server.resume()
+    monkeypatch.undo()
+    assert claimed(store, partition).offset in (-1, 1)
+
+
+def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_works(
+    store: MongoStore, wire: Proxy, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e"]))
+    wire.refuse()
+    wire.reset()
+    calls = (
+        lambda: store.claim(partition, "t", "m"), lambda: store.commit(claim, Changes(2)), lambda: list(store.restore(claim)),
+        lambda: store.pending(partition, 0, 1), lambda: store.acquit(partition, "t", ["p"]), lambda: store.read(partition),
+        lambda: store.partitions(partition.app), store.level, store.migrate, lambda: store.incarnation,
+    )  # fmt: skip
+    with monkeypatch.context() as patched:
+        patched.setattr(connection, "REPLY_SECONDS", 0.3)
+        for call in calls:
+            with pytest.raises(PersistenceError):
+                call()
+    wire.accept()
+    assert store.commit(claim, Changes(2)).offset == 2
+
+
+def test_one_connection_serves_many_threads_and_none_of_them_waits_for_ever(
+    server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(f"{server.url}&maxPoolSize=1")
+    claims = [claimed(store, partition._replace(number=number)) for number in range(4)]
+
+    def all_at_once() -> list[object]:
+        results: list[object] = []
+        work = [threading.Thread(target=lambda c=claim: results.append(error_of(lambda: store.commit(c, Changes(1))))) for claim in claims]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join(20)
+        return results
+
+    with monkeypatch.context() as patched:
+        short(patched)
+        failing(server, "findAndModify", "alwaysOn", blockConnection=True, blockTimeMS=3000)
+        assert all_at_once() == [PersistenceError] * 4
+    failing(server, "findAndModify", "off")
+    claims = [claimed(store, claim.partition) for claim in claims]
+    assert all_at_once() == [None] * 4
+
+
+def test_emptied_collections_fence_and_get_another_name(server: Server, store: MongoStore, partition: Partition) -> None:
+    name, claim = store.incarnation, store.commit(claimed(store, partition), Changes(5, entries=[b"e"], outbox=rows(1)))
+    with pymongo.MongoClient(server.url) as client:
+        for kind in ("meta", "claim", "changelog", "outbox", "dead"):
+            client.sluicegate[f"sluicegate_{kind}"].delete_many({})
+    assert error_of(lambda: store.commit(claim, Changes(6, entries=[b"late"], outbox=rows(2)))) is Fenced
+    claim = claimed(store, partition)
+    assert (claim.offset, claim.number, claim.last, list(store.pending(partition, 0, 9))) == (-1, 0, 0, [])
+    assert claim.incarnation == store.incarnation != name
+
+
+@pytest.mark.parametrize("how", ["dropped", "another"])
+def test_a_dropped_database_or_another_server_at_the_address_fences_and_says_what_to_run(
+    server: Server, partition: Partition, how: str
+) -> None:
+    store = opened(server.url)
+    name, claim = store.incarnation, store.commit(claimed(store, partition), Changes(5, entries=[b"e"], outbox=rows(1)))
+    if how == "dropped":
+        with pymongo.MongoClient(server.url) as client:
+            client.drop_database("sluicegate")
+    else:
+        server.kill9()
+        shutil.rmtree(server.place.data)
+        server.place.data.mkdir()
+        server.restart()
+    assert error_of(lambda: store.commit(claim, Changes(6, entries=[b"late"], outbox=rows(2)))) is Fenced
+    with pytest.raises(SystemNotReady, match="run `sluicegate migrate`"):
+        claimed(store, partition)
+    with pymongo.MongoClient(server.url) as client:
+        assert client.sluicegate.list_collection_names() == []
+    assert store.migrate() != []
+    claim = claimed(store, partition)
+    assert (claim.offset, claim.last, list(store.pending(partition, 0, 9))) == (-1, 0, [])
+    assert claim.incarnation == store.incarnation != name
+
+
+def test_a_row_keeps_the_name_of_the_data_it_was_made_in(server: Server, store: MongoStore, partition: Partition) -> None:
+    name = claimed(store, partition).incarnation
+    with pymongo.MongoClient(server.url) as client:
+        client.sluicegate.sluicegate_meta.update_one({"_id": "incarnation"}, {"$set": {"value": "another"}})
+    assert (claimed(store, partition).incarnation, store.incarnation) == (name, "another")
+
+
+def test_a_row_that_cannot_be_read_is_a_persistence_error_without_its_content(
+    server: Server, store: MongoStore, partition: Partition
+) -> None:
+    store.commit(claimed(store, partition), Changes(1, outbox=rows(1)))
+    with pymongo.MongoClient(server.url) as client:
+        client.sluicegate.sluicegate_outbox.update_one({}, {"$set": {"rows": [b"hush"]}})
+        client.sluicegate.sluicegate_claim.update_one({}, {"$unset": {"version": 1}})
+    for call in (lambda: store.pending(partition, 0, 9), lambda: store.read(partition)):
+        with pytest.raises(PersistenceError, match="a stored value cannot be read") as caught:
+            call()
+        assert "hush" not in str(caught.value)

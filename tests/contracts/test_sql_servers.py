@@ -1,0 +1,270 @@
+"""PostgreSQL and MariaDB when they fail: killed, cut off, hanging, locked, full of connections, read-only, wiped."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from connectors import open_store
+from connectors.sql import server as sql_server
+from connectors.sql import server_state
+from streams.contracts import Store
+from streams.errors import Fenced, PersistenceError
+from streams.values import Changes, Partition
+from tests.contracts import scenarios
+from tests.contracts.given import claimed, everything, opened, picture, rows, seen
+from tests.contracts.sql import database, execute, other
+from tests.contracts.test_processes import consistent, worker  # noqa: F401
+from tests.contracts.worker import Worker
+from tests.servers import Mariadb, Postgres, Proxy, Server
+from tests.waiting import wait_until
+
+KINDS = {"postgres": Postgres, "mariadb": Mariadb}
+
+
+@pytest.fixture(params=list(KINDS))
+def url(request: pytest.FixtureRequest, ns: str) -> str:
+    """A database of the test's own on the run's server."""
+    return database(request.getfixturevalue(f"{request.param}_url"), ns)
+
+
+@pytest.fixture(params=list(KINDS))
+def server(request: pytest.FixtureRequest, own_server: Callable[..., Server]) -> Server:
+    return own_server(KINDS[request.param])
+
+
+@pytest.fixture
+def wire(url: str, proxy: Callable[..., Proxy]) -> Proxy:
+    return proxy(url)
+
+
+@pytest.fixture
+def store(url: str, wire: Proxy) -> Iterator[Store]:
+    """A store whose connections go through `wire`."""
+    opened(url).close()
+    scheme, _, rest = url.partition("://")
+    made = open_store(f"{scheme}://{rest.partition('@')[0]}@127.0.0.1:{wire.port}/{rest.rpartition('/')[2]}")
+    yield made
+    made.close()
+
+
+def test_a_server_killed_under_commits_keeps_whole_ones_and_all_that_it_acknowledged(
+    server: Server,
+    partition: Partition,
+    worker: Callable[[str], Worker],  # noqa: F811
+) -> None:
+    store = opened(server.url)
+    for round_ in range(3):
+        each = worker(server.url)
+        assert each.ask(f"claim token-{round_}") == "done"
+        each.tell("loop")
+        said = [each.heard() for _ in range(20)]
+        server.kill9()
+        while said[-1].isdigit():
+            said.append(each.heard())
+        assert said[-1] == "PersistenceError"
+        server.restart()
+        wait_until(lambda: scenarios.error_of(lambda: store.read(partition)) is None, 5, "the store after the restart")
+        assert int(said[-2]) <= consistent(store, partition) <= int(said[-2]) + 1
+
+
+def test_a_commit_whose_reply_is_lost_is_unknown_and_the_next_claim_shows_it(
+    store: Store, wire: Proxy, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = store.commit(claimed(store, partition), Changes(1))
+    wire.hold("to-server", b"commit")
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(store.commit, claim, Changes(2, entries=[b"e"], outbox=rows(1)))
+        wire.wait_held()
+        wire.drop_replies()
+        # What was held goes on; nothing comes back before the connection breaks.
+        wire._call(_deliver(wire))
+        wait_until(lambda: wire.dropped > 0, what="the lost reply")
+        wire.reset()
+        with pytest.raises(PersistenceError):
+            result.result(30)
+    wire.release()
+    claim = claimed(store, partition)
+    assert (claim.offset, claim.number, list(store.restore(claim))) == (2, 1, [b"e"])
+
+
+async def _deliver(wire: Proxy) -> None:
+    wire._ways["to-server"].marker = None
+    wire._ways["to-server"].open.set()
+
+
+def test_a_commit_cut_off_before_its_end_landed_nothing(store: Store, wire: Proxy, partition: Partition) -> None:
+    claim = store.commit(claimed(store, partition), Changes(1))
+    before = picture(store, partition)
+    wire.hold("to-server", b"commit")
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(store.commit, claim, Changes(2, entries=[b"e"], outbox=rows(1)))
+        wire.wait_held()
+        wire.reset()
+        with pytest.raises(PersistenceError):
+            result.result(30)
+    wire.release()
+    assert picture(store, partition) == before
+    assert store.commit(claimed(store, partition), Changes(3)).offset == 3
+
+
+def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_works(store: Store, wire: Proxy, partition: Partition) -> None:
+    claim = claimed(store, partition)
+    wire.refuse()
+    wire.reset()
+    calls = (
+        lambda: store.claim(partition, "t", "m"), lambda: store.commit(claim, Changes(1)), lambda: store.pending(partition, 0, 1),
+        lambda: store.acquit(partition, "t", ["p"]), lambda: store.read(partition), lambda: store.partitions(partition.app),
+        store.level, store.migrate, lambda: store.incarnation,
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(PersistenceError):
+            call()
+    wire.accept()
+    assert store.commit(claim, Changes(1)).offset == 1
+
+
+def test_a_server_that_hangs_ends_as_a_persistence_error(server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_server, "REPLY_SECONDS", 1)
+    store = opened(server.url)
+    claim = claimed(store, partition)
+    server.pause()
+    with pytest.raises(PersistenceError, match=r"[Tt]ime"):
+        store.commit(claim, Changes(1))
+    server.resume()
+    assert claimed(store, partition).offset in (-1, 1)
+
+
+def test_an_owner_stopped_inside_its_commit_is_freed_within_seconds(url: str, partition: Partition) -> None:
+    store = opened(url)
+    claim = store.commit(claimed(store, partition), Changes(1))
+    stopped, resumed = threading.Event(), threading.Event()
+
+    def stop(db: sql_server.Session) -> None:
+        assert db.rows(server_state.texts.TRYING, (server_state._key(partition),))
+        stopped.set()
+        resumed.wait(60)
+
+    with ThreadPoolExecutor() as pool:
+        hanging = pool.submit(opened(url)._server.run, stop, store._product.begin)
+        assert stopped.wait(10)
+        freed = pool.submit(claimed, store, partition)
+        try:
+            assert freed.result(5).offset == claim.offset
+        finally:
+            resumed.set()
+        with pytest.raises(PersistenceError):
+            hanging.result(30)
+
+
+def test_commits_larger_than_any_buffer_of_the_wire_arrive(url: str, partition: Partition) -> None:
+    """psycopg left the rest of some of them unsent."""
+    store = opened(url)
+    claim = claimed(store, partition)
+    for number in range(8):
+        claim = store.commit(claim, Changes(number, entries=[b"%d" % number * 4_000_000] * 3, keep_from=claim.last + 1))
+    assert list(store.restore(claim)) == [b"7" * 4_000_000] * 3
+
+
+def test_a_deadlock_is_repeated_as_a_whole_and_both_transactions_land(url: str, partition: Partition) -> None:
+    store = opened(url)
+    places = [partition._replace(number=number) for number in (1, 2)]
+    for place in places:
+        claimed(store, place)
+    gate, tries = threading.Barrier(2), []
+
+    def crossing(order: list[Partition]) -> None:
+        def work(db: sql_server.Session) -> None:
+            tries.append(order[0].number)
+            for at, place in enumerate(order):
+                db.rows(server_state.texts.TRYING, (server_state._key(place),))
+                if at == 0 and len(tries) <= 2:
+                    gate.wait(10)
+                db.run(server_state.texts.SET_TRYING, (None, server_state._key(place)))
+
+        store._server.run(work, store._product.begin)
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(crossing, order) for order in (places, places[::-1])]:
+            done.result(60)
+    assert len(tries) == 3
+    assert [seen(store, place).claim.version for place in places] == [2, 2]
+
+
+def test_more_calls_than_connections_end_as_a_persistence_error(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_server, "CONNECTIONS", 1)
+    monkeypatch.setattr(sql_server, "FREE_SECONDS", 0.2)
+    store = opened(url)
+    claim = claimed(store, partition)
+    with pytest.raises(PersistenceError, match="all 1 connections were in use"):
+        store._server.run(lambda _: store.commit(claim, Changes(1)))
+    assert store.commit(claim, Changes(1)).offset == 1
+
+
+def test_a_server_without_free_connections_ends_as_a_persistence_error(own_server: Callable[..., Server]) -> None:
+    server = own_server(
+        Postgres, args=["max_connections=5", "superuser_reserved_connections=0", "reserved_connections=0", "max_wal_senders=0"]
+    )
+    with ExitStack() as others:
+        for _ in range(5):
+            others.enter_context(other(server.url))
+        with pytest.raises(PersistenceError, match="too many clients"):
+            open_store(server.url).migrate()
+
+
+@pytest.mark.parametrize("table", ["sluicegate_changelog", "sluicegate_outbox"])
+def test_a_table_that_is_gone_fails_the_commit_as_a_whole(url: str, partition: Partition, table: str) -> None:
+    store = opened(url)
+    claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4)))
+    before = picture(store, partition)
+    execute(url, f"alter table {table} rename to aside")
+    with pytest.raises(Fenced):
+        store.commit(claim, everything())
+    execute(url, f"alter table aside rename to {table}")
+    assert picture(store, partition) == before
+    assert store.commit(claim, everything()).offset == 50
+
+
+def test_a_row_that_is_there_already_fails_the_commit_as_a_whole(url: str, partition: Partition) -> None:
+    store, key = opened(url), server_state._key(partition)
+    plant = f"insert into sluicegate_outbox values ('{key}', 6, 'x')"
+    drop = f"delete from sluicegate_outbox where partition_key = '{key}' and number = 6 and message = 'x'"
+    claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4)))
+    before = picture(store, partition)
+    execute(url, plant)
+    with pytest.raises(PersistenceError):
+        store.commit(claim, everything())
+    with pytest.raises(Fenced):
+        store.commit(server_state.msgspec.structs.replace(claim, version=0), everything())
+    execute(url, drop)
+    assert picture(store, partition) == before
+    assert store.commit(claim, everything()).offset == 50
+
+
+def test_a_reader_overtaken_by_a_commit_sees_one_picture(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    overtaken(url, partition, monkeypatch)
+
+
+def test_without_its_transaction_a_reader_sees_half_a_commit(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    product = type(open_store(url)._product)
+    monkeypatch.setattr(product, "begin_reading", product.begin)
+    with pytest.raises(AssertionError):
+        overtaken(url, partition, monkeypatch)
+
+
+def overtaken(url: str, partition: Partition, patch: pytest.MonkeyPatch) -> None:
+    writer, reader = opened(url), opened(url)
+    claim = claimed(writer, partition)
+    claim = writer.commit(claim, Changes(1, entries=[b"before"], keep_from=claim.last + 1))
+    read_claim = server_state._claim
+
+    def between(*row):
+        writer.commit(claim, Changes(2, entries=[b"after"], keep_from=claim.last + 1))
+        return read_claim(*row)
+
+    with patch.context() as patched:
+        patched.setattr(server_state, "_claim", between)
+        view = seen(reader, partition)
+    assert (view.claim.offset, view.entries) == (1, [b"before"])
