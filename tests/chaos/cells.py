@@ -4,6 +4,9 @@ import os
 from typing import NamedTuple
 
 STORES = ("redis", "sqlite")
+"""What every scenario runs with."""
+SERVERS = ("postgresql", "mariadb", "mongodb")
+"""What the cells run with besides. The memory store is in no cell: it ends with its process."""
 KINDS = ("kill", "stop", "raise", "lost")
 BATCH = ("after-poll", "after-decode", "before-commit", "commit-sent", "after-commit")
 CLAIM = ("after-claim", "in-restore", "after-restore")
@@ -37,13 +40,19 @@ class Cell(NamedTuple):
         return f"{self.point}-{self.kind}-{self.store}"
 
 
-ALL = [Cell(point, kind, store) for point in POINTS for kind in KINDS for store in STORES if (point, kind) not in OMITTED]
+ALL = [Cell(point, kind, store) for point in POINTS for kind in KINDS for store in (*STORES, *SERVERS) if (point, kind) not in OMITTED]
 
 # One store each, in turn; the most telling: state ahead of the store, the store ahead of the state, rows under way, timers.
 TELLING = [
     ("before-commit", "stop"), ("before-commit", "lost"), ("commit-sent", "lost"), ("after-commit", "kill"), ("after-poll", "stop"),
     ("after-decode", "raise"), ("in-restore", "kill"), ("after-claim", "stop"), ("produced-not-acked", "kill"),
     ("acked-not-recorded", "stop"), ("expire-selected", "stop"), ("expire-committed", "kill"),
+]  # fmt: skip
+
+# The same for each server: a commit it does not hear of or does not answer, a restore, rows under way.
+ELSEWHERE = [
+    ("before-commit", "stop"), ("commit-sent", "lost"), ("after-commit", "kill"), ("in-restore", "kill"), ("before-commit", "lost"),
+    ("acked-not-recorded", "stop"),
 ]  # fmt: skip
 
 # With the newer group protocol: a member that is killed, and one that is overtaken while it stands still.
@@ -54,13 +63,16 @@ WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
 
 def chosen() -> list[Cell]:
     """What this run takes: all of them under SLUICEGATE_CHAOS=whole."""
-    return ALL if WHOLE else [Cell(*each, STORES[number % 2]) for number, each in enumerate(TELLING)]
+    if WHOLE:
+        return ALL
+    here = [Cell(*each, STORES[number % 2]) for number, each in enumerate(TELLING)]
+    return here + [Cell(*each, SERVERS[number % 3]) for number, each in enumerate(ELSEWHERE)]
 
 
 def newer() -> list[Cell]:
     """What runs with `group.protocol: consumer`: in a whole run the batch's cells, whose faults meet the group."""
     if WHOLE:
-        return [cell for cell in ALL if cell.point in BATCH]
+        return [cell for cell in ALL if cell.point in BATCH and cell.store in STORES]
     return [Cell(*each, STORES[number % 2]) for number, each in enumerate(CONSUMER_PROTOCOL)]
 
 

@@ -6,15 +6,23 @@ from typing import Any
 
 import pytest
 
+from connectors import open_store
 from tests.chaos.scene import Scene
 
 TOPICS = {"out": 2, "dead": 1, "totals": 1}
 
 
+SERVERS = {"redis": "redis_url", "postgresql": "postgres_url", "mariadb": "mariadb_url", "mongodb": "mongodb_url"}
+
+
 @pytest.fixture
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
     def make(kind: str) -> str:
-        return f"sqlite:///{tmp_path}/state.db" if kind == "sqlite" else str(request.getfixturevalue("redis_url"))
+        url = f"sqlite:///{tmp_path}/state.db" if kind == "sqlite" else str(request.getfixturevalue(SERVERS[kind]))
+        store = open_store(url)
+        store.migrate()
+        store.close()
+        return url
 
     return make
 
