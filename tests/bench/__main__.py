@@ -1,6 +1,6 @@
 """`make bench`: the product's `run` path with each store next to the tuned loop, alternating, medians of several rounds.
 
-    python -m tests.bench [--rounds 3] [--jobs J1,J2,latency] [--stores memory,sqlite,redis] [--records 1000000]
+    python -m tests.bench [--rounds 3] [--jobs J1,J2,latency] [--stores memory,sqlite,redis,postgresql,...] [--records 1000000]
 
 Ends with 1 when a result was wrong. Figures of one run compare with each other, not with those of another machine or hour.
 """

@@ -9,13 +9,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors import open_store
 from tests.bench.load import create, delete
 from tests.bench.processes import Measured
-from tests.servers import Valkey
+from tests.servers import Mariadb, MongoDB, Postgres, Program, Valkey
 from tests.servers.shared import open_server
 
 LOOP, TIGHT = "loop", "tight"
-STORES = ("memory", "sqlite", "redis")
+SERVERS: dict[str, type[Program]] = {"redis": Valkey, "postgresql": Postgres, "mariadb": Mariadb, "mongodb": MongoDB}
+STORES = ("memory", "sqlite", *SERVERS)
 
 FILE = """\
 app: {app}
@@ -93,9 +95,12 @@ def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:
 
 
 def _store(system: str, cleaning: ExitStack) -> str:
-    """The store's URL; a Redis of this run's own, synced before every reply, ends with it."""
-    if system == "redis":
-        server = open_server(Valkey())
+    """The store's URL, migrated; a server of this run's own, which syncs before every reply, ends with it."""
+    if system in SERVERS:
+        server = open_server(SERVERS[system]())
         cleaning.callback(server.destroy)
+        store = open_store(str(server.url))
+        store.migrate()
+        store.close()
         return str(server.url)
     return {"memory": "memory://", "sqlite": "sqlite:///bench.db"}[system]
