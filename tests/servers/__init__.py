@@ -1,4 +1,4 @@
-"""Real servers for tests: `Kafka`, `Valkey` and the others say what they are, `Server` runs one, the fixtures of tests/conftest.py hand them out."""
+"""Real servers for tests: `Kafka`, `Valkey` and the others say what they are, `Server` runs one, tests/conftest.py hands them out."""
 
 from tests.servers.kafka import Kafka
 from tests.servers.mariadb import Mariadb
