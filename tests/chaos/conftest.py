@@ -18,7 +18,9 @@ SERVERS = {"redis": "redis_url", "postgresql": "postgres_url", "mariadb": "maria
 @pytest.fixture
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
     def make(kind: str) -> str:
-        url = f"sqlite:///{tmp_path}/state.db" if kind == "sqlite" else str(request.getfixturevalue(SERVERS[kind]))
+        """`kind` may be a URL."""
+        local = {"sqlite": f"sqlite:///{tmp_path}/state.db"}
+        url = kind if "://" in kind else local.get(kind) or str(request.getfixturevalue(SERVERS[kind]))
         store = open_store(url)
         store.migrate()
         store.close()
@@ -41,7 +43,7 @@ def scene(
             make_topic(f"{name}.{topic}", count, bootstrap)
         folder = tmp_path / name
         folder.mkdir()
-        made.append(Scene(name, folder, bootstrap, store if "://" in store else store_url(store), partitions, **options))
+        made.append(Scene(name, folder, bootstrap, store_url(store), partitions, **options))
         return made[-1]
 
     yield make

@@ -5,10 +5,12 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.chaos.scene import SESSION, Scene
 from tests.chaos.test_cells import overtaken
 from tests.chaos.verdict import Verdict
-from tests.servers import Kafka, Proxy, Server, Valkey
+from tests.servers import Kafka, Mariadb, MongoDB, Postgres, Program, Proxy, Server, Valkey
 from tests.waiting import wait_until
 
 MakeScene = Callable[..., Scene]
@@ -17,8 +19,11 @@ RECOVERY = 5.0
 RESTART = SESSION / 1000 + 3.0
 
 
-def test_a_killed_store_is_used_again_within_five_seconds_of_its_return(scene: MakeScene, own_server: OwnServer) -> None:
-    server = own_server(Valkey)
+@pytest.mark.parametrize("kind", [Valkey, Postgres, Mariadb, MongoDB])
+def test_a_killed_store_is_used_again_within_five_seconds_of_its_return(
+    scene: MakeScene, own_server: OwnServer, kind: type[Program]
+) -> None:
+    server = own_server(kind)
     app = scene(server.url)
     worker = app.run()
     app.feed.start()
