@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pymongo
@@ -18,34 +18,11 @@ from connectors.mongodb.state import MongoStore
 from streams.errors import Fenced, PersistenceError
 from streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, row, rows, seen
+from tests.contracts.mongodb import server, short, store, wire  # noqa: F401
 from tests.contracts.scenarios import a_failing_commit_changes_nothing, error_of
 from tests.contracts.test_machine import compared
-from tests.servers import MongoDB, Proxy, Server
+from tests.servers import Proxy, Server
 from tests.waiting import wait_until
-
-TESTED = ("--setParameter", "enableTestCommands=1")
-
-
-@pytest.fixture
-def server(own_server: Callable[..., Server]) -> Server:
-    return own_server(MongoDB, args=TESTED)
-
-
-@pytest.fixture
-def wire(server: Server, proxy: Callable[..., Proxy]) -> Proxy:
-    return proxy(server.url)
-
-
-@pytest.fixture
-def store(server: Server, wire: Proxy) -> Iterator[MongoStore]:
-    made = opened(server.url.replace(str(server.port), str(wire.port)))
-    assert isinstance(made, MongoStore)
-    yield made
-    made.close()
-
-
-def short(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(connection, "REPLY_SECONDS", 1)
 
 
 def failing(server: Server, command: str, times: int | str, **how: Any) -> None:

@@ -15,32 +15,13 @@ from streams.contracts import Store
 from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows
+from tests.contracts.mongodb import server, short, store, wire  # noqa: F401
 from tests.contracts.scenarios import error_of
 from tests.contracts.test_processes import consistent
 from tests.contracts.worker import Worker
 from tests.servers import MongoDB, Proxy, Server
 from tests.servers.mongodb import gather
 from tests.waiting import wait_until
-
-TESTED = ("--setParameter", "enableTestCommands=1")
-
-
-@pytest.fixture
-def server(own_server: Callable[..., Server]) -> Server:
-    return own_server(MongoDB, args=TESTED)
-
-
-@pytest.fixture
-def wire(server: Server, proxy: Callable[..., Proxy]) -> Proxy:
-    return proxy(server.url)
-
-
-@pytest.fixture
-def store(server: Server, wire: Proxy) -> Iterator[MongoStore]:
-    made = opened(server.url.replace(str(server.port), str(wire.port)))
-    assert isinstance(made, MongoStore)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -56,10 +37,6 @@ def worker(partition: Partition) -> Iterator[Callable[[str], Worker]]:
     for each in made:
         if each.process.poll() is None:
             each.kill9()
-
-
-def short(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(connection, "REPLY_SECONDS", 1)
 
 
 def failing(server: Server, command: str, times: int | str, **how: Any) -> None:
