@@ -29,7 +29,7 @@ SMALL_CHUNK = 16  # the same when records are large
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
-COMMIT_PAUSE = 0.005  # seconds after a commit in which records gather: at 1,000 a second one commit for each is half of all CPU time
+COMMIT_PAUSE = 0.005  # seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
 REPORT_EVERY, RECORD_REPORTS_EVERY, INFORM_EVERY = 1.0, 0.5, 0.2  # seconds: to the supervisor, of deliveries to the store, to Kafka
 PROBE_EVERY = 5.0  # seconds between two looks at the store
 IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows under way
@@ -200,8 +200,7 @@ class Worker:
                 except LOST as error:
                     self._lost(owner, error)
         self._pending = 0
-        done = self._parts.clock.monotonic()
-        self._commit_at, self._gather_until = done + COMMIT_EVERY, done + COMMIT_PAUSE
+        self._commit_at, self._gather_until = self._parts.clock.monotonic() + COMMIT_EVERY, now + COMMIT_PAUSE
         if record_reports:
             self._reports_at = now + RECORD_REPORTS_EVERY
 
