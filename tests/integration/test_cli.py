@@ -20,7 +20,7 @@ SLUICEGATE = Path(sys.executable).with_name("sluicegate")
 @pytest.fixture
 def file(tmp_path, kafka, ns):
     """A file whose app and topics are the test's own."""
-    text = FILE.replace("300ms", "10s").replace("count: 2", "count: 2, on_missing: skip")
+    text = FILE.replace("count: 2", "count: 2, on_missing: skip")
     for word in ("orders", "refunds", "shop", "alerts"):
         text = text.replace(word, f"{ns}-{word}")
     return written(tmp_path, kafka, text.replace("totals}", f"{ns}-totals}}").replace("from: totals", f"from: {ns}-totals"))

@@ -7,7 +7,7 @@ app: shop
 kafka: {bootstrap.servers: BOOTSTRAP}
 store: sqlite:///state.db
 dead_letters: shop.dead
-start_timeout: 300ms
+start_timeout: WAIT
 http: false
 agents:
   totals:
@@ -21,9 +21,10 @@ agents:
     dead_letters: alerts.dead
 """
 NOBODY = "127.0.0.1:1"
+SOON, LATE = "300ms", "30s"  # nobody answers: say so soon; a broker answers: a busy machine may need long for it
 
 
 def written(folder: Path, bootstrap: str = NOBODY, text: str = FILE) -> str:
     path = folder / "shop.yaml"
-    path.write_text(text.replace("BOOTSTRAP", f'"{bootstrap}"'))
+    path.write_text(text.replace("BOOTSTRAP", f'"{bootstrap}"').replace("WAIT", SOON if bootstrap == NOBODY else LATE))
     return str(path)
