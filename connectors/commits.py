@@ -1,9 +1,10 @@
 """What every store backend does around its own write: check the changes, number runs, build the next claim."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from streams.errors import SluicegateError
 from streams.values import Changes, Claim, OutboxRow, Trying
 
 MAX_ENTRY = 4 * 1024 * 1024
@@ -24,6 +25,27 @@ def _check_numbers(last: int, rows: Sequence[OutboxRow]) -> None:
         if row.number <= last:
             raise ValueError(f"outbox number {row.number} comes after {last}: numbers must grow")
         last = row.number
+
+
+def alone(
+    commit_all: Callable[[Sequence[tuple[Claim, Changes]]], Sequence[Claim | SluicegateError]], claim: Claim, changes: Changes
+) -> Claim:
+    """`commit` of a store that commits several together."""
+    [result] = commit_all([(claim, changes)])
+    if isinstance(result, SluicegateError):
+        raise result
+    return result
+
+
+def one_by_one(commit: Callable[[Claim, Changes], Claim], commits: Sequence[tuple[Claim, Changes]]) -> list[Claim | SluicegateError]:
+    """`commit_all` of a store that gains nothing by it."""
+    results: list[Claim | SluicegateError] = []
+    for claim, changes in commits:
+        try:
+            results.append(commit(claim, changes))
+        except SluicegateError as error:
+            results.append(error)
+    return results
 
 
 def following(claim: Claim, changes: Changes, store_time: float) -> Claim:

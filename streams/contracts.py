@@ -7,6 +7,7 @@ Nothing here retries: whoever calls decides.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from streams.errors import SluicegateError
 from streams.record import Record
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, TopicFacts
 
@@ -27,6 +28,14 @@ class StateStore(Protocol):
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         """Apply all of `changes` durably, or nothing, if (token, version) are still the row's; returns the next claim
         with the store's time. Raises Fenced (nothing changed) or PersistenceError (the result is unknown)."""
+
+
+class CommitTogether(Protocol):
+    """One wait for the disk for several partitions."""
+
+    def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        """`commit` of each, of different partitions, with its claim or its error in the same order. A fenced one changes nothing
+        of the others; what makes the store fail may fail them all."""
 
 
 class UnsentRows(Protocol):
@@ -73,7 +82,7 @@ class Durability(Protocol):
         """Make or upgrade the schema, stepwise and idempotent; returns the steps done (or to do). Empty: up to date."""
 
 
-class Store(StateStore, UnsentRows, CrashMarks, Reader, Durability, Protocol):
+class Store(StateStore, CommitTogether, UnsentRows, CrashMarks, Reader, Durability, Protocol):
     """What `connectors.open_store` returns."""
 
     def close(self) -> None:

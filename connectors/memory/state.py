@@ -10,9 +10,9 @@ from itertools import islice
 
 import msgspec
 
-from connectors.commits import check, following, remaining
+from connectors.commits import check, following, one_by_one, remaining
 from streams import failpoints
-from streams.errors import Fenced
+from streams.errors import Fenced, SluicegateError
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 
 
@@ -59,6 +59,9 @@ class MemoryStore:
             _append(row, changes, claim, after)
             row.claim = msgspec.structs.replace(after, member=row.claim.member)
             return after
+
+    def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        return one_by_one(self.commit, commits)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._lock:

@@ -9,11 +9,11 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
-from connectors.commits import check, following, remaining
+from connectors.commits import check, following, one_by_one, remaining
 from connectors.mongodb import chunks, connection, durability, migrations
 from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
 from streams import failpoints
-from streams.errors import Fenced, PersistenceError, SystemNotReady
+from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
@@ -87,6 +87,9 @@ class MongoStore:
             return now
 
         return msgspec.structs.replace(after, store_time=self._transact(work, key, claim.token))
+
+    def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        return one_by_one(self.commit, commits)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.answering():

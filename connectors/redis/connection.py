@@ -33,6 +33,33 @@ def script(server: Server, text: str) -> Script:
     return run
 
 
+def together(server: Server, text: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
+    """The script once for each call, all sent before the first answer is read: the server then waits for its disk once. A call
+    that failed has a PersistenceError in place of its answer. Not for a cluster."""
+    digest = hashlib.sha1(text.encode()).hexdigest()
+    try:
+        with translated(), server().pipeline(transaction=False) as pipeline:
+            for keys, args in calls:
+                pipeline.evalsha(digest, len(keys), *keys, *args)
+            answers = pipeline.execute(raise_on_error=False)
+    except PersistenceError as error:
+        return [error] * len(calls)
+    return [_answered(server, text, call, answer) for call, answer in zip(calls, answers, strict=True)]
+
+
+def _answered(server: Server, text: str, call: tuple[Sequence[str], Sequence[Any]], answer: Any) -> Any:
+    if not isinstance(answer, Exception):
+        return answer
+    keys, args = call
+    try:
+        with translated():
+            if isinstance(answer, redis.exceptions.NoScriptError):
+                return server().eval(text, len(keys), *keys, *args)
+            raise answer
+    except PersistenceError as error:
+        return error
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """The driver's errors become PersistenceError, without what the server quotes of our arguments."""

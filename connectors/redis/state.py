@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from connectors.commits import check, following, runs
+from connectors.commits import check, following, one_by_one, runs
 from connectors.redis import addresses, connection, scripts
 from streams import failpoints
-from streams.errors import Fenced, PersistenceError, SystemNotReady
+from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
@@ -32,7 +32,8 @@ class RedisStore:
         self._server = addresses.server(url)
         self._new_name = new_name
         self._claim = connection.script(self._server, scripts.CLAIM)
-        self._commit = connection.script(self._server, scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT)
+        self._script = scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT
+        self._commit = connection.script(self._server, self._script)
         self._entries = connection.script(self._server, scripts.ENTRIES)
         self._acquit = connection.script(self._server, scripts.ACQUIT)
         self._read = connection.script(self._server, scripts.READ)
@@ -63,12 +64,23 @@ class RedisStore:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
         after = following(claim, changes, claim.store_time)
-        answer = self._commit(_keys(claim.partition), _arguments(claim, after, changes))
-        if answer[0] == b"fenced":
-            raise Fenced(f"{_member(claim.partition)}: a newer claim or commit exists")
-        if answer[0] == b"damaged":
-            raise PersistenceError(f"redis: the keys of {_member(claim.partition)} are not what its claim row says")
-        return msgspec.structs.replace(after, store_time=_seconds(answer[1]))
+        return _landed(after, self._commit(_keys(claim.partition), _arguments(claim, after, changes)))
+
+    def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        if addresses.clustered(self._server()):
+            return one_by_one(self.commit, commits)
+        calls, afters = [], []
+        for claim, changes in commits:
+            check(claim, changes)
+            afters.append(following(claim, changes, claim.store_time))
+            calls.append((_keys(claim.partition), _arguments(claim, afters[-1], changes)))
+        results: list[Claim | SluicegateError] = []
+        for after, answer in zip(afters, connection.together(self._server, self._script, calls), strict=True):
+            try:
+                results.append(_landed(after, answer))
+            except SluicegateError as error:
+                results.append(error)
+        return results
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.translated():
@@ -120,6 +132,16 @@ def _member(partition: Partition) -> str:
 
 def _seconds(time: Sequence[bytes]) -> float:
     return int(time[0]) + int(time[1]) / 1e6
+
+
+def _landed(after: Claim, answer: Any) -> Claim:
+    if isinstance(answer, PersistenceError):
+        raise answer
+    if answer[0] == b"fenced":
+        raise Fenced(f"{_member(after.partition)}: a newer claim or commit exists")
+    if answer[0] == b"damaged":
+        raise PersistenceError(f"redis: the keys of {_member(after.partition)} are not what its claim row says")
+    return msgspec.structs.replace(after, store_time=_seconds(answer[1]))
 
 
 def _claim(partition: Partition, held: Sequence[bytes], now: Sequence[bytes]) -> Claim:

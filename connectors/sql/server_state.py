@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from connectors.commits import check, following, remaining, runs
+from connectors.commits import alone, check, following, remaining, runs
 from connectors.sql import steps, texts
 from connectors.sql.server import Product, Server, Session
 from streams import failpoints
-from streams.errors import Fenced, SystemNotReady
+from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
@@ -58,26 +58,34 @@ class ServerStore:
                 yield entry
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
-        check(claim, changes)
-        after = following(claim, changes, claim.store_time)
+        return alone(self.commit_all, claim, changes)
 
-        def work(db: Session) -> float:
-            fence = db.run(texts.UNFENCED if failpoints.unsafe("fence") else texts.FENCE, _fence(claim, after, changes))
-            try:
-                _owned(fence, claim)
-                self._settle(db, _key(claim.partition), changes)
-                self._append(db, claim, after, changes)
-                now = self._now(db)
-            finally:
-                # With PostgreSQL it was not known before; and what failed after a lost fence is not believed.
-                _owned(fence, claim)
-            return now
-
+    def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        for claim, changes in commits:
+            check(claim, changes)
         try:
-            now = self._server.run(work, self._product.begin)
+            return self._server.run(lambda db: self._write(db, commits), self._product.begin)
         except SystemNotReady as gone:
-            raise Fenced(f"{_key(claim.partition)}: the store's data are gone") from gone
-        return msgspec.structs.replace(after, store_time=now)
+            return [Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") for claim, _ in commits]
+        except PersistenceError as error:
+            return [error] * len(commits)
+
+    def _write(self, db: Session, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        text = texts.UNFENCED if failpoints.unsafe("fence") else texts.FENCE
+        afters = [following(claim, changes, claim.store_time) for claim, changes in commits]
+        # In one order everywhere, so that two workers with the same partitions do not wait for each other.
+        fences = {key: db.run(text, values) for key, values in sorted(map(_fence, commits, afters))}
+        now = self._now(db)  # with PostgreSQL the row counts are not known before
+        results: list[Claim | SluicegateError] = []
+        for (claim, changes), after in zip(commits, afters, strict=True):
+            key = _key(claim.partition)
+            if fences[key].rowcount == 0:
+                results.append(Fenced(f"{key}: a newer claim or commit exists"))
+                continue
+            self._settle(db, key, changes)
+            self._append(db, claim, after, changes)
+            results.append(msgspec.structs.replace(after, store_time=now))
+        return results
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         found = self._server.run(lambda db: db.rows(texts.UNSENT, (_key(partition), after, limit)))
@@ -163,14 +171,10 @@ def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
     )  # fmt: skip
 
 
-def _fence(claim: Claim, after: Claim, changes: Changes) -> Sequence[object]:
+def _fence(commit: tuple[Claim, Changes], after: Claim) -> tuple[str, Sequence[object]]:
+    claim, changes = commit
+    key = _key(claim.partition)
     trying = None if changes.trying is None else _encode(changes.trying)
     source = None if changes.source is None else _encode(changes.source)
     values = (after.version, after.offset, after.epoch, after.number, after.first, after.last, trying, source)
-    return (*values, _key(claim.partition), claim.token, claim.version)
-
-
-def _owned(fence: Any, claim: Claim) -> None:
-    """The row count is -1 as long as it is not known."""
-    if fence.rowcount == 0:
-        raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
+    return key, (*values, key, claim.token, claim.version)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from connectors.commits import check, following, remaining, runs
+from connectors.commits import alone, check, following, remaining, runs
 from connectors.sql import migrations, statements
 from connectors.sql.sqlite import Database
 from streams import failpoints
-from streams.errors import Fenced, SystemNotReady
+from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
@@ -60,19 +60,20 @@ class SqliteStore:
                 yield entry
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
-        check(claim, changes)
-        after = following(claim, changes, claim.store_time)
-        rows = [(_key(claim.partition), row.number, _encode(row)) for row in changes.outbox]
+        return alone(self.commit_all, claim, changes)
+
+    def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        for claim, changes in commits:
+            check(claim, changes)
         try:
             with self._database.transaction(statements.BEGIN) as db:
-                _fence(db, claim, after, changes)
-                _settle(db, _key(claim.partition), changes)
-                _append(db, claim, after, changes)
-                if rows:
-                    db.executemany(_sql(statements.ADD_UNSENT), rows)
+                results = [_write(db, claim, changes) for claim, changes in commits]
         except SystemNotReady as gone:
-            raise Fenced(f"{_key(claim.partition)}: the store's data are gone") from gone
-        return msgspec.structs.replace(after, store_time=self._clock())
+            return [Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") for claim, _ in commits]
+        except PersistenceError as error:
+            return [error] * len(commits)
+        now = self._clock()
+        return [result if isinstance(result, Fenced) else msgspec.structs.replace(result, store_time=now) for result in results]
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._database.transaction(statements.BEGIN_READING) as db:
@@ -143,13 +144,24 @@ def _sql(statement: str) -> str:
     return statements.UNFENCED[statement] if failpoints.unsafe("fence") else statement
 
 
-def _fence(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> None:
+def _write(db: sqlite3.Connection, claim: Claim, changes: Changes) -> Claim | Fenced:
+    """What a lost fence returns has changed nothing."""
+    key, after = _key(claim.partition), following(claim, changes, claim.store_time)
+    if not _fence(db, claim, after, changes):
+        return Fenced(f"{key}: a newer claim or commit exists")
+    _settle(db, key, changes)
+    _append(db, claim, after, changes)
+    if changes.outbox:
+        db.executemany(_sql(statements.ADD_UNSENT), [(key, row.number, _encode(row)) for row in changes.outbox])
+    return after
+
+
+def _fence(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> bool:
     trying = None if changes.trying is None else _encode(changes.trying)
     source = None if changes.source is None else _encode(changes.source)
     values = (after.version, after.offset, after.epoch, after.number, after.first, after.last, trying, source)
-    key = _key(claim.partition)
-    if db.execute(_sql(statements.FENCE), (*values, key, claim.token, claim.version)).rowcount != 1:
-        raise Fenced(f"{key}: a newer claim or commit exists")
+    fence = db.execute(_sql(statements.FENCE), (*values, _key(claim.partition), claim.token, claim.version))
+    return bool(fence.rowcount == 1)
 
 
 def _settle(db: sqlite3.Connection, key: str, changes: Changes) -> None:

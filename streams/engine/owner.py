@@ -38,6 +38,13 @@ class Setting(NamedTuple):
     on_rule_change: str
 
 
+class Ready(NamedTuple):
+    """A commit that is ready to be asked for."""
+
+    changes: Changes
+    events: list[Fire | Refused]
+
+
 class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
@@ -243,6 +250,11 @@ class Owner:
 
         Raises Fenced or PersistenceError: this owner is over.
         """
+        ready = self.prepare(monotonic)
+        return self.committed(self._setting.store.commit(self.claim, ready.changes), ready, monotonic)
+
+    def prepare(self, monotonic: float) -> Ready:
+        """Everything since the last commit as changes. What follows is `committed`, or the end of this owner."""
         events = list(self.groups.drain())
         rows = self._rows.make(events, self._setting.agent.aggregation.on_timeout)
         now = self.now(monotonic)
@@ -254,11 +266,14 @@ class Owner:
         )  # fmt: skip
         if failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
-        working = failpoints.armed and (self.pending or events)  # a commit of delivery reports alone would be no test
-        if working:
+        if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
-        self.claim = self._setting.store.commit(self.claim, changes)
-        if working:
+        return Ready(changes, events)
+
+    def committed(self, claim: Claim, ready: Ready, monotonic: float) -> list[Fire | Refused]:
+        """The store took the changes and gave the next claim; returns the events."""
+        self.claim, (changes, events) = claim, ready
+        if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")
             if any(isinstance(event, Fire) and event.reason == "timeout" for event in events):
@@ -266,9 +281,9 @@ class Owner:
         if changes.trying is None:
             self.marks.clear()
         self._source, self.pending = None, 0
-        self.shard.recorded([*delivered, *(row.number for row in dead)])
+        self.shard.recorded([*changes.dispatched, *(row.number for row in changes.dead)])
         if not failpoints.unsafe("output-commit"):
-            self.shard.add(rows, monotonic)
+            self.shard.add(changes.outbox, monotonic)
         return events
 
     def _mark(self) -> Trying | None:

@@ -15,9 +15,10 @@ from streams.agent import Agent, App
 from streams.contracts import Clock, Input, Producer, Store
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, SLICE_SECONDS, Claims
+from streams.engine.commits import Commits
 from streams.engine.owner import Owner, Setting
 from streams.engine.relay import Relay, Shard
-from streams.engine.status import count_events, count_receipts, partition_report
+from streams.engine.status import partition_report
 from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
@@ -26,11 +27,7 @@ from streams.values import LEVELS
 
 CHUNK = 250  # records taken at once: they stay in the processor's cache (design/performance.md)
 SMALL_CHUNK = 16  # the same when records are large
-COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
-COMMIT_EVENTS = 5_000
-COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
-COMMIT_PAUSE = 0.005  # seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
-REPORT_EVERY, RECORD_REPORTS_EVERY, INFORM_EVERY = 1.0, 0.5, 0.2  # seconds: to the supervisor, of deliveries to the store, to Kafka
+REPORT_EVERY, INFORM_EVERY = 1.0, 0.2  # seconds: to the supervisor, to Kafka
 PROBE_EVERY = 5.0  # seconds between two looks at the store
 IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows under way
 
@@ -57,9 +54,7 @@ class Worker:
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
         self._owners = claims.owners
         self._chunk = CHUNK
-        self._pending = 0
-        self._commit_at = self._gather_until = 0.0
-        self._reports_at = 0.0
+        self._commits = Commits(parts.store, claims, parts.meter, parts.clock.monotonic, self._lost)
         self._report_at = self._inform_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
@@ -97,8 +92,8 @@ class Worker:
             self._claims.advance(now)
         if batch:
             self._accept(batch, now)
-        if self._commit_is_due(now, idle=not batch):
-            self._commit_all(now)
+        if self._commits.due(now, idle=not batch):
+            self._commits.all(now)
         self._relay.turn(self._shards(), now)
         if not early:
             self._claims.advance(now)
@@ -106,14 +101,14 @@ class Worker:
 
     def _wait(self, now: float) -> float:
         """How long the poll may wait for a first record (`_gathering`: for more): not at all with work in hand."""
-        if self._pending or self._claims.busy:
+        if self._commits.pending or self._claims.busy:
             return 0.0
         due = min((owner.groups.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
         under_way = any(shard.unsent or shard.more for shard in self._shards())
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _gathering(self, now: float) -> float:
-        return 0.0 if self._pending or self._claims.busy else max(0.0, self._gather_until - now)
+        return 0.0 if self._commits.pending or self._claims.busy else self._commits.gathering(now)
 
     def _accept(self, batch: Sequence[Record], now: float) -> None:
         for owner, run in self._runs(batch):
@@ -154,7 +149,7 @@ class Worker:
         if not owner.begun:
             owner.open(now)
         owner.accept(records, now)
-        self._pending += len(records)
+        self._commits.pending += len(records)
         if failpoints.armed:
             failpoints.hit("after-decode")
 
@@ -170,55 +165,18 @@ class Worker:
                     owner.open(now)
                 owner.accept(records[: step or None], now)
                 del records[: step or None]
-            self._commit(owner, now)
+            self._commits.one(owner, now)
 
     def _expire(self, now: float) -> None:
         deadline = now + SLICE_SECONDS
         for owner in list(self._owners.values()):
             try:
                 while owner.expire(now) and owner.groups.behind and now < deadline:
-                    self._commit(owner, now)
+                    self._commits.one(owner, now)
                     now = self._parts.clock.monotonic()
                     self._relay.turn(self._shards(), now)
             except LOST as error:
                 self._lost(owner, error)
-
-    def _commit_is_due(self, now: float, idle: bool) -> bool:
-        if self._pending:
-            return idle or self._pending >= COMMIT_RECORDS or now >= self._commit_at or self._events() >= COMMIT_EVENTS
-        return idle or any(owner.groups.events for owner in self._owners.values())
-
-    def _events(self) -> int:
-        return sum(len(owner.groups.events) for owner in self._owners.values())
-
-    def _commit_all(self, now: float) -> None:
-        record_reports = now >= self._reports_at
-        for owner in list(self._owners.values()):
-            if owner.dirty or owner.shard.pressing or (record_reports and owner.shard.reported):
-                try:
-                    self._commit(owner, now)
-                except LOST as error:
-                    self._lost(owner, error)
-        self._pending = 0
-        self._commit_at, self._gather_until = self._parts.clock.monotonic() + COMMIT_EVERY, now + COMMIT_PAUSE
-        if record_reports:
-            self._reports_at = now + RECORD_REPORTS_EVERY
-
-    def _commit(self, owner: Owner, now: float) -> None:
-        clock, meter, pending = self._parts.clock, self._parts.meter, owner.pending
-        before = clock.monotonic()
-        events = owner.commit(now)
-        after = clock.monotonic()
-        jump = owner.tick(after)
-        if abs(jump) > 1.0:
-            self._log.warning("clock.jumped", seconds=round(jump, 3), topic=owner.partition.topic, partition=owner.partition.number)
-        meter.observe("commit_seconds", after - before)
-        if pending:
-            meter.observe("batch_records", pending)
-            meter.count("records_consumed", pending)
-            self._claims.well(owner)
-        count_events(events, after - now, meter)
-        count_receipts(owner, meter, self._log)
 
     def _lost(self, owner: Owner, error: Exception) -> None:
         """The one way back: drop the state; the claim shows what landed."""
@@ -228,7 +186,7 @@ class Worker:
             return
         if isinstance(error, Fenced):
             self._parts.meter.count("fenced_commits")
-        self._pending -= min(self._pending, owner.pending)
+        self._commits.pending -= min(self._commits.pending, owner.pending)
         self._claims.lost(owner, error)
 
     def _shards(self) -> list[Shard]:
@@ -289,11 +247,10 @@ class Worker:
         clock = self._parts.clock
         self._log.info("worker.draining")
         self._parts.report(self.describe(clock.monotonic()))
-        self._commit_all(clock.monotonic())
+        self._commits.all(clock.monotonic())
         while any(shard.unsent for shard in self._shards()) and clock.monotonic() < deadline:
             self._relay.turn(self._shards(), clock.monotonic())
             if any(shard.unsent for shard in self._shards()):
                 self._parts.producer.flush(0.05)
-        self._reports_at = 0.0
-        self._commit_all(clock.monotonic())
+        self._commits.all(clock.monotonic(), reports=True)
         self._inform()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from connectors.sql.server_state import ServerStore
 from streams.contracts import Store
 from streams.values import Partition
 from tests.conftest import missing
@@ -60,6 +61,22 @@ def store(store_url: str) -> Iterator[Store]:
     made = opened(store_url)
     yield made
     made.close()
+
+
+@pytest.fixture(autouse=True)
+def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tests open many handles on SQL servers; their connections end with the test."""
+    made: list[ServerStore] = []
+    begin = ServerStore.__init__
+
+    def init(self: ServerStore, *args: Any, **more: Any) -> None:
+        begin(self, *args, **more)
+        made.append(self)
+
+    monkeypatch.setattr(ServerStore, "__init__", init)
+    yield
+    for store in made:
+        store.close()
 
 
 @pytest.fixture

@@ -1,0 +1,104 @@
+"""The commits of one worker: when, several partitions together, and what is counted of them."""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from streams.aggregation.events import Fire, Refused
+from streams.contracts import Store
+from streams.engine.claims import LOST, Claims
+from streams.engine.owner import Owner, Ready
+from streams.engine.status import count_events, count_receipts
+from streams.errors import SluicegateError
+from streams.observe.metrics import Meter
+from streams.values import Claim
+
+COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
+COMMIT_EVENTS = 5_000
+COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
+COMMIT_PAUSE = 0.001  # seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
+RECORD_REPORTS_EVERY = 0.5  # seconds, of deliveries to the store
+
+
+class Commits:
+    """`pending` counts the records that were accepted and not committed. `lost` is called for an owner whose commit failed."""
+
+    def __init__(
+        self, store: Store, claims: Claims, meter: Meter, clock: Callable[[], float], lost: Callable[[Owner, Exception], None]
+    ) -> None:
+        self._store, self._claims, self._meter, self._clock, self._lost = store, claims, meter, clock, lost
+        self._log = structlog.get_logger()
+        self.pending = 0
+        self._commit_at = self._gather_until = self._reports_at = 0.0
+
+    def gathering(self, now: float) -> float:
+        """Seconds in which records may still gather."""
+        return max(0.0, self._gather_until - now)
+
+    def due(self, now: float, idle: bool) -> bool:
+        """Is it time to commit? `idle`: nothing was read at this turn."""
+        events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
+        if self.pending:
+            return idle or self.pending >= COMMIT_RECORDS or now >= self._commit_at or events >= COMMIT_EVENTS
+        return idle or bool(events)
+
+    def all(self, now: float, reports: bool = False) -> None:
+        """Everything that waits; delivery reports that wait alone now and then, or when they must (`reports`)."""
+        reports = reports or now >= self._reports_at
+        owners = [
+            owner for owner in self._claims.owners.values() if owner.dirty or owner.shard.pressing or (reports and owner.shard.reported)
+        ]
+        if len(owners) > 1 and not self._claims.retrying:
+            self._together(owners, now)
+        else:  # after a failure each for itself: one that cannot be committed must not hold up the others
+            for owner in owners:
+                try:
+                    self.one(owner, now)
+                except LOST as error:
+                    self._lost(owner, error)
+        self.pending = 0
+        self._commit_at, self._gather_until = self._clock() + COMMIT_EVERY, now + COMMIT_PAUSE
+        if reports:
+            self._reports_at = now + RECORD_REPORTS_EVERY
+
+    def one(self, owner: Owner, now: float) -> None:
+        """Raises what ends the owner (LOST)."""
+        before, pending = self._clock(), owner.pending
+        self._count(owner, owner.commit(now), pending, now, before)
+
+    def _together(self, owners: Sequence[Owner], now: float) -> None:
+        """One wait for the disk instead of one for each partition (Redis at 1,000 records a second: see docs/design.md)."""
+        before = self._clock()
+        ready = [(owner, made) for owner in owners if (made := self._ready(owner, now)) is not None]
+        results = self._store.commit_all([(owner.claim, made.changes) for owner, made in ready])
+        for (owner, made), result in zip(ready, results, strict=True):
+            self._settle(owner, made, result, now, before)
+
+    def _ready(self, owner: Owner, now: float) -> Ready | None:
+        try:
+            return owner.prepare(now)
+        except LOST as error:
+            self._lost(owner, error)
+            return None
+
+    def _settle(self, owner: Owner, made: Ready, result: Claim | SluicegateError, now: float, before: float) -> None:
+        pending = owner.pending
+        try:
+            if isinstance(result, SluicegateError):
+                raise result
+            self._count(owner, owner.committed(result, made, now), pending, now, before)
+        except LOST as error:
+            self._lost(owner, error)
+
+    def _count(self, owner: Owner, events: Sequence[Fire | Refused], pending: int, now: float, before: float) -> None:
+        meter, after = self._meter, self._clock()
+        jump = owner.tick(after)
+        if abs(jump) > 1.0:
+            self._log.warning("clock.jumped", seconds=round(jump, 3), topic=owner.partition.topic, partition=owner.partition.number)
+        meter.observe("commit_seconds", after - before)
+        if pending:
+            meter.observe("batch_records", pending)
+            meter.count("records_consumed", pending)
+            self._claims.well(owner)
+        count_events(events, after - now, meter)
+        count_receipts(owner, meter, self._log)
