@@ -8,7 +8,8 @@ import structlog
 
 from connectors import open_store
 from streams.agent import Agent, App
-from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said, within, written
+from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said, within
+from streams.cli.topics import written
 from streams.config.kafka import EMBEDDED
 from streams.engine.supervisor import Pause
 from streams.errors import SystemNotReady

@@ -12,7 +12,7 @@ DEFAULT_MAX_ITEMS = 100_000
 
 
 def app(file: File, folder: str) -> run.App:
-    written = {a.to.topic for a in file.agents.values()} | {dead_letters(file, a) for a in file.agents.values()}
+    written = {a.to.topic for a in file.agents.values() if a.to} | {dead_letters(file, a) for a in file.agents.values()}
     return run.App(
         name=file.app,
         store=file.store,
@@ -39,14 +39,20 @@ def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
     return run.Agent(
         name=name,
         topics=tuple(s.topic for s in agent.from_),
-        aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate),
-        to=run.Destination(agent.to.topic, agent.to.format),
+        aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
+        to=run.Destination(agent.to.topic, agent.to.format) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
         receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
         max_record_bytes=agent.max_record_bytes,
+        handler=_handler(agent, agent.handler) if agent.handler else None,
     )
+
+
+def _handler(agent: Agent, functions: list[str]) -> run.Handler:
+    first, most = agent.retry.backoff
+    return run.Handler(tuple(functions), agent.session, agent.retry.attempts, first, most, agent.then)
 
 
 def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:

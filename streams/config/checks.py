@@ -16,7 +16,9 @@ def findings(file: File) -> Iterator[Finding]:
         path: Path = ("agents", name)
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
             yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
-        yield from _aggregate(agent.aggregate, (*path, "aggregate"))
+        yield from _parts(agent, path)
+        if agent.aggregate is not None:
+            yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
 
@@ -34,6 +36,22 @@ def loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
+    """What an agent must have, and what has no meaning without the rest."""
+    aggregate, handler = (*path, "aggregate"), (*path, "handler")
+    if agent.handler is None:
+        if agent.aggregate is None:
+            hint = "write what completes a group, such as count: 100, or a handler: package.module:function"
+            yield Finding(aggregate, "is missing", hint, (path,))
+        if agent.to is None:
+            yield Finding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
+        for name in [name for name in ("session", "retry", "then") if name in agent.model_fields_set]:
+            yield Finding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
+    elif agent.aggregate is None and agent.key is not None:
+        what = "has no meaning without an aggregation: a handler gets every message"
+        yield Finding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))
 
 
 def _aggregate(rule: Aggregate, path: Path) -> Iterator[Finding]:
@@ -59,8 +77,10 @@ def _raw(agent: Agent, path: Path) -> Iterator[Finding]:
     if agent.format != "raw":
         return
     form, hint = (*path, "format"), "use format: json, or leave the field out"
-    if agent.key is not None:
+    if agent.key is not None and agent.aggregate is not None:
         yield Finding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
+    if agent.aggregate is None:
+        return
     if agent.aggregate.until is not None:
         until = (*path, "aggregate", "until")
         yield Finding(until, "needs a field, but raw records have none", hint, (form, until))
@@ -75,7 +95,7 @@ def _topics(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
     topics = [s.topic for s in agent.from_]
     if len(set(topics)) < len(topics):
         yield Finding(source, "names a topic twice", "name each topic once", (source,))
-    if agent.to.topic in topics:
+    if agent.to is not None and agent.to.topic in topics:
         yield Finding(to, "is a topic that this agent reads: it would feed on its own results", "write to another topic", (source, to))
     dead = (*path, "dead_letters") if agent.dead_letters else ("dead_letters",)
     if dead_letters(file, agent) in topics:
