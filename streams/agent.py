@@ -88,7 +88,8 @@ class Agent:
     groups). `to` None: nothing is written but what a handler sends to topics it names.
 
     `start` is earliest, latest, or seconds since 1970 for partitions that were never committed. `receive` names the
-    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number.
+    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number. `rekeys` names the
+    agent of the file whose `repartition:` this one does: its records go to `to` under the key of `aggregation`, nothing else.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Agent:
     receive: tuple[str, ...] = ()
     max_record_bytes: int = 1024 * 1024
     handler: Handler | None = None
+    rekeys: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ def findings(file: File) -> Iterator[Finding]:
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
             yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
         yield from _parts(agent, path)
+        yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from _raw(agent, path)
@@ -49,9 +50,28 @@ def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
             yield Finding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
         for name in [name for name in ("session", "retry", "then") if name in agent.model_fields_set]:
             yield Finding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
-    elif agent.aggregate is None and agent.key is not None:
+    elif agent.aggregate is None and agent.key is not None and agent.repartition is None:
         what = "has no meaning without an aggregation: a handler gets every message"
         yield Finding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))
+
+
+def _repartition(file: File, name: str, agent: Agent, path: Path) -> Iterator[Finding]:
+    at = (*path, "repartition")
+    if agent.repartition is None:
+        return
+    if agent.key is None:
+        yield Finding(at, "needs a key: the field to re-key by", "add key: FIELD, or leave it out", (at, (*path, "key")))
+    if agent.format == "raw":
+        yield Finding(at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format")))
+    if agent.repartition in [source.topic for source in agent.from_]:
+        yield Finding(at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from")))
+    if rekeying(name) in file.agents:
+        yield Finding(at, "takes the name of another agent", f"rename agent {rekeying(name)}", (at,))
+
+
+def rekeying(name: str) -> str:
+    """The name of the agent that does another one's `repartition:`."""
+    return f"{name}.repartition"
 
 
 def _aggregate(rule: Aggregate, path: Path) -> Iterator[Finding]:

@@ -207,6 +207,7 @@ class Agent(BaseModel):
     format: Format = "json"
     key: Annotated[Key | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
     scope: Scope = "partition"
+    repartition: Topic | None = None
     aggregate: Annotated[Aggregate | None, unless_unknown(Aggregate)] = None
     handler: Functions | None = None
     session: Flag = False

@@ -8,7 +8,7 @@ from pydantic_core import ErrorDetails
 from streams.config.problems import Finding, Path, did_you_mean, dotted
 from streams.config.scalars import Unknown
 
-LATER = ("repartition", "concurrency")
+LATER = ("concurrency",)
 _LATER_HINT = "it comes with a later version; leave it out"
 _EXAMPLES = {
     "agents": "write the agents' names as keys below it",

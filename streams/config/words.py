@@ -22,6 +22,12 @@ _REDUCERS = {
 def meaning(agent: Agent) -> list[str]:
     """One sentence each: when it fires, what happens to late groups, what it writes, where what cannot be used goes."""
     rule = agent.aggregation
+    if agent.rekeys and rule is not None and agent.to is not None:
+        return [
+            f"reads {_listed(agent.topics)} for {agent.rekeys}",
+            f"writes each record unchanged to {agent.to.topic}, under the {_key(rule)}",
+            f"sends what it cannot use to {agent.dead_letters}, byte for byte",
+        ]
     if rule is None:
         sentences = [f"reads {_listed(agent.topics)} as {agent.format}"]
     else:
@@ -111,7 +117,7 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[Finding]
 def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
     path: Path = ("agents", agent.name)
     rule, aggregate = agent.aggregation, (*path, "aggregate")
-    if rule is None:
+    if rule is None or agent.rekeys:
         return
     timed = rule.since_first is not None or rule.since_last is not None
     if rule.key is not None:

@@ -8,6 +8,7 @@ from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
 from streams.engine.claims import Claims
 from streams.engine.handling import Failures, Handling
+from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
@@ -35,7 +36,9 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     return Worker(app, agent, number, setting, claims, relay, parts)
 
 
-def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> Handling | None:
+def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> Handling | Rekeying | None:
+    if agent.rekeys:
+        return Rekeying(rule, outputs.to or "", outputs.most)
     if agent.handler is None:
         return None
     failures = Failures(agent.handler, parts.random, parts.clock.monotonic)

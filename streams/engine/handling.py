@@ -115,6 +115,10 @@ class Handling:
             self._runner = asyncio.Runner()
         return self._runner.run(coroutine)
 
+    def step(self, place: tuple[str, int], offset: int) -> int:
+        """As Failures.step."""
+        return self.failures.step(place, offset)
+
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records as messages, or as refused ones."""
         items: list[Item] = []

@@ -14,7 +14,7 @@ from streams.aggregation.rule import restored
 from streams.engine.beginning import carried_over, start
 from streams.engine.checks import check_claim, check_partitions
 from streams.engine.crash import Marks
-from streams.engine.handling import Item, decided
+from streams.engine.handling import Handling, Item, decided
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
@@ -208,7 +208,7 @@ class Owner:
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
         handling, place = self._setting.handling, (self.partition.topic, self.partition.number)
-        apart = 0 if handling is None else handling.failures.step(place, self.offset)
+        apart = 0 if handling is None else handling.step(place, self.offset)
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event]:
@@ -217,7 +217,7 @@ class Owner:
         Raises Fenced, PersistenceError or HandlerFailed: this owner is over.
         """
         store, handling = self._setting.store, self._setting.handling
-        if handling is not None and handling.session and (self._inbox or self.groups.events):
+        if isinstance(handling, Handling) and handling.session and (self._inbox or self.groups.events):
             items = self._items()
             changes, on_timeout = self._changes([], monotonic), self._setting.rule.aggregation.on_timeout
             return self.committed(*in_session(store, self.claim, handling, items, changes, self._rows, on_timeout), monotonic)

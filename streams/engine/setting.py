@@ -6,10 +6,12 @@ from streams.agent import Agent
 from streams.aggregation.rule import Rule
 from streams.contracts import Input, Store
 from streams.engine.handling import Handling
+from streams.engine.rekey import Rekeying
 
 
 class Setting(NamedTuple):
-    """`process` is a random name of this process, `member` the one people see; `handling` is None without handlers."""
+    """`process` is a random name of this process, `member` the one people see; `handling` is what is done with each message
+    instead of an aggregation, or with its groups."""
 
     agent: Agent
     rule: Rule
@@ -18,4 +20,4 @@ class Setting(NamedTuple):
     process: str
     member: str
     on_rule_change: str
-    handling: Handling | None = None
+    handling: Handling | Rekeying | None = None

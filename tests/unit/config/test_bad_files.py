@@ -92,9 +92,14 @@ AGENT = [
         "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",
         "10:5: agents.a.then: must be dead-letter or stop; write one of these words; park comes with a later version",
     ]),
-    (f"{FROM}\nrepartition: t\ndedupe: {{id: x}}\n{COUNT}\n{TO}", [
-        "8:5: agents.a.repartition: unknown key; not built yet: it comes with a later version; leave it out",
-        "9:5: agents.a.dedupe: unknown key; not built yet: it comes with a later version; leave it out",
+    (f"{FROM}\nrepartition: t\n{COUNT}\n{TO}", [
+        "8:5: agents.a.repartition: needs a key: the field to re-key by; add key: FIELD, or leave it out",
+    ]),
+    (f"{FROM}\nkey: a\nrepartition: orders\n{COUNT}\n{TO}", [
+        "9:5: agents.a.repartition: is a topic that this agent reads already; give it a topic of its own",
+    ]),
+    (f"{FROM}\ndedupe: {{id: x}}\n{COUNT}\n{TO}", [
+        "8:5: agents.a.dedupe: unknown key; not built yet: it comes with a later version; leave it out",
     ]),
     (f"{FROM}\nscope: shared\n{COUNT}\n{TO}", [
         "8:5: agents.a.scope: must be partition; leave it out: scope shared is not built yet, it comes with a later version",
