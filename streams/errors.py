@@ -5,6 +5,7 @@ SluicegateError
 ├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
 ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
 ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
+│   └── NotCommitted        the store refused the transaction as a whole at its end: certainly nothing of it remains
 └── Halt                    going on would lose or repeat silently: this partition stops, loudly; the others go on
     ├── RetentionPassed     the topic no longer holds the next offset
     ├── LogTruncated        the topic ends before the next offset, or its leader epoch went back
@@ -36,6 +37,10 @@ class Fenced(SluicegateError):
 
 class PersistenceError(SluicegateError):
     """The store failed or its reply was lost: whether the commit landed, the next claim will show. The driver's error is the cause."""
+
+
+class NotCommitted(PersistenceError):
+    """The store refused the transaction as a whole at its end, for instance by a deferred constraint: certainly nothing of it remains."""
 
 
 class Halt(SluicegateError):
