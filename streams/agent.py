@@ -70,12 +70,15 @@ class Handler:
     """The application's own code: `functions` (`module:function`) are called one after the other for each message, or for each
     completed group of an aggregation.
 
-    `session` gives them the transaction of the store. A failed call is tried again `attempts` times in all, with back-off from
-    `backoff_first` to `backoff_most` seconds and the partition waiting; `then` says what follows.
+    `session` gives them the transaction of the store. `concurrency` 0 runs them inside the commit; more: so many at a time in threads
+    of the worker, outside of it, after what they are called for was sealed in the store. A failed call is tried again `attempts`
+    times in all, with back-off from `backoff_first` to `backoff_most` seconds and the partition (with `concurrency`: the key) waiting;
+    `then` says what follows.
     """
 
     functions: tuple[str, ...]
     session: bool = False
+    concurrency: int = 0
     attempts: int = 5
     backoff_first: float = 1.0
     backoff_most: float = 60.0

@@ -9,50 +9,37 @@ state replaces, `whole` replaces bags, `added` extends them.
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
-import lz4.frame
-import msgspec
-
+from streams.aggregation.entry import Entry, Section, halves, packed, unpacked
 from streams.aggregation.groups import Groups
-from streams.aggregation.layout import BYTES, COUNT, FIRST, Bags, State
-from streams.errors import BufferFull, ChangelogIncomplete
+from streams.aggregation.layout import BYTES, COUNT, FIRST, State
+from streams.aggregation.seen import Seen, weight
+from streams.errors import ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
 SLICE = 64 * 1024  # least bytes of old state that a commit of a cycle carries
 SLACK = 4 * 1024 * 1024  # bytes of log below which no cycle begins
 GROWTH = 3  # the log over the live state at which one begins
-PLAIN, LZ4 = b"\x00", b"\x01"
-BIG_INT = 1
 
 
-class Entry(msgspec.Struct, array_like=True):
-    """One changelog entry. `number` is its place; `at` the owner's time."""
+class SealedItems(Protocol):
+    """What waits for slow handlers, as the log sees it."""
 
-    number: int
-    at: float
-    states: dict[bytes, State | None]
-    added: dict[bytes, Bags]
-    whole: dict[bytes, Bags]
-    senders: dict[str, list[int]]
-    all_senders: dict[str, list[Any]]
+    bytes: int
 
-
-def _ext(code: int, data: memoryview) -> Any:
-    return int(bytes(data)) if code == BIG_INT else None
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry, ext_hook=_ext).decode
+    def changes(self) -> Section: ...
+    def whole(self) -> Section: ...
+    def replay(self, section: Section) -> None: ...
 
 
 class Changelog:
     """The log of one partition as its owner keeps it. `numbers` are the entries kept, with their sizes."""
 
-    __slots__ = ("_boundary", "_compress", "_live", "_queue", "_refreshed", "groups", "kept", "last", "size")
+    __slots__ = ("_boundary", "_compress", "_ids", "_live", "_queue", "_refreshed", "_sealed", "_seen", "groups", "kept", "last", "size")
 
-    def __init__(self, groups: Groups, first: int) -> None:
-        self.groups = groups
+    def __init__(self, groups: Groups, first: int, seen: Seen | None = None, sealed: SealedItems | None = None) -> None:
+        self.groups, self._seen, self._sealed = groups, seen, sealed
         self.kept: deque[tuple[int, int]] = deque()
         self.last = first - 1
         self.size = 0
@@ -60,6 +47,7 @@ class Changelog:
         self._live = 0
         self._boundary = 0
         self._queue: deque[bytes] | None = None
+        self._ids: deque[bytes] = deque()
         self._refreshed = 0
 
     def entries(self, senders: dict[str, list[int]], all_senders: Any, now: float) -> tuple[list[bytes], int | None]:
@@ -70,14 +58,18 @@ class Changelog:
         groups = self.groups
         states, groups.touched = groups.touched, {}
         added, groups.added = groups.added, {}
-        if not states and not senders and self._queue is None:
+        ids = self._seen.changes(now) if self._seen is not None else []
+        sealed = self._sealed.changes() if self._sealed is not None else Section()
+        if not states and not senders and not ids and not sealed.items and not sealed.attempts and self._queue is None:
             return [], None
-        entry = Entry(self.last + 1, now, states, added, {}, senders, {})
+        entry = Entry(self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "", sealed)
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._queue, self._boundary, self._refreshed = deque(groups.states), self.last + 1, 0
+            self._ids = self._seen.remembered() if self._seen is not None else deque()
         done = self._queue is not None and self._refresh(entry)
         if done:
             entry.all_senders, self._queue = all_senders(), None
+            entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
         packed = self._split(entry)
         for blob in packed:
             self.last += 1
@@ -88,7 +80,8 @@ class Changelog:
     def _refresh(self, entry: Entry) -> bool:
         """Put a slice of old state into the entry; True when none is left."""
         groups, queue = self.groups, self._queue or deque()
-        budget = max(SLICE, sum(len(key) + 48 for key in entry.states) + sum(len(i) for b in entry.added.values() for i in b) * 64)
+        grown = sum(len(key) + 48 for key in entry.states) + sum(len(i) for b in entry.added.values() for i in b) * 64
+        budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
         while queue and budget > 0:
             key = queue.popleft()
             state = groups.states.get(key)
@@ -102,9 +95,16 @@ class Changelog:
             spent = self._weight(key, state)
             budget -= spent
             self._refreshed += spent
-        if not queue:
-            self._live = self._refreshed
-        return not queue
+        self._refresh_ids(entry, budget)
+        if not queue and not self._ids:
+            self._live = self._refreshed + (self._sealed.bytes if self._sealed is not None else 0)
+        return not queue and not self._ids
+
+    def _refresh_ids(self, entry: Entry, budget: int) -> None:
+        if self._seen is not None and self._ids:
+            old = self._seen.slice(self._ids, budget, entry.at)
+            self._refreshed += sum(weight(ids) for _, ids in old)
+            entry.seen = old + entry.seen
 
     def _forget(self, boundary: int) -> int:
         while self.kept and self.kept[0][0] < boundary:
@@ -118,33 +118,29 @@ class Changelog:
         while waiting:
             part = waiting.pop()
             part.number = self.last + 1 + len(blobs)
-            blob = self._pack(part)
+            blob = packed(part, self._compress)
             if len(blob) <= ENTRY_LIMIT:
                 blobs.append(blob)
             else:
                 waiting += reversed(halves(part))
         return blobs
 
-    def _pack(self, entry: Entry) -> bytes:
-        try:
-            body = _encode(entry)
-        except OverflowError:
-            body = _encode(_with_big_ints(msgspec.to_builtins(entry, builtin_types=(bytes,), str_keys=False)))
-        if self._compress and len(body) > 512:
-            return LZ4 + bytes(lz4.frame.compress(body))
-        return PLAIN + body
-
     def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool = True) -> None:
         """Restore groups (and `senders`) from the entries `first` to `last`. Raises ChangelogIncomplete unless all are there;
         only the twin of a chaos test is not `strict`."""
-        expected = first
+        expected, at = first, 0.0
         for blob in blobs:
-            entry = _unpack(blob)
+            entry = unpacked(blob)
             if strict and entry.number != expected:
                 raise ChangelogIncomplete(f"changelog entry {expected} is missing, {entry.number} stands in its place")
             expected += 1
             _apply(self.groups, entry)
             senders.replay(entry.senders, entry.all_senders, entry.at)
+            if self._sealed is not None:
+                self._sealed.replay(entry.sealed)
+            if self._seen is not None:
+                self._seen.replay(entry.seen, entry.seen_source)
+                at = entry.at
             self.kept.append((entry.number, len(blob)))
             self.size += len(blob)
         if strict and expected != last + 1:
@@ -152,59 +148,13 @@ class Changelog:
         self.last = last
         _settle(self.groups)
         self._live = sum(self._weight(key, state) for key, state in self.groups.states.items())
+        if self._seen is not None:
+            self._seen.settle(at)
+            self._live += self._seen.bytes
 
     def _weight(self, key: bytes, state: State) -> int:
         """About the bytes of a group in the log."""
         return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in self.groups.rule.plan.folds)
-
-
-def halves(entry: Entry) -> list[Entry]:
-    """The same changes as two entries: by keys, or when there is one key, by the items of its bags."""
-    keys = list(entry.states)
-    if len(keys) > 1:
-        one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
-        parts = [
-            Entry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}) for some in (one, two)
-        ]
-    elif not keys or entry.senders or entry.all_senders:
-        return _sender_halves(entry)
-    else:
-        bags = entry.whole or entry.added
-        if not bags or max(len(bag) for b in bags.values() for bag in b) < 2:
-            raise BufferFull("the state of one group is larger than a changelog entry may be; lower max_record_bytes and max_bytes")
-        front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
-        back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
-        whole = bool(entry.whole)
-        parts = [
-            Entry(0, entry.at, entry.states, {} if whole else front, front if whole else {}, {}, {}),
-            Entry(0, entry.at, entry.states, back, {}, {}, {}),
-        ]
-    parts[0].senders, parts[0].all_senders = entry.senders, entry.all_senders
-    return parts
-
-
-def _sender_halves(entry: Entry) -> list[Entry]:
-    """The one group apart from the senders, or the senders by name."""
-    if entry.states:
-        states = Entry(0, entry.at, entry.states, entry.added, entry.whole, {}, {})
-        return [states, Entry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
-    names = sorted({*entry.senders, *entry.all_senders})
-    if len(names) < 2:
-        raise BufferFull("what is remembered of one sender is larger than a changelog entry may be")
-    one, two = set(names[: len(names) // 2]), set(names[len(names) // 2 :])
-    return [Entry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some)) for some in (one, two)]
-
-
-def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
-    return {key: value for key, value in values.items() if key in keys}
-
-
-def _unpack(blob: bytes) -> Entry:
-    try:
-        body = lz4.frame.decompress(blob[1:]) if blob[:1] == LZ4 else blob[1:]
-        return _decode(body)
-    except (msgspec.MsgspecError, RuntimeError, ValueError) as e:
-        raise ChangelogIncomplete(f"a changelog entry cannot be read: {type(e).__name__}") from e
 
 
 def _apply(groups: Groups, entry: Entry) -> None:
@@ -244,12 +194,7 @@ def _bag_reducers(groups: Groups) -> list[Any]:
     return sorted((r for r in groups.rule.aggregation.compute if r.kind in ("collect", "distinct")), key=lambda r: r.name)
 
 
-def _with_big_ints(value: Any) -> Any:
-    """msgpack ends at 64 bits; a sum of integers does not."""
-    if isinstance(value, dict):
-        return {key: _with_big_ints(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_big_ints(item) for item in value]
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return msgspec.msgpack.Ext(BIG_INT, str(value).encode())
-    return value
+def _all(sealed: SealedItems, fresh: Section) -> Section:
+    """Everything that is sealed, and what ended with this entry."""
+    whole = sealed.whole()
+    return Section({**{number: None for number, item in fresh.items.items() if item is None}, **whole.items}, whole.attempts)

@@ -9,6 +9,7 @@ import uuid
 from connectors import open_store
 from streams.cli.running import member
 from streams.engine.build import build
+from streams.engine.calls import Threads
 from streams.engine.child import Place, Report, Runner, main
 from streams.engine.worker import Parts
 from streams.observe.metrics import Meter
@@ -38,6 +39,7 @@ def make_worker(place: Place, report: Report) -> Runner:
         random=random.random,
         token=lambda: uuid.uuid4().hex,
         report=report,
+        pool=Threads,
     )
     return build(app, agent, place.worker, name, place.on_rule_change, parts)
 

@@ -69,7 +69,7 @@ def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
 
 def _handler(agent: Agent, functions: list[str]) -> run.Handler:
     first, most = agent.retry.backoff
-    return run.Handler(tuple(functions), agent.session, agent.retry.attempts, first, most, agent.then)
+    return run.Handler(tuple(functions), agent.session, agent.concurrency, agent.retry.attempts, first, most, agent.then)
 
 
 def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:

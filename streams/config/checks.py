@@ -48,8 +48,12 @@ def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
             yield Finding(aggregate, "is missing", hint, (path,))
         if agent.to is None:
             yield Finding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
-        for name in [name for name in ("session", "retry", "then") if name in agent.model_fields_set]:
+        for name in [name for name in ("session", "concurrency", "retry", "then") if name in agent.model_fields_set]:
             yield Finding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
+    elif agent.session and agent.concurrency:
+        needs = ((*path, "session"), (*path, "concurrency"))
+        what = "needs concurrency 0: a slow handler would hold the store's transaction open"
+        yield Finding(needs[0], what, "leave one of them out", needs)
     elif agent.aggregate is None and agent.key is not None and agent.repartition is None:
         what = "has no meaning without an aggregation: a handler gets every message"
         yield Finding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))

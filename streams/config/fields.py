@@ -134,6 +134,7 @@ Size = Annotated[
     WithJsonSchema({"type": "string", "pattern": units.SIZE}),
 ]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
+Concurrency = Annotated[int, Field(ge=0, le=1000), unless_unknown(0)]
 Port = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]
 Flag = Annotated[bool, unless_unknown(True)]
 

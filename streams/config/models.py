@@ -9,6 +9,7 @@ from streams.config.fields import (
     FUNCTION,
     NAME,
     TOPIC,
+    Concurrency,
     Count,
     Duration,
     FieldPath,
@@ -211,6 +212,7 @@ class Agent(BaseModel):
     aggregate: Annotated[Aggregate | None, unless_unknown(Aggregate)] = None
     handler: Functions | None = None
     session: Flag = False
+    concurrency: Concurrency = 0
     retry: Annotated[Retry, unless_unknown(Retry)] = Field(default_factory=Retry)
     then: Then = "dead-letter"
     to: Annotated[Destination | None, unless_unknown(lambda: Destination.model_construct(topic="unknown"))] = None

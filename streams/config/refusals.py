@@ -8,7 +8,6 @@ from pydantic_core import ErrorDetails
 from streams.config.problems import Finding, Path, did_you_mean, dotted
 from streams.config.scalars import Unknown
 
-LATER = ("concurrency",)
 _LATER_HINT = "it comes with a later version; leave it out"
 _EXAMPLES = {
     "agents": "write the agents' names as keys below it",
@@ -83,7 +82,7 @@ def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]
 def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
     name = str(path[-1])
     inside_agent = len(path) == 3 and path[0] == "agents"
-    if inside_agent and name in (*LATER, "dedupe"):
+    if inside_agent and name in ("dedupe",):
         return f"not built yet: {_LATER_HINT}"
     here = place(path[:-1])
     deeper = [at for at, names in keys.items() if at.startswith(f"{here}.") and name in names]

@@ -53,12 +53,15 @@ def _ends(agent: Agent, rule: Aggregation) -> list[str]:
 def _handled(agent: Agent, handler: Handler) -> list[str]:
     what = "each message" if agent.aggregation is None else "each completed group"
     inside = "in the transaction of the store, with the offset" if handler.session else "before the commit, again after a crash"
+    if handler.concurrency:
+        inside = f"{handler.concurrency} at a time, one after the other for each key, after it was sealed in the store"
     sentences = [f"calls {_listed(handler.functions)} for {what}, {inside}"]
     if agent.to is not None:
         sentences.append(f"sends what the handler sends to {agent.to.topic} as {agent.to.format}, after the commit")
     last = "stops the partition" if handler.then == "stop" else f"goes to {agent.dead_letters}"
     pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
-    sentences.append(f"what fails is tried {handler.attempts} times, {pauses} apart, while its partition waits; then it {last}")
+    waits = "key" if handler.concurrency else "partition"
+    sentences.append(f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}")
     return sentences
 
 

@@ -6,12 +6,14 @@ from schemas import Codec, codec
 from streams.agent import Agent, App
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
+from streams.engine.calls import Inline
 from streams.engine.claims import Claims
 from streams.engine.handling import Failures, Handling
 from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
+from streams.engine.slow import Slow
 from streams.engine.worker import Parts, Worker
 from streams.errors import ConfigurationError
 from streams.handlers.values import Outputs
@@ -28,18 +30,25 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
     rule = Rule(agent, reads)
-    handling = _handling(agent, rule, reads, Outputs(agent.to.topic if agent.to else None, writes.encode, most), parts)
-    setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling)
+    handling, slow = _handling(agent, rule, reads, Outputs(agent.to.topic if agent.to else None, writes.encode, most), parts)
+    setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow)
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic)
     relay = Relay(parts.producer, parts.meter, Backoff(0.1, 5.0, parts.random))
     return Worker(app, agent, number, setting, claims, relay, parts)
 
 
-def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> Handling | Rekeying | None:
+def _handling(
+    agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts
+) -> tuple[Handling | Rekeying | None, Slow | None]:
     if agent.rekeys:
-        return Rekeying(rule, outputs.to or "", outputs.most)
-    if agent.handler is None:
-        return None
-    failures = Failures(agent.handler, parts.random, parts.clock.monotonic)
-    return Handling(agent, agent.handler, rule, reads, outputs, failures)
+        return Rekeying(rule, outputs.to or "", outputs.most), None
+    handler = agent.handler
+    if handler is None:
+        return None, None
+    if handler.session and handler.concurrency:
+        raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
+    calls = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
+    failures = Failures(handler, parts.random, parts.clock.monotonic)
+    handling = Handling(agent, handler, rule, reads, outputs, failures, calls)
+    return handling, Slow(handler, handling, calls, parts.random, parts.clock.monotonic) if handler.concurrency else None

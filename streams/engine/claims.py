@@ -31,7 +31,6 @@ from streams.record import Record
 from streams.values import Claim, Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
-RESUME_BELOW = 5_000  # rows waiting, after intake was paused
 LOST = (Halt, Fenced, HandlerFailed, PersistenceError, SystemNotReady)
 """What ends an owner, and only that."""
 NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
@@ -117,6 +116,8 @@ class Claims:
         for some in (self._paused, self._again, self._told):
             some.discard(place)
         for gone in (owner, taking.owner if taking else None):
+            if gone is not None:
+                gone.cancel()
             if gone is not None and gone.begun:
                 self._versions[gone.partition] = gone.claim.version
                 self._acquit(gone)
@@ -251,6 +252,7 @@ class Claims:
 
     def _acquit(self, owner: Owner) -> None:
         """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
+        owner.cancel()
         if owner.marks.names() and not failpoints.unsafe("acquit"):
             self._acquittals.append((owner.claim, owner.marks.names()))
             self._settle()
@@ -268,12 +270,12 @@ class Claims:
             del self._acquittals[0]
 
     def balance_intake(self) -> None:
-        """Too many unsent rows pause a partition's intake (never its deadlines)."""
+        """Too many unsent rows, or sealed items, pause a partition's intake (never its deadlines)."""
         for place, owner in self.owners.items():
-            if owner.shard.full and place not in self._paused:
+            if owner.full and place not in self._paused:
                 self._setting.input.pause([place])
                 self._paused.add(place)
-            elif place in self._paused and not owner.shard.more and len(owner.shard.waiting) < RESUME_BELOW:
+            elif place in self._paused and owner.shard.roomy and not owner.full:
                 self._setting.input.resume([place])
                 self._paused.discard(place)
 

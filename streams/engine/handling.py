@@ -5,7 +5,6 @@ one way back). What a handler without a session has done already is not called a
 was rolled back and is.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,10 +17,11 @@ from streams.aggregation.events import Event, Fire, Refused, Sent, Unhandled
 from streams.aggregation.groups import Groups, traceparent
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
+from streams.engine.calls import Calls
 from streams.engine.rows import document
 from streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
 from streams.handlers.functions import decoder, functions
-from streams.handlers.values import Batch, Context, Message, Outage, Outputs, plain
+from streams.handlers.values import Batch, Context, Flag, Message, Outage, Outputs, never, plain
 from streams.record import Record
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
@@ -98,22 +98,18 @@ class Failures:
 class Handling:
     """The handlers of one agent in one worker."""
 
-    def __init__(self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, failures: Failures) -> None:
+    def __init__(
+        self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, failures: Failures, calls: Calls
+    ) -> None:
         self.session, self.failures, self._outputs = handler.session, failures, outputs
-        self.batches = agent.aggregation is not None
-        self._runner: asyncio.Runner | None = None
+        self.batches, self.slow = agent.aggregation is not None, handler.concurrency > 0
         self._current: tuple[Message | Fire, str, bool]
-        found = functions(handler.functions, "batch" if self.batches else "message", self._await)
+        found = functions(handler.functions, "batch" if self.batches else "message", calls.wait)
         self._calls = found.calls
         typed = found.value_type is not Any and not self.batches
-        self._decode = decoder(found.value_type) if typed and codec.name == "json" else codec.decode
+        self.decode = decoder(found.value_type) if typed and codec.name == "json" else codec.decode
         self._largest = rule.max_record_bytes
         self._log = structlog.get_logger().bind(agent=agent.name)
-
-    def _await(self, coroutine: Any) -> Any:
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.run(coroutine)
 
     def step(self, place: tuple[str, int], offset: int) -> int:
         """As Failures.step."""
@@ -122,7 +118,7 @@ class Handling:
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records as messages, or as refused ones."""
         items: list[Item] = []
-        decode, largest = self._decode, self._largest
+        decode, largest = self.decode, self._largest
         for record in records:
             try:
                 if len(value := record.value()) > largest:  # type: ignore[arg-type]
@@ -160,7 +156,7 @@ class Handling:
                 return failures.done[identity]
             self._current = item, identity, first
             try:
-                return self._call(item, identity, session)
+                return self.call(item, identity, self.failures.attempt(identity), session)
             except Exception as error:
                 if session is not None:
                     raise
@@ -193,8 +189,9 @@ class Handling:
         if self.failures.remembers:
             self.failures.well([identify(_number(item)) for item in items if not isinstance(item, Refused)])
 
-    def _call(self, item: Message | Fire, identity: str, session: Any) -> list[Sent]:
-        context = Context(identity, self.failures.attempt(identity), session, self._outputs, lambda: self._bound(item))
+    def call(self, item: Message | Fire, identity: str, attempt: int, session: Any, cancelled: Flag = never) -> list[Sent]:
+        """All handlers, one after the other; what they sent. Raises what they raise."""
+        context = Context(identity, attempt, session, self._outputs, lambda: self._bound(item), cancelled)
         subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))
         for call in self._calls:
             call(subject, context)
@@ -220,10 +217,6 @@ class Handling:
 
     def _bound(self, item: Message | Fire) -> Any:
         return self._log.bind(where=self.where(item))
-
-    def close(self) -> None:
-        if self._runner is not None:
-            self._runner.close()
 
 
 def _number(item: Message | Fire) -> int:

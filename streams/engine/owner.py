@@ -33,7 +33,7 @@ class Owner:
     __slots__ = (
         "_changelog", "_inbox", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
         "claim", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes",
-        "shard",
+        "sealed", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
@@ -42,6 +42,7 @@ class Owner:
         self._senders = Senders(partition.topic)
         self.marks = Marks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
+        self.sealed = setting.slow.sealed((partition.topic, partition.number)) if setting.slow else None
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
@@ -75,7 +76,7 @@ class Owner:
         source = self.claim.source
         if source is not None and source.rule != setting.rule.fingerprint:
             self.groups = Groups(restored(setting.agent, source.rule))
-        self._changelog = Changelog(self.groups, self.claim.first)
+        self._changelog = Changelog(self.groups, self.claim.first, None, self.sealed)
         yield from self._restore()
         self._begin()
         if self.claim.offset < 0:  # from now on it begins here, whatever comes while nobody owns it
@@ -130,6 +131,8 @@ class Owner:
         self.offset, self.epoch = (claim.offset, claim.epoch) if claim.offset >= 0 else (self._start(), -1)
         self.marks.found(claim.trying, self.offset)
         self.groups.judge(self._last)
+        if self.sealed is not None:
+            self.sealed.settle()
         partition, store = self.partition, setting.store
         self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token)
 
@@ -203,7 +206,25 @@ class Owner:
 
     @property
     def dirty(self) -> bool:
-        return bool(self.pending or self.groups.events or self.groups.touched)
+        return bool(self.pending or self.groups.events or self.groups.touched or self._slow_work())
+
+    def _slow_work(self) -> bool:
+        slow = self._setting.slow
+        return slow is not None and self.sealed is not None and self.sealed.busy(self._last, slow.slots())
+
+    def next_due(self) -> float:
+        """The nearest deadline of a group, or try of a handler, on the owner's clock."""
+        return self.groups.next_due() if self.sealed is None else min(self.groups.next_due(), self.sealed.next_ready())
+
+    @property
+    def full(self) -> bool:
+        """Should intake pause?"""
+        return self.shard.full or (self.sealed is not None and self.sealed.full)
+
+    def cancel(self) -> None:
+        """This owner is over: what its slow calls come to is void."""
+        if self.sealed is not None:
+            self.sealed.cancelled.set()
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
@@ -227,7 +248,11 @@ class Owner:
     def prepare(self, monotonic: float) -> Ready:
         """Everything since the last commit as changes. What follows is `committed`, or the end of this owner."""
         items, handling = self._items(), self._setting.handling
-        events: Sequence[Event] = items if handling is None else handling.run(items, self._rows.fire_id, None)  # type: ignore[assignment]
+        events: Sequence[Event] = items  # type: ignore[assignment]
+        if (slow := self._setting.slow) is not None and self.sealed is not None:
+            events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
+        elif handling is not None:
+            events = handling.run(items, self._rows.fire_id, None)
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
         changes = self._changes(rows, monotonic)
         if failpoints.unsafe("output-commit"):
@@ -266,6 +291,8 @@ class Owner:
         self.shard.recorded([*changes.dispatched, *(row.number for row in changes.dead)])
         if not failpoints.unsafe("output-commit"):
             self.shard.add(changes.outbox, monotonic)
+        if self.sealed is not None and self._setting.slow is not None:
+            self._setting.slow.start(self.sealed, self._rows.fire_id)
         return events
 
     def _mark(self) -> Trying | None:

@@ -20,6 +20,7 @@ from streams.values import DeadRow, OutboxRow
 
 SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
+RESUME_BELOW = 5_000  # rows waiting, after intake was paused
 PAGE = 1_000
 GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
 
@@ -55,6 +56,11 @@ class Shard:
     def full(self) -> bool:
         """Too much is unsent: intake should pause."""
         return self.more or len(self.waiting) >= IN_MEMORY
+
+    @property
+    def roomy(self) -> bool:
+        """May a paused intake go on?"""
+        return not self.more and len(self.waiting) < RESUME_BELOW
 
     @property
     def reported(self) -> bool:

@@ -7,11 +7,12 @@ from streams.aggregation.rule import Rule
 from streams.contracts import Input, Store
 from streams.engine.handling import Handling
 from streams.engine.rekey import Rekeying
+from streams.engine.slow import Slow
 
 
 class Setting(NamedTuple):
     """`process` is a random name of this process, `member` the one people see; `handling` is what is done with each message
-    instead of an aggregation, or with its groups."""
+    instead of an aggregation, or with its groups, `slow` how, when that is outside of the commit."""
 
     agent: Agent
     rule: Rule
@@ -21,3 +22,4 @@ class Setting(NamedTuple):
     member: str
     on_rule_change: str
     handling: Handling | Rekeying | None = None
+    slow: Slow | None = None

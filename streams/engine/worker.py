@@ -5,6 +5,7 @@ without any of them.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import structlog
 from streams import failpoints
 from streams.agent import Agent, App
 from streams.contracts import Clock, Input, Producer, Store
+from streams.engine.calls import Calls, Inline
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.commits import Commits
@@ -34,7 +36,7 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 
 
 class Parts(NamedTuple):
-    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names."""
+    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many slow handlers."""
 
     store: Store
     input: Input
@@ -44,6 +46,7 @@ class Parts(NamedTuple):
     random: Callable[[], float]
     token: Callable[[], str]
     report: Callable[[WorkerReport], object]
+    pool: Callable[[int], Calls] = Inline
 
 
 class Worker:
@@ -104,9 +107,12 @@ class Worker:
         """How long the poll may wait for a first record (`_gathering`: for more): not at all with work in hand."""
         if self._commits.pending or self._claims.busy:
             return 0.0
-        due = min((owner.groups.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
-        under_way = any(shard.unsent or shard.more for shard in self._shards())
+        due = min((owner.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
+        under_way = self._calls_run() or any(shard.unsent or shard.more for shard in self._shards())
         return max(0.0, min(due, RELAYING if under_way else IDLE))
+
+    def _calls_run(self) -> bool:
+        return any(owner.sealed is not None and owner.sealed.running for owner in self._owners.values())
 
     def _gathering(self, now: float) -> float:
         return 0.0 if self._commits.pending or self._claims.busy else self._commits.gathering(now)
@@ -250,9 +256,12 @@ class Worker:
         self._log.info("worker.draining")
         self._parts.report(self.describe(clock.monotonic()))
         self._commits.all(clock.monotonic())
-        while any(shard.unsent for shard in self._shards()) and clock.monotonic() < deadline:
+        while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:
             self._relay.turn(self._shards(), clock.monotonic())
-            if any(shard.unsent for shard in self._shards()):
+            if self._calls_run():
+                time.sleep(0.02)  # they run in threads; nothing tells when one ends
+                self._commits.all(clock.monotonic())
+            elif any(shard.unsent for shard in self._shards()):
                 self._parts.producer.flush(0.05)
         self._commits.all(clock.monotonic(), reports=True)
         self._inform()

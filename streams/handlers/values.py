@@ -16,6 +16,14 @@ Send = tuple[str, bytes | None, bytes | None, Headers]
 """Topic, key (None: that of the message or batch), value, headers."""
 
 
+Flag = Callable[[], bool]
+
+
+def never() -> bool:
+    """Of what cannot be cancelled."""
+    return False
+
+
 class Outage(Exception):
     """Raise it where a system that the handler needs is away: the message is tried again until it is back, and no attempt counts.
     ConnectionError and TimeoutError mean the same."""
@@ -94,13 +102,19 @@ class Context:
     connectors.sessions. `log` is bound to the agent and to where the message or batch stands.
     """
 
-    __slots__ = ("_log", "_outputs", "attempt", "id", "sent", "session")
+    __slots__ = ("_cancelled", "_log", "_outputs", "attempt", "id", "sent", "session")
 
     def __init__(
-        self, identity: str, attempt: int, session: Any, outputs: Outputs, log: Callable[[], FilteringBoundLogger]
+        self, identity: str, attempt: int, session: Any, outputs: Outputs, log: Callable[[], FilteringBoundLogger], cancelled: Flag
     ) -> None:
         self.id, self.attempt, self.session, self._outputs, self._log = identity, attempt, session, outputs, log
+        self._cancelled = cancelled
         self.sent: list[Send] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Another worker has the partition now: what this call comes to is void, it may end at once. Only where `concurrency` > 0."""
+        return self._cancelled()
 
     @property
     def log(self) -> FilteringBoundLogger:

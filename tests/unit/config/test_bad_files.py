@@ -87,6 +87,9 @@ AGENT = [
         "8:5: agents.a.session: belongs to a handler, but there is none; add a handler, or leave it out",
         "9:5: agents.a.then: belongs to a handler, but there is none; add a handler, or leave it out",
     ]),
+    (f"{FROM}\nhandler: builtins:len\nsession: true\nconcurrency: 4", [
+        "9:5: agents.a.session: needs concurrency 0: a slow handler would hold the store's transaction open; leave one of them out",
+    ]),
     (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}", [
         "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
         "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",

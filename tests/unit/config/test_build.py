@@ -168,4 +168,4 @@ def test_a_handler_needs_neither_an_aggregation_nor_an_output(tmp_path):
     text = GOOD.replace("aggregate: {count: 10}", "handler: builtins:len\n    session: true\n    retry: {attempts: 3, backoff: 100ms..5s}\n    then: stop")
     [agent] = loaded(tmp_path, text.replace("    to: {topic: totals}\n", "")).app.agents
     assert (agent.aggregation, agent.to) == (None, None)
-    assert agent.handler == Handler(("builtins:len",), True, 3, 0.1, 5.0, "stop")
+    assert agent.handler == Handler(("builtins:len",), True, 0, 3, 0.1, 5.0, "stop")

@@ -1,10 +1,13 @@
 """Handlers that tests name in their agents; what they were called with, and how they are told to fail."""
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 from streams.handlers import Batch, Context, Message, Outage
+from tests.unit.engine.scene import Killed
+from tests.waiting import wait_until
 
 calls: list[Any] = []
 fails: dict[Any, list[BaseException]] = {}
@@ -20,6 +23,7 @@ class Order:
 def reset() -> None:
     calls.clear()
     fails.clear()
+    killer.clear()
 
 
 def _maybe_fail(amount: Any) -> None:
@@ -85,3 +89,33 @@ def audit(value: Any, session: Any) -> None:
 
 def away() -> Outage:
     return Outage("not there")
+
+
+killer: set[Any] = set()
+gate = threading.Event()
+loops: set[int] = set()
+
+
+def deadly(value: Any, send: Any) -> None:
+    if value["amount"] in killer:
+        raise Killed
+    send(value["amount"])
+
+
+def waits(value: Any, send: Any) -> None:
+    calls.append(value["amount"])
+    gate.wait(20)
+    send(value["amount"])
+
+
+async def in_a_loop(value: Any, send: Any) -> None:
+    loops.add(id(asyncio.get_running_loop()))
+    await asyncio.sleep(0.01)
+    send(value["amount"])
+
+
+def until_cancelled(value: Any, context: Context) -> None:
+    calls.append(value["amount"])
+    wait_until(lambda: context.cancelled, 20, "the cancellation")
+    calls.append("cancelled")
+    context.send(value["amount"])

@@ -7,7 +7,6 @@ import pytest
 
 from connectors.memory.state import MemoryStore
 from streams.agent import Reducer
-from streams.engine import claims as claims_module
 from streams.engine import relay as relay_module
 from streams.errors import PersistenceError
 from streams.values import Partition
@@ -88,7 +87,7 @@ def test_output_that_is_down_loses_nothing_and_keeps_the_order(log: Log, store: 
 def _tight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_module, "IN_MEMORY", 20)
     monkeypatch.setattr(relay_module, "PAGE", 10)
-    monkeypatch.setattr(claims_module, "RESUME_BELOW", 5)
+    monkeypatch.setattr(relay_module, "RESUME_BELOW", 5)
 
 
 @pytest.mark.usefixtures("_tight")

@@ -1,0 +1,144 @@
+"""One changelog entry: its fields, its bytes, and how one that is too large becomes two."""
+
+from typing import Any
+
+import lz4.frame
+import msgspec
+
+from streams.aggregation.layout import Bags, State
+from streams.aggregation.seen import Batch
+from streams.aggregation.seen import halves as seen_halves
+from streams.errors import BufferFull, ChangelogIncomplete
+
+PLAIN, LZ4 = b"\x00", b"\x01"
+BIG_INT = 1
+
+
+class Section(msgspec.Struct, frozen=True, array_like=True):
+    """What an entry says of sealed items (streams.engine.sealed): `items` by number (None: ended), attempts that were begun."""
+
+    items: dict[int, bytes | None] = {}
+    attempts: dict[int, int] = {}
+
+
+class Entry(msgspec.Struct, array_like=True):
+    """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a default: older
+    entries lack them."""
+
+    number: int
+    at: float
+    states: dict[bytes, State | None]
+    added: dict[bytes, Bags]
+    whole: dict[bytes, Bags]
+    senders: dict[str, list[int]]
+    all_senders: dict[str, list[Any]]
+    seen: list[Batch] = []  # ids accepted, new and old ones; what they were read from
+    seen_source: str = ""
+    sealed: Section = Section()
+
+
+def _ext(code: int, data: memoryview) -> Any:
+    return int(bytes(data)) if code == BIG_INT else None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry, ext_hook=_ext).decode
+
+
+def packed(entry: Entry, compress: bool) -> bytes:
+    try:
+        body = _encode(entry)
+    except OverflowError:
+        body = _encode(_with_big_ints(msgspec.to_builtins(entry, builtin_types=(bytes,), str_keys=False)))
+    if compress and len(body) > 512:
+        return LZ4 + bytes(lz4.frame.compress(body))
+    return PLAIN + body
+
+
+def unpacked(blob: bytes) -> Entry:
+    try:
+        body = lz4.frame.decompress(blob[1:]) if blob[:1] == LZ4 else blob[1:]
+        return _decode(body)
+    except (msgspec.MsgspecError, RuntimeError, ValueError) as e:
+        raise ChangelogIncomplete(f"a changelog entry cannot be read: {type(e).__name__}") from e
+
+
+def halves(entry: Entry) -> list[Entry]:
+    """The same changes as two entries: the ids apart, by keys, or when there is one key, by the items of its bags."""
+    if entry.seen:
+        return _seen_apart(entry)
+    if entry.sealed.items:
+        return _sealed_apart(entry)
+    keys = list(entry.states)
+    if len(keys) > 1:
+        one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
+        parts = [
+            Entry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}) for some in (one, two)
+        ]
+    elif not keys or entry.senders or entry.all_senders:
+        return _sender_halves(entry)
+    else:
+        bags = entry.whole or entry.added
+        if not bags or max(len(bag) for b in bags.values() for bag in b) < 2:
+            raise BufferFull("the state of one group is larger than a changelog entry may be; lower max_record_bytes and max_bytes")
+        front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
+        back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
+        whole = bool(entry.whole)
+        parts = [
+            Entry(0, entry.at, entry.states, {} if whole else front, front if whole else {}, {}, {}),
+            Entry(0, entry.at, entry.states, back, {}, {}, {}),
+        ]
+    parts[0].senders, parts[0].all_senders = entry.senders, entry.all_senders
+    return parts
+
+
+def _seen_apart(entry: Entry) -> list[Entry]:
+    """The ids apart from all else, or in two."""
+    parts = [entry.seen]
+    others = [msgspec.structs.replace(entry, seen=[])]
+    if not (entry.states or entry.senders or entry.all_senders):
+        parts, others = list(seen_halves(entry.seen)), []
+    return others + [Entry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
+
+
+def _sender_halves(entry: Entry) -> list[Entry]:
+    """The one group apart from the senders, or the senders by name."""
+    if entry.states:
+        states = Entry(0, entry.at, entry.states, entry.added, entry.whole, {}, {})
+        return [states, Entry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
+    names = sorted({*entry.senders, *entry.all_senders})
+    if len(names) < 2:
+        raise BufferFull("what is remembered of one sender is larger than a changelog entry may be")
+    one, two = set(names[: len(names) // 2]), set(names[len(names) // 2 :])
+    return [Entry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some)) for some in (one, two)]
+
+
+def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
+    return {key: value for key, value in values.items() if key in keys}
+
+
+def _sealed_apart(entry: Entry) -> list[Entry]:
+    """The sealed items apart from all else, or in two. Attempts follow the items."""
+    items, attempts = dict(entry.sealed.items), entry.sealed.attempts
+    if entry.states or entry.senders or entry.all_senders:
+        return [msgspec.structs.replace(entry, sealed=Section()), Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=entry.sealed)]
+    if len(items) < 2:
+        raise BufferFull("what waits for a handler is larger than a changelog entry may be; lower max_record_bytes and max_bytes")
+    numbers = list(items)
+    one = {number: items[number] for number in numbers[: len(numbers) // 2]}
+    other = {number: items[number] for number in numbers[len(numbers) // 2 :]}
+    return [
+        Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=Section(one)),
+        Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=Section(other, attempts)),
+    ]
+
+
+def _with_big_ints(value: Any) -> Any:
+    """msgpack ends at 64 bits; a sum of integers does not."""
+    if isinstance(value, dict):
+        return {key: _with_big_ints(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_big_ints(item) for item in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return msgspec.msgpack.Ext(BIG_INT, str(value).encode())
+    return value

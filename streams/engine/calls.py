@@ -1,0 +1,78 @@
+"""Where slow handlers run: threads beside the loop, one event loop for all coroutines."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+Job = Callable[[], None]
+
+
+class Calls(Protocol):
+    """What runs jobs; a job never raises."""
+
+    def submit(self, job: Job) -> None: ...
+
+    def free(self) -> int:
+        """How many more would run at once now."""
+
+    def wait(self, coroutine: Awaitable[Any]) -> Any:
+        """The result of a coroutine, from inside a job."""
+
+
+class Inline:
+    """Runs a job at once, in the caller's thread: handlers inside the commit, and tests. Satisfies Calls."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._runner: asyncio.Runner | None = None
+
+    def submit(self, job: Job) -> None:
+        job()
+
+    def free(self) -> int:
+        return self._size
+
+    def wait(self, coroutine: Any) -> Any:
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(coroutine)
+
+
+class Threads:
+    """`size` daemon threads: one that hangs does not keep the process from ending. Satisfies Calls."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._busy, self._lock = size, 0, threading.Lock()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        for number in range(size):
+            threading.Thread(target=self._work, name=f"handler-{number}", daemon=True).start()
+
+    def submit(self, job: Job) -> None:
+        with self._lock:
+            self._busy += 1
+        self._jobs.put(job)
+
+    def free(self) -> int:
+        return self._size - self._busy
+
+    def wait(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop_of_all()).result()
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            try:
+                job()
+            finally:
+                with self._lock:
+                    self._busy -= 1
+
+    def _loop_of_all(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="handlers-loop", daemon=True).start()
+            return self._loop

@@ -1,0 +1,246 @@
+"""Slow handlers: what waits for them is sealed in the partition's changelog, so that the input goes on meanwhile.
+
+An item is sealed by the commit that moves the offset past it (a message), or that closes its group (a batch), under the number of its
+first record. The commit that lets it run says which attempt it is; after it the call runs outside of the loop, and its outputs or
+its failure are part of a later commit. Items of one key run one after the other. After a crash the same items are there, under the
+same ids; an attempt that was begun and not ended counts (protocol.md, Seal).
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import msgspec
+
+from schemas import json
+from streams.aggregation.entry import Section
+from streams.aggregation.events import Event, Fire, Sent
+from streams.errors import ChangelogIncomplete
+from streams.handlers.values import Message
+from streams.record import Headers, headers
+
+MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+@dataclass(frozen=True, slots=True)
+class SealedRecord:
+    """A message as it was sealed; satisfies streams.record.Record."""
+
+    place: tuple[str, int, int]
+    k: bytes | None
+    v: bytes | None
+    h: Headers
+    at: tuple[int, int]
+
+    def topic(self) -> str:
+        return self.place[0]
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.place[2]
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> Headers:
+        return self.h
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.at
+
+    def leader_epoch(self) -> None:
+        return None
+
+    def error(self) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class Held:
+    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), running, or
+    ended (with the next commit)."""
+
+    number: int
+    key: bytes
+    item: Message | Fire
+    packed: bytes
+    attempts: int = 0
+    ready_at: float = 0.0
+    state: str = "waiting"
+
+
+Judge = Callable[[Held, Exception], Event | float]
+"""What a failed call comes to: a dead letter, or the pause in seconds until it is tried again. May raise Halt."""
+
+
+class Sealed:
+    """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by them."""
+
+    def __init__(self, attempts: int, place: tuple[str, int], read: Callable[[SealedRecord], Message]) -> None:
+        self._most, self._place, self._read = attempts, place, read
+        self.held: dict[int, Held] = {}
+        self.results: deque[tuple[Held, Sequence[Sent] | Exception]] = deque()
+        self.bytes = 0
+        self._queues: dict[bytes, deque[int]] = {}
+        self._items: dict[int, bytes | None] = {}
+        self._attempts: dict[int, int] = {}
+        self.cancelled = threading.Event()
+        self.running = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self.held) >= MOST_ITEMS or self.bytes >= MOST_BYTES
+
+    def seal(self, item: Message | Fire) -> None:
+        """From the next commit on it waits here."""
+        number, packed = _number(item), pack(item)
+        self._items[number] = packed
+        self._hold(Held(number, item.key if item.key is not None else b"%d" % number, item, packed))
+
+    def _hold(self, held: Held) -> None:
+        self.held[held.number] = held
+        self.bytes += len(held.packed)
+        self._queues.setdefault(held.key, deque()).append(held.number)
+
+    def decide(self, judge: Judge, now: float) -> list[Event]:
+        """What the calls that ended came to: outputs, or dead letters; what is tried again waits."""
+        events: list[Event] = []
+        while self.results:
+            held, outcome = self.results.popleft()
+            self.running -= 1
+            if not isinstance(outcome, Exception):
+                events += outcome
+                self._end(held)
+                continue
+            verdict = judge(held, outcome)
+            if isinstance(verdict, float):
+                held.ready_at, held.state = now + verdict, "waiting"
+            else:
+                events.append(verdict)
+                self._end(held)
+        return events
+
+    def _end(self, held: Held) -> None:
+        del self.held[held.number]
+        self.bytes -= len(held.packed)
+        self._items[held.number] = None
+        self._attempts.pop(held.number, None)
+        queue = self._queues[held.key]
+        queue.popleft()
+        if not queue:
+            del self._queues[held.key]
+
+    def begin(self, judge: Judge, now: float, slots: int) -> list[Event]:
+        """Let up to `slots` items run after the next commit, the first of each key. What killed its process too often is given up."""
+        events: list[Event] = []
+        for held in self._ready(now):
+            if slots <= 0:
+                break
+            if held.attempts >= self._most:
+                verdict = judge(held, ProcessEnded())
+                if not isinstance(verdict, float):
+                    events.append(verdict)
+                    self._end(held)
+                    continue
+            held.attempts += 1
+            held.state, self._attempts[held.number] = "begun", held.attempts
+            slots -= 1
+        return events
+
+    def _ready(self, now: float) -> list[Held]:
+        heads = [self.held[queue[0]] for queue in self._queues.values()]
+        return [held for held in heads if held.state == "waiting" and held.ready_at <= now]
+
+    def begun(self) -> list[Held]:
+        """The commit is done: these run from now on."""
+        found = [held for held in self.held.values() if held.state == "begun"]
+        for held in found:
+            held.state = "running"
+        self.running += len(found)
+        return found
+
+    def busy(self, now: float, slots: int) -> bool:
+        """Is there anything for a commit?"""
+        return bool(self._items or self._attempts or self.results or (slots > 0 and self._ready(now)))
+
+    def next_ready(self) -> float:
+        """When the next one that waits for its back-off may be tried again, on the owner's clock."""
+        return min((held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at), default=inf)
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    def changes(self) -> Section:
+        """Since the last call."""
+        section = Section(self._items, self._attempts)
+        self._items, self._attempts = {}, {}
+        return section
+
+    def whole(self) -> Section:
+        """Everything that is held."""
+        return Section(
+            {held.number: held.packed for held in self.held.values()},
+            {held.number: held.attempts for held in self.held.values() if held.attempts},
+        )
+
+    def replay(self, section: Section) -> None:
+        """Apply what one entry says. Raises ChangelogIncomplete for what cannot be read."""
+        for number, packed in section.items.items():
+            known = self.held.pop(number, None)
+            if known is not None:
+                self.bytes -= len(known.packed)
+            if packed is not None:
+                item = self._unpacked(packed, number)
+                self.held[number] = Held(number, item.key if item.key is not None else b"%d" % number, item, packed)
+                self.bytes += len(packed)
+        for number, attempts in section.attempts.items():
+            if number in self.held:
+                self.held[number].attempts = attempts
+
+    def settle(self) -> None:
+        """After the last entry: each key's items in their order."""
+        self.held = dict(sorted(self.held.items()))
+        self._queues = {}
+        for held in self.held.values():
+            self._queues.setdefault(held.key, deque()).append(held.number)
+
+
+    def _unpacked(self, packed: bytes, number: int) -> Message | Fire:
+        try:
+            return unpack(packed, self._place, number, self._read)
+        except Exception as error:
+            raise ChangelogIncomplete(f"the sealed record {number} cannot be read: {type(error).__name__}") from error
+
+
+class ProcessEnded(Exception):
+    """The process ended while the handler was running, as often as it may fail."""
+
+
+def _number(item: Message | Fire) -> int:
+    return item.record.offset() if isinstance(item, Message) else item.first
+
+
+def pack(item: Message | Fire) -> bytes:
+    if isinstance(item, Message):
+        record = item.record
+        return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
+    fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
+    return _encode((1, *fields, json.encode(item.values)))
+
+
+def unpack(packed: bytes, place: tuple[str, int], number: int, read: Callable[[SealedRecord], Message]) -> Message | Fire:
+    kind, *rest = _decode(packed)
+    if kind == 0:
+        key, value, pairs, at = rest
+        return read(SealedRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
+    key, count, reason, last, opened, closed, trace, values = rest
+    return Fire(key, count, reason, number, last, opened, closed, trace, json.decode_any(values))

@@ -1,0 +1,95 @@
+"""Calling handlers outside of the loop: what was sealed runs in the pool, and what a failure means for its key."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+
+from streams import failpoints
+from streams.agent import Handler
+from streams.aggregation.events import Event, Fire, Refused, Unhandled
+from streams.engine.backoff import Backoff
+from streams.engine.calls import Calls
+from streams.engine.handling import LONGEST_OUTAGE_PAUSE, OUTAGES, Handling, Item
+from streams.engine.sealed import Held, Sealed, SealedRecord
+from streams.errors import HandlerStopped
+from streams.handlers.values import Message
+
+Identify = Callable[[int], str]
+
+
+class Slow:
+    """The sealed items of all partitions of one worker, as its handlers see them."""
+
+    def __init__(self, handler: Handler, handling: Handling, calls: Calls, random: Callable[[], float], clock: Callable[[], float]) -> None:
+        self._handler, self._handling, self._calls, self._random, self._clock = handler, handling, calls, random, clock
+        self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
+        self._away_until = 0.0
+        self._log = structlog.get_logger()
+
+    def sealed(self, place: tuple[str, int]) -> Sealed:
+        """For one partition, nothing in it."""
+        return Sealed(self._handler.attempts, place, self._read)
+
+    def _read(self, record: SealedRecord) -> Message:
+        return Message(self._handling.decode(record.v or b""), record)
+
+    def slots(self) -> int:
+        """How many calls may begin; none while a system that the handlers need is away."""
+        return self._calls.free() if self._clock() >= self._away_until else 0
+
+    def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
+        """Seal what is new, settle what ended, and let begin what may: `start` follows the commit."""
+        events: list[Event] = []
+        for item in items:
+            if isinstance(item, Refused):
+                events.append(item)
+            else:
+                sealed.seal(item)
+        judge = partial(self.judge, identify)
+        return [*events, *sealed.decide(judge, now), *sealed.begin(judge, now, self.slots())]
+
+    def start(self, sealed: Sealed, identify: Identify) -> None:
+        """Their attempt is durable: what was begun runs."""
+        for held in sealed.begun():
+            self._calls.submit(partial(self._job, sealed, held, identify(held.number)))
+
+    def _job(self, sealed: Sealed, held: Held, identity: str) -> None:
+        """In a thread of the pool. Never raises."""
+        try:
+            if failpoints.armed:
+                failpoints.hit("handler-running")
+            outcome: Any = self._handling.call(held.item, identity, held.attempts, None, sealed.cancelled.is_set)
+            if failpoints.armed:
+                failpoints.hit("handler-done")
+            self._outage.reset()
+            self._away_until = 0.0
+        except Exception as error:
+            outcome = error
+        sealed.results.append((held, outcome))
+
+    def judge(self, identify: Identify, held: Held, error: Exception) -> Event | float:
+        """The pause in seconds before it is tried again, or its dead letter. Raises HandlerStopped."""
+        handler, kind, where = self._handler, type(error).__name__, self._handling.where(held.item)
+        if isinstance(error, OUTAGES):
+            held.attempts -= 1
+            delay = self._outage.delay()
+            self._away_until = self._clock() + delay
+            self._log.warning("handler.outage", where=where, error=kind, retry_in=round(delay, 3))
+            return delay
+        identity = identify(held.number)
+        self._log.warning("handler.failed", where=where, id=identity, attempt=held.attempts, of=handler.attempts, error=kind)
+        self._log.debug("handler.traceback", exc_info=error)
+        if held.attempts < handler.attempts:
+            bound: float = min(handler.backoff_most, handler.backoff_first * 2 ** (held.attempts - 1))
+            return bound * (0.5 + self._random() / 2)
+        if handler.then == "stop":
+            raise HandlerStopped(f"{where}: the handler raised {kind} {held.attempts} times and `then` is stop; correct it, and restart")
+        return _given_up(held.item, f"the handler raised {kind}", held.attempts)
+
+
+def _given_up(item: Message | Fire, error: str, attempts: int) -> Refused | Unhandled:
+    if isinstance(item, Message):
+        return Refused(item.record, "handler", "handler-failed", error, attempts)
+    return Unhandled(item, error, attempts)
