@@ -16,6 +16,8 @@ import msgspec
 
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COUNT, FIRST, Bags, State
+from streams.aggregation.seen import Batch, Seen, weight
+from streams.aggregation.seen import halves as seen_halves
 from streams.errors import BufferFull, ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
@@ -27,7 +29,8 @@ BIG_INT = 1
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """One changelog entry. `number` is its place; `at` the owner's time."""
+    """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a default: older
+    entries lack them."""
 
     number: int
     at: float
@@ -36,6 +39,8 @@ class Entry(msgspec.Struct, array_like=True):
     whole: dict[bytes, Bags]
     senders: dict[str, list[int]]
     all_senders: dict[str, list[Any]]
+    seen: list[Batch] = []  # ids accepted, new and old ones; what they were read from
+    seen_source: str = ""
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -49,10 +54,10 @@ _decode = msgspec.msgpack.Decoder(Entry, ext_hook=_ext).decode
 class Changelog:
     """The log of one partition as its owner keeps it. `numbers` are the entries kept, with their sizes."""
 
-    __slots__ = ("_boundary", "_compress", "_live", "_queue", "_refreshed", "groups", "kept", "last", "size")
+    __slots__ = ("_boundary", "_compress", "_ids", "_live", "_queue", "_refreshed", "_seen", "groups", "kept", "last", "size")
 
-    def __init__(self, groups: Groups, first: int) -> None:
-        self.groups = groups
+    def __init__(self, groups: Groups, first: int, seen: Seen | None = None) -> None:
+        self.groups, self._seen = groups, seen
         self.kept: deque[tuple[int, int]] = deque()
         self.last = first - 1
         self.size = 0
@@ -60,6 +65,7 @@ class Changelog:
         self._live = 0
         self._boundary = 0
         self._queue: deque[bytes] | None = None
+        self._ids: deque[bytes] = deque()
         self._refreshed = 0
 
     def entries(self, senders: dict[str, list[int]], all_senders: Any, now: float) -> tuple[list[bytes], int | None]:
@@ -70,11 +76,13 @@ class Changelog:
         groups = self.groups
         states, groups.touched = groups.touched, {}
         added, groups.added = groups.added, {}
-        if not states and not senders and self._queue is None:
+        ids = self._seen.changes(now) if self._seen is not None else []
+        if not states and not senders and not ids and self._queue is None:
             return [], None
-        entry = Entry(self.last + 1, now, states, added, {}, senders, {})
+        entry = Entry(self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "")
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._queue, self._boundary, self._refreshed = deque(groups.states), self.last + 1, 0
+            self._ids = self._seen.remembered() if self._seen is not None else deque()
         done = self._queue is not None and self._refresh(entry)
         if done:
             entry.all_senders, self._queue = all_senders(), None
@@ -88,7 +96,8 @@ class Changelog:
     def _refresh(self, entry: Entry) -> bool:
         """Put a slice of old state into the entry; True when none is left."""
         groups, queue = self.groups, self._queue or deque()
-        budget = max(SLICE, sum(len(key) + 48 for key in entry.states) + sum(len(i) for b in entry.added.values() for i in b) * 64)
+        grown = sum(len(key) + 48 for key in entry.states) + sum(len(i) for b in entry.added.values() for i in b) * 64
+        budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
         while queue and budget > 0:
             key = queue.popleft()
             state = groups.states.get(key)
@@ -102,9 +111,16 @@ class Changelog:
             spent = self._weight(key, state)
             budget -= spent
             self._refreshed += spent
-        if not queue:
+        self._refresh_ids(entry, budget)
+        if not queue and not self._ids:
             self._live = self._refreshed
-        return not queue
+        return not queue and not self._ids
+
+    def _refresh_ids(self, entry: Entry, budget: int) -> None:
+        if self._seen is not None and self._ids:
+            old = self._seen.slice(self._ids, budget, entry.at)
+            self._refreshed += sum(weight(ids) for _, ids in old)
+            entry.seen = old + entry.seen
 
     def _forget(self, boundary: int) -> int:
         while self.kept and self.kept[0][0] < boundary:
@@ -137,7 +153,7 @@ class Changelog:
     def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool = True) -> None:
         """Restore groups (and `senders`) from the entries `first` to `last`. Raises ChangelogIncomplete unless all are there;
         only the twin of a chaos test is not `strict`."""
-        expected = first
+        expected, at = first, 0.0
         for blob in blobs:
             entry = _unpack(blob)
             if strict and entry.number != expected:
@@ -145,6 +161,9 @@ class Changelog:
             expected += 1
             _apply(self.groups, entry)
             senders.replay(entry.senders, entry.all_senders, entry.at)
+            if self._seen is not None:
+                self._seen.replay(entry.seen, entry.seen_source)
+                at = entry.at
             self.kept.append((entry.number, len(blob)))
             self.size += len(blob)
         if strict and expected != last + 1:
@@ -152,6 +171,9 @@ class Changelog:
         self.last = last
         _settle(self.groups)
         self._live = sum(self._weight(key, state) for key, state in self.groups.states.items())
+        if self._seen is not None:
+            self._seen.settle(at)
+            self._live += self._seen.bytes
 
     def _weight(self, key: bytes, state: State) -> int:
         """About the bytes of a group in the log."""
@@ -159,7 +181,9 @@ class Changelog:
 
 
 def halves(entry: Entry) -> list[Entry]:
-    """The same changes as two entries: by keys, or when there is one key, by the items of its bags."""
+    """The same changes as two entries: the ids apart, by keys, or when there is one key, by the items of its bags."""
+    if entry.seen:
+        return _seen_apart(entry)
     keys = list(entry.states)
     if len(keys) > 1:
         one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
@@ -181,6 +205,15 @@ def halves(entry: Entry) -> list[Entry]:
         ]
     parts[0].senders, parts[0].all_senders = entry.senders, entry.all_senders
     return parts
+
+
+def _seen_apart(entry: Entry) -> list[Entry]:
+    """The ids apart from all else, or in two."""
+    parts = [entry.seen]
+    others = [msgspec.structs.replace(entry, seen=[])]
+    if not (entry.states or entry.senders or entry.all_senders):
+        parts, others = list(seen_halves(entry.seen)), []
+    return others + [Entry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
 
 
 def _sender_halves(entry: Entry) -> list[Entry]:

@@ -7,6 +7,7 @@ from streams.agent import Agent, App
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
 from streams.engine.claims import Claims
+from streams.engine.dedupe import IdRule
 from streams.engine.owner import Setting
 from streams.engine.relay import Relay
 from streams.engine.rows import Rows
@@ -23,7 +24,8 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
         reads, writes = codec(agent.format), codec(agent.to.format)
     except ValueError as error:
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
-    setting = Setting(agent, Rule(agent, reads), parts.store, parts.input, parts.token(), member, on_rule_change)
+    ids = IdRule(agent, reads) if agent.dedupe else None
+    setting = Setting(agent, Rule(agent, reads), parts.store, parts.input, parts.token(), member, on_rule_change, ids)
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic)

@@ -16,6 +16,7 @@ from streams.aggregation.rule import Rule, restored
 from streams.contracts import Input, Store
 from streams.engine.checks import check_claim, check_partitions
 from streams.engine.crash import Marks
+from streams.engine.dedupe import Dedupe, IdRule
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
@@ -36,6 +37,7 @@ class Setting(NamedTuple):
     process: str
     member: str
     on_rule_change: str
+    ids: IdRule | None = None
 
 
 class Ready(NamedTuple):
@@ -49,15 +51,15 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_changelog", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
-        "claim", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes",
-        "shard",
+        "_changelog", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun", "claim", "dedupe",
+        "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = Groups(setting.rule)
         self._senders = Senders(partition.topic)
+        self.dedupe = Dedupe(setting.ids) if setting.ids else None
         self.marks = Marks(setting.process)
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
@@ -92,7 +94,7 @@ class Owner:
         source = self.claim.source
         if source is not None and source.rule != setting.rule.fingerprint:
             self.groups = Groups(restored(setting.agent, source.rule))
-        self._changelog = Changelog(self.groups, self.claim.first)
+        self._changelog = Changelog(self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None)
         yield from self._restore()
         self._begin()
         if self.claim.offset < 0:  # from now on it begins here, whatever comes while nobody owns it
@@ -176,8 +178,8 @@ class Owner:
     def _added_later(self) -> bool:
         store, mine = self._setting.store, self.partition
         others = [p for p in store.partitions(mine.app) if p.agent == mine.agent and p.topic == mine.topic and p != mine]
-        sources = [view.claim.source for view in map(store.read, others) if view is not None]
-        return any(source.first_count <= mine.number for source in sources if source is not None)
+        claims = (view.claim for view in map(store.read, others) if view is not None)
+        return any(claim.source is not None and claim.source.first_count <= mine.number for claim in claims)
 
     # -- working -----------------------------------------------------------------------------------------------------
 
@@ -188,15 +190,13 @@ class Owner:
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
         """Take records of this partition, in order. Raises Halt."""
-        if records[0].offset() < self.offset:
-            records = [record for record in records if record.offset() >= self.offset]
-            if not records:
-                return
+        if records[0].offset() < self.offset and not (records := [each for each in records if each.offset() >= self.offset]):
+            return
         now = self.now(monotonic)
         self.newest = last = records[-1]
         fresh = records if self.partition.topic not in self._setting.agent.receive else self._senders.drop_repeats(records, now)
-        if fresh:
-            accept(self.groups, fresh, now)
+        for run in self.dedupe.runs(fresh, now, self.groups) if self.dedupe else (fresh,):
+            accept(self.groups, run, now)
         self.pending += len(records)
         self.offset = last.offset() + 1
         epoch = last.leader_epoch()
