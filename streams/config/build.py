@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from streams import agent as run
 from streams.config import kafka
 from streams.config.checks import dead_letters
+from streams.config.dedupe import Deduplication
 from streams.config.models import Agent, Aggregate, File, Reducer
 from streams.config.scalars import Unknown
 
@@ -46,6 +47,18 @@ def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
         receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
         max_record_bytes=agent.max_record_bytes,
+        dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
+    )
+
+
+def _dedupe(dedupe: Deduplication) -> run.Deduplication:
+    header, field = dedupe.id.header, dedupe.id.field
+    return run.Deduplication(
+        by="header" if header else "field" if field else "key",
+        name=header or field,
+        horizon=dedupe.horizon,
+        on_missing=dedupe.on_missing,
+        max_ids=dedupe.max_ids,
     )
 
 

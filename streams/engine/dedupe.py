@@ -37,7 +37,7 @@ class IdRule:
         self.valid: Callable[[bytes], Any] = well_formed if codec.name == "json" else codec.decode
         name = self.setting.name or ""
         if self.setting.by == "field" and not codec.fields:
-            raise ConfigurationError(f"dedupe: format {agent.format} has no fields; use id: header:NAME or id: key")
+            raise ConfigurationError(f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key")
         self.read: Read = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
 
     def seen(self) -> Seen:
