@@ -16,12 +16,12 @@ from streams.aggregation.events import Refused
 from streams.aggregation.groups import Groups
 from streams.aggregation.seen import Seen
 from streams.errors import ConfigurationError
-from streams.record import Record, headers
+from streams.record import Record
 
 LONGEST = 64  # bytes; what is longer is remembered by its SHA-256
 
 Read = Callable[[Record], bytes | None]
-"""The id of a record, None or empty when it has none; a field's raises where it cannot be read."""
+"""The id of a record, None or empty when it has none; raises where it cannot be read."""
 
 
 class IdRule:
@@ -53,7 +53,7 @@ def _key(record: Record) -> bytes | None:
 def _header(name: str) -> Read:
     def read(record: Record) -> bytes | None:
         found = None
-        for each, value in headers(record):
+        for each, value in record.headers() or ():
             if each == name:
                 found = value  # the last of a name counts, as in Kafka's own clients
         return found
@@ -90,9 +90,14 @@ class Dedupe:
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
-        holds, safe = self.seen.holds, not failpoints.unsafe("dedupe")
+        read, holds, safe = self._rule.read, self.seen.holds, not failpoints.unsafe("dedupe")
         for record in records:
-            identity = self._identity(record)
+            try:
+                identity = read(record) or None
+            except Exception:
+                identity = None
+            if identity is not None and len(identity) > LONGEST:
+                identity = sha256(identity).digest()
             refused = identity is None and self._refuses(record)
             if refused or identity in ids:
                 yield from self._ended(run, ids, now, groups)
@@ -113,15 +118,6 @@ class Dedupe:
             yield run
             refused = {event.record.offset() for event in groups.events[begin:] if isinstance(event, Refused)}
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
-
-    def _identity(self, record: Record) -> bytes | None:
-        try:
-            identity = self._rule.read(record)
-        except Exception:
-            return None
-        if identity and len(identity) > LONGEST:
-            return sha256(identity).digest()
-        return identity or None
 
     def _refuses(self, record: Record) -> bool:
         """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""
