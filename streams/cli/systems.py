@@ -1,12 +1,12 @@
 """What the commands ask of the systems that a file names, how long they wait for them, and what is good enough."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 from typing import NamedTuple, TypeVar
 
 from streams.agent import Agent, App
-from streams.cli.topics import needed
+from streams.cli.topics import needed, written
 from streams.config import redacted
 from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
@@ -134,11 +134,6 @@ def outlived(agent: Agent, topic: str, kept: float | None) -> Finding:
     words = "for an unknown time" if kept is None else "for ever" if kept == inf else f"for {spoken_duration(kept)}"
     text = f"topic {topic} keeps records {words}, {agent.name} remembers their ids for {spoken_duration(horizon)}"
     return Finding("kafka", True, text, LATER_DUPLICATES if kept is None or horizon < kept else "")
-
-
-def written(agents: Iterable[Agent]) -> set[str]:
-    """The topics that these agents write."""
-    return {topic for agent in agents for topic in (agent.to.topic, agent.dead_letters)}
 
 
 def fragile(replicas: int, insync: int | None) -> bool:

@@ -83,10 +83,10 @@ class Dedupe:
         self.dropped = 0
         self.told = False  # that ids are forgotten early stands in the log
 
-    def runs(self, records: Sequence[Record], now: float, groups: Groups) -> Iterator[Sequence[Record]]:
+    def runs(self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()) -> Iterator[Sequence[Record]]:
         """The records that are new, in runs: what is done with one must be done before the next is asked for.
 
-        What was refused among `groups.events` does not count as seen, so a run ends where one of its ids comes again.
+        What was refused, among `groups.events` or in the `inbox`, does not count as seen, so a run ends where one of its ids comes again.
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
@@ -100,7 +100,7 @@ class Dedupe:
                 identity = sha256(identity).digest()
             refused = identity is None and self._refuses(record)
             if refused or identity in ids:
-                yield from self._ended(run, ids, now, groups)
+                yield from self._ended(run, ids, now, groups, inbox)
                 run, ids = [], {}
             if refused:
                 groups.refuse(record, "dedupe", "no-id", f"the record has no id: {self._where()}")
@@ -110,13 +110,16 @@ class Dedupe:
                 run.append(record)
                 if identity is not None:
                     ids[identity] = record
-        yield from self._ended(run, ids, now, groups)
+        yield from self._ended(run, ids, now, groups, inbox)
 
-    def _ended(self, run: Sequence[Record], ids: dict[bytes, Record], now: float, groups: Groups) -> Iterator[Sequence[Record]]:
+    def _ended(
+        self, run: Sequence[Record], ids: dict[bytes, Record], now: float, groups: Groups, inbox: Sequence[object]
+    ) -> Iterator[Sequence[Record]]:
         if run:
-            begin = len(groups.events)
+            events, items = len(groups.events), len(inbox)
             yield run
-            refused = {event.record.offset() for event in groups.events[begin:] if isinstance(event, Refused)}
+            decided = [*groups.events[events:], *inbox[items:]]
+            refused = {each.record.offset() for each in decided if isinstance(each, Refused)}
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
 
     def _refuses(self, record: Record) -> bool:

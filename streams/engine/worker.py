@@ -16,8 +16,9 @@ from streams.contracts import Clock, Input, Producer, Store
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.commits import Commits
-from streams.engine.owner import Owner, Setting
+from streams.engine.owner import Owner
 from streams.engine.relay import Relay, Shard
+from streams.engine.setting import Setting
 from streams.engine.status import partition_report
 from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.observe.metrics import Meter
@@ -54,7 +55,7 @@ class Worker:
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
         self._owners = claims.owners
         self._chunk = CHUNK
-        self._commits = Commits(parts.store, claims, parts.meter, parts.clock.monotonic, self._lost)
+        self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost)
         self._report_at = self._inform_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
@@ -143,7 +144,7 @@ class Worker:
             records = [record for record in records if record.error() is None]
             if not records or self._claims.misplaced(owner, records[0]):
                 return
-        if owner.marks.poisoned or owner.marks.step(owner.offset):
+        if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
             return
         if not owner.begun:
@@ -154,18 +155,19 @@ class Worker:
             failpoints.hit("after-decode")
 
     def _take_carefully(self, owner: Owner, records: list[Record], now: float) -> None:
-        """After a crash: small steps, each with its own commit and mark."""
+        """After a crash or a failed handler: small steps, each with its own commit, after a crash with its own mark."""
         while records:
             if owner.marks.poisoned and records[0].offset() >= owner.offset:
                 owner.marks.poisoned = False
                 owner.refuse_crashed(records.pop(0))
             else:
-                step = owner.marks.step(owner.offset)
-                if step:
+                step = owner.step()
+                if owner.marks.step(owner.offset) or not owner.begun:
                     owner.open(now)
                 owner.accept(records[: step or None], now)
                 del records[: step or None]
             self._commits.one(owner, now)
+            self._relay.turn([owner.shard], now)  # the next step may end this owner for a while
 
     def _expire(self, now: float) -> None:
         deadline = now + SLICE_SECONDS
