@@ -86,6 +86,21 @@ class Handler:
 
 
 @dataclass(frozen=True, slots=True)
+class Deduplication:
+    """Which records are the same one, written twice by its producer: those of one partition with the same id.
+
+    The id is the header `name`, the field at the path `name`, or the key. It is known for `horizon` seconds from when it was
+    first accepted; beyond `max_ids` per partition the oldest are forgotten. `on_missing` is about records without an id.
+    """
+
+    by: Literal["header", "field", "key"]
+    name: str | None = None
+    horizon: float = 24 * 3600.0
+    on_missing: Literal["dead-letter", "accept"] = "dead-letter"
+    max_ids: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """One consumer group and what it does with its records: an aggregation, a handler, or both (the handler then gets the completed
     groups). `to` None: nothing is written but what a handler sends to topics it names.
@@ -106,6 +121,7 @@ class Agent:
     max_record_bytes: int = 1024 * 1024
     handler: Handler | None = None
     rekeys: str = ""
+    dedupe: Deduplication | None = None
 
 
 @dataclass(frozen=True, slots=True)

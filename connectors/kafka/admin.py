@@ -1,6 +1,7 @@
 """What must be known and made of topics, through Kafka's admin protocol. Nothing here makes a topic by asking for it."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -75,11 +76,25 @@ def durability(kafka: settings.Settings, names: Sequence[str], timeout: float = 
     return {name: (topic.replication, _min_insync(admin, name, timeout)) for name, topic in topics.items()}
 
 
+def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, float | None]:
+    """For how many seconds each of these topics keeps its records (infinity: for ever), None: the brokers do not say.
+
+    Raises SystemNotReady within `timeout` seconds.
+    """
+    admin = open_admin(kafka)
+    kept = {name: _setting(admin, name, "retention.ms", timeout) for name in names}
+    return {name: None if ms is None else inf if ms < 0 else ms / 1000 for name, ms in kept.items()}
+
+
 def _min_insync(admin: Any, name: str, timeout: float) -> int | None:
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    return _setting(admin, name, "min.insync.replicas", timeout)
+
+
+def _setting(admin: Any, topic: str, name: str, timeout: float) -> int | None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         future = admin.describe_configs([resource], request_timeout=timeout)[resource]
-        return int(problems.answer(future, timeout + 1, f"describing topic {name}")["min.insync.replicas"].value)
+        return int(problems.answer(future, timeout + 1, f"describing topic {topic}")[name].value)
     except (KafkaException, KeyError, ValueError):
         return None
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from streams import agent as run
 from streams.config import kafka
 from streams.config.checks import dead_letters, rekeying
+from streams.config.dedupe import Deduplication
 from streams.config.models import Agent, Aggregate, File, Reducer
 from streams.config.scalars import Unknown
 
@@ -46,7 +47,7 @@ def _agents(file: File, name: str, agent: Agent, written: set[str]) -> list[run.
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
     keyed = run.Aggregation(key=agent.key.field, on_null=rule.on_null, on_missing=on_missing)
     first = replace(
-        made, name=rekeying(name), aggregation=keyed, to=run.Destination(agent.repartition, "raw"), handler=None, rekeys=name
+        made, name=rekeying(name), aggregation=keyed, to=run.Destination(agent.repartition, "raw"), handler=None, rekeys=name, dedupe=None
     )
     own = None if made.aggregation is None else replace(made.aggregation, key=None)
     return [first, replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,))]
@@ -64,6 +65,18 @@ def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
         receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
         max_record_bytes=agent.max_record_bytes,
         handler=_handler(agent, agent.handler) if agent.handler else None,
+        dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
+    )
+
+
+def _dedupe(dedupe: Deduplication) -> run.Deduplication:
+    header, field = dedupe.id.header, dedupe.id.field
+    return run.Deduplication(
+        by="header" if header else "field" if field else "key",
+        name=header or field,
+        horizon=dedupe.horizon,
+        on_missing=dedupe.on_missing,
+        max_ids=dedupe.max_ids,
     )
 
 

@@ -103,6 +103,9 @@ def _raw(agent: Agent, path: Path) -> Iterator[Finding]:
     form, hint = (*path, "format"), "use format: json, or leave the field out"
     if agent.key is not None and agent.aggregate is not None:
         yield Finding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
+    if agent.dedupe is not None and agent.dedupe.id.field is not None:
+        dedupe = (*path, "dedupe", "id")
+        yield Finding(dedupe, "needs a field, but raw records have none", "use format: json, header:NAME or key", (form, dedupe))
     if agent.aggregate is None:
         return
     if agent.aggregate.until is not None:

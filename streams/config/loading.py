@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from streams.agent import App
 from streams.config import build, checks, document, kafka, refusals, rules, secrets, words
+from streams.config.dedupe import Deduplication, IdSource
 from streams.config.document import Document, Place, Unreadable
 from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Retry, Source, Timeout, Until
 from streams.config.problems import Finding, Path, Problem, dotted, sort
@@ -132,6 +133,8 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.from": Source,
         f"{agent}.key": Key,
         f"{agent}.to": Destination,
+        f"{agent}.dedupe": Deduplication,
+        f"{agent}.dedupe.id": IdSource,
         f"{agent}.retry": Retry,
         f"{agent}.aggregate": Aggregate,
         f"{agent}.aggregate.timeout": Timeout,

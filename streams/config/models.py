@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from streams.config.dedupe import Dedupe
 from streams.config.fields import (
     FIELD,
     FUNCTION,
@@ -42,7 +43,7 @@ OnTimeout = Annotated[Literal["fire", "discard", "dead-letter"], unless_unknown(
 OnMissing = Annotated[Literal["dead-letter", "skip", "ignore"], unless_unknown("dead-letter")]
 OnNull = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
 OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown("fire-oldest")]
-Dedupe = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
+Senders = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop"], unless_unknown("dead-letter")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
@@ -133,7 +134,7 @@ class Source(BaseModel):
 
     model_config = _CLOSED
     topic: Topic
-    dedupe: Dedupe | None = None
+    dedupe: Senders | None = None
 
 
 def _as_sources(value: object) -> object:
@@ -219,6 +220,7 @@ class Agent(BaseModel):
     dead_letters: Topic | None = None
     start: Start = "earliest"
     max_record_bytes: Size = 1024 * 1024
+    dedupe: Dedupe | None = None
 
 
 class Http(BaseModel):

@@ -8,12 +8,13 @@ from pydantic_core import ErrorDetails
 from streams.config.problems import Finding, Path, did_you_mean, dotted
 from streams.config.scalars import Unknown
 
-_LATER_HINT = "it comes with a later version; leave it out"
 _EXAMPLES = {
     "agents": "write the agents' names as keys below it",
     "aggregate": "write what completes a group, such as count: 100",
     "app": "write a name, such as app: flights",
     "compute": "write NAME: count or NAME: {sum: FIELD} for each",
+    "dedupe": "write {id: header:NAME, horizon: 1h}",
+    "id": "write header:NAME, a field path, or key",
     "count": "write a whole number, such as 100",
     "equals": "write the value that completes the group",
     "from": "write the topic it reads",
@@ -81,9 +82,6 @@ def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]
 
 def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
     name = str(path[-1])
-    inside_agent = len(path) == 3 and path[0] == "agents"
-    if inside_agent and name in ("dedupe",):
-        return f"not built yet: {_LATER_HINT}"
     here = place(path[:-1])
     deeper = [at for at, names in keys.items() if at.startswith(f"{here}.") and name in names]
     if deeper:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from streams.agent import Agent, Aggregation, App, Handler, Reducer
+from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Reducer
 from streams.config.problems import Finding, Path
 from streams.config.units import spoken_duration
 
@@ -38,6 +38,8 @@ def meaning(agent: Agent) -> list[str]:
         sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
     if agent.receive:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
+    if agent.dedupe:
+        sentences.append(duplicates(agent.dedupe))
     sentences.append(f"sends what it cannot use to {agent.dead_letters}, byte for byte")
     return sentences
 
@@ -80,6 +82,16 @@ def firing(rule: Aggregation) -> str:
     if any(seconds is not None for seconds, _ in timed):
         text += ", by the worker's clock, even if no record follows; a late record starts a new group"
     return text
+
+
+def duplicates(dedupe: Deduplication) -> str:
+    """`drops a record whose header message-id was accepted in the same partition up to 1 h before; ...`"""
+    what = "key" if dedupe.by == "key" else f"{dedupe.by} {dedupe.name}"
+    without = "is a dead letter" if dedupe.on_missing == "dead-letter" else "is taken"
+    return (
+        f"drops a record whose {what} was accepted in the same partition up to {spoken_duration(dedupe.horizon)} before "
+        f"({dedupe.max_ids} ids are remembered, then the oldest are forgotten); a record without one {without}"
+    )
 
 
 def _key(rule: Aggregation) -> str:
@@ -129,6 +141,9 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
     if len(agent.topics) > 1:
         what = "has several topics: groups never span topics (nor partitions)"
         yield Finding((*path, "from"), what, "write into one topic first if one group must hold records of both", ((*path, "from"),))
+    if len(agent.topics) > 1 and agent.dedupe:
+        what = "finds no duplicate in another topic (nor partition)"
+        yield Finding((*path, "dedupe"), what, "write each message and its duplicates into one topic, with one key", ((*path, "from"),))
     if timed and not dead_letters_chosen:
         what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
         needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))

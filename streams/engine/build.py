@@ -8,6 +8,7 @@ from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
 from streams.engine.calls import Inline
 from streams.engine.claims import Claims
+from streams.engine.dedupe import IdRule
 from streams.engine.handling import Failures, Handling
 from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
@@ -31,7 +32,8 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
     rule = Rule(agent, reads)
     handling, slow = _handling(agent, rule, reads, Outputs(agent.to.topic if agent.to else None, writes.encode, most), parts)
-    setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow)
+    ids = IdRule(agent, reads) if agent.dedupe else None
+    setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids)
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic)
     relay = Relay(parts.producer, parts.meter, Backoff(0.1, 5.0, parts.random))

@@ -83,3 +83,10 @@ def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggr
             "never be completed; give the aggregation a timeout, they then end by it"
         )
     return True
+
+
+def check_low(facts: TopicFacts, offset: int, first: int) -> None:
+    """Records were asked for from `offset` and came from `first`. Offsets without a record are normal where transactions or compaction
+    left them; a topic that begins above ours lost records. Raises RetentionPassed."""
+    if facts.low > offset:
+        raise RetentionPassed(f"the next offset is {offset}, the topic begins at {facts.low}, the first record is {first}")

@@ -12,15 +12,17 @@ from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import restored
 from streams.engine.beginning import carried_over, start
-from streams.engine.checks import check_claim, check_partitions
+from streams.engine.checks import check_claim, check_low, check_partitions
 from streams.engine.crash import Marks
+from streams.engine.dedupe import Dedupe
 from streams.engine.handling import Handling, Item, decided
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
+from streams.engine.sealed import Sealed
 from streams.engine.session import Ready, in_session
 from streams.engine.setting import Setting
-from streams.errors import ChangelogIncomplete, Fenced, Halt, RetentionPassed, StoreSwapped
+from streams.errors import ChangelogIncomplete, Fenced, Halt, StoreSwapped
 from streams.record import Record
 from streams.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
 
@@ -32,17 +34,19 @@ class Owner:
 
     __slots__ = (
         "_changelog", "_inbox", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
-        "claim", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes",
-        "sealed", "shard",
+        "claim", "dedupe", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending",
+        "restored_bytes", "sealed", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = Groups(setting.rule)
         self._senders = Senders(partition.topic)
+        self.dedupe = Dedupe(setting.ids) if setting.ids else None
         self.marks = Marks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
-        self.sealed = setting.slow.sealed((partition.topic, partition.number)) if setting.slow else None
+        place = partition.topic, partition.number
+        self.sealed = setting.slow.sealed(place) if setting.slow else Sealed(place=place)
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
@@ -76,7 +80,7 @@ class Owner:
         source = self.claim.source
         if source is not None and source.rule != setting.rule.fingerprint:
             self.groups = Groups(restored(setting.agent, source.rule))
-        self._changelog = Changelog(self.groups, self.claim.first, None, self.sealed)
+        self._changelog = Changelog(self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None, self.sealed)
         yield from self._restore()
         self._begin()
         if self.claim.offset < 0:  # from now on it begins here, whatever comes while nobody owns it
@@ -128,16 +132,14 @@ class Owner:
         topic_id, count = self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions
         self._source = Source(topic_id, count, setting.rule.fingerprint, known.first_count if known else count)
         self._rows.begin(claim.token, claim.number, self._source.topic_id)
-        self.offset, self.epoch = (claim.offset, claim.epoch) if claim.offset >= 0 else (self._start(), -1)
+        self.offset, self.epoch = claim.offset, claim.epoch
+        if claim.offset < 0:
+            self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
         self.marks.found(claim.trying, self.offset)
         self.groups.judge(self._last)
-        if self.sealed is not None:
-            self.sealed.settle()
+        self.sealed.settle(setting.slow is not None)
         partition, store = self.partition, setting.store
         self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token)
-
-    def _start(self) -> int:
-        return start(self.partition, self._setting.agent.start, self.facts, self._setting.store, self._setting.input)
 
     # -- working -----------------------------------------------------------------------------------------------------
 
@@ -148,18 +150,17 @@ class Owner:
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
         """Take records of this partition, in order. Raises Halt."""
-        if records[0].offset() < self.offset:
-            records = [record for record in records if record.offset() >= self.offset]
-            if not records:
-                return
+        if records[0].offset() < self.offset and not (records := [each for each in records if each.offset() >= self.offset]):
+            return
         now = self.now(monotonic)
         self.newest = last = records[-1]
         fresh = records if self.partition.topic not in self._setting.agent.receive else self._senders.drop_repeats(records, now)
         handling = self._setting.handling
-        if handling is not None and not handling.batches:
-            self._inbox += handling.read(self.groups, fresh)
-        elif fresh:
-            accept(self.groups, fresh, now)
+        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
+            if handling is not None and not handling.batches:
+                self._inbox += handling.read(self.groups, run)
+            else:
+                accept(self.groups, run, now)
         self.pending += len(records)
         self.offset = last.offset() + 1
         epoch = last.leader_epoch()
@@ -170,11 +171,8 @@ class Owner:
         return not self.begun and record.offset() > self.offset
 
     def check_gap(self, record: Record) -> None:
-        """The same gap after a second seek. Offsets without a record are normal where transactions or compaction left them;
-        a topic that begins above ours lost records. Raises RetentionPassed."""
-        low = self._setting.input.facts(self.partition.topic, self.partition.number).low
-        if low > self.offset:
-            raise RetentionPassed(f"the next offset is {self.offset}, the topic begins at {low}, the first record is {record.offset()}")
+        """The same gap after a second seek. Raises RetentionPassed."""
+        check_low(self._setting.input.facts(self.partition.topic, self.partition.number), self.offset, record.offset())
 
     def open(self, monotonic: float) -> None:
         """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
@@ -206,25 +204,22 @@ class Owner:
 
     @property
     def dirty(self) -> bool:
-        return bool(self.pending or self.groups.events or self.groups.touched or self._slow_work())
-
-    def _slow_work(self) -> bool:
         slow = self._setting.slow
-        return slow is not None and self.sealed is not None and self.sealed.busy(self._last, slow.slots())
+        waits = slow is not None and slow.work(self.sealed, self._last)
+        return bool(waits or self.pending or self.groups.events or self.groups.touched)
 
     def next_due(self) -> float:
         """The nearest deadline of a group, or try of a handler, on the owner's clock."""
-        return self.groups.next_due() if self.sealed is None else min(self.groups.next_due(), self.sealed.next_ready())
+        return min(self.groups.next_due(), self.sealed.next_ready())
 
     @property
     def full(self) -> bool:
         """Should intake pause?"""
-        return self.shard.full or (self.sealed is not None and self.sealed.full)
+        return self.shard.full or self.sealed.full
 
     def cancel(self) -> None:
         """This owner is over: what its slow calls come to is void."""
-        if self.sealed is not None:
-            self.sealed.cancelled.set()
+        self.sealed.cancelled.set()
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
@@ -249,7 +244,7 @@ class Owner:
         """Everything since the last commit as changes. What follows is `committed`, or the end of this owner."""
         items, handling = self._items(), self._setting.handling
         events: Sequence[Event] = items  # type: ignore[assignment]
-        if (slow := self._setting.slow) is not None and self.sealed is not None:
+        if (slow := self._setting.slow) is not None:
             events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
         elif handling is not None:
             events = handling.run(items, self._rows.fire_id, None)
@@ -291,7 +286,7 @@ class Owner:
         self.shard.recorded([*changes.dispatched, *(row.number for row in changes.dead)])
         if not failpoints.unsafe("output-commit"):
             self.shard.add(changes.outbox, monotonic)
-        if self.sealed is not None and self._setting.slow is not None:
+        if self._setting.slow is not None:
             self._setting.slow.start(self.sealed, self._rows.fire_id)
         return events
 

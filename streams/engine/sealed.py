@@ -17,10 +17,11 @@ import msgspec
 from schemas import json
 from streams.aggregation.entry import Section
 from streams.aggregation.events import Event, Fire, Sent
-from streams.errors import ChangelogIncomplete
+from streams.errors import ChangelogIncomplete, ConfigurationError
 from streams.handlers.values import Message
 from streams.record import Headers, headers
 
+DEATHS = 3  # attempts that ended with their process, at least, before the item is held to be the cause
 MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -67,8 +68,8 @@ class SealedRecord:
 
 @dataclass(slots=True)
 class Held:
-    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), running, or
-    ended (with the next commit)."""
+    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), or running. A
+    `suspect` was running when a process ended: it may be the cause."""
 
     number: int
     key: bytes
@@ -77,17 +78,22 @@ class Held:
     attempts: int = 0
     ready_at: float = 0.0
     state: str = "waiting"
+    suspect: bool = False
 
 
 Judge = Callable[[Held, Exception], Event | float]
 """What a failed call comes to: a dead letter, or the pause in seconds until it is tried again. May raise Halt."""
 
 
+def _unread(record: SealedRecord) -> Message:
+    return Message(None, record)
+
+
 class Sealed:
     """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by them."""
 
-    def __init__(self, attempts: int, place: tuple[str, int], read: Callable[[SealedRecord], Message]) -> None:
-        self._most, self._place, self._read = attempts, place, read
+    def __init__(self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread) -> None:
+        self._most, self._place, self._read = max(attempts, DEATHS), place, read
         self.held: dict[int, Held] = {}
         self.results: deque[tuple[Held, Sequence[Sent] | Exception]] = deque()
         self.bytes = 0
@@ -118,6 +124,7 @@ class Sealed:
         while self.results:
             held, outcome = self.results.popleft()
             self.running -= 1
+            held.suspect = False
             if not isinstance(outcome, Exception):
                 events += outcome
                 self._end(held)
@@ -140,13 +147,13 @@ class Sealed:
         if not queue:
             del self._queues[held.key]
 
-    def begin(self, judge: Judge, now: float, slots: int) -> list[Event]:
-        """Let up to `slots` items run after the next commit, the first of each key. What killed its process too often is given up."""
+    def begin(self, judge: Judge, now: float, slots: int, suspects_only: bool) -> list[Event]:
+        """Let up to `slots` items run after the next commit, the first of each key. What ended its process too often is given up."""
         events: list[Event] = []
-        for held in self._ready(now):
+        for held in self.ready(now, suspects_only):
             if slots <= 0:
                 break
-            if held.attempts >= self._most:
+            if held.suspect and held.attempts >= self._most:
                 verdict = judge(held, ProcessEnded())
                 if not isinstance(verdict, float):
                     events.append(verdict)
@@ -154,24 +161,30 @@ class Sealed:
                     continue
             held.attempts += 1
             held.state, self._attempts[held.number] = "begun", held.attempts
+            self.running += 1
             slots -= 1
         return events
 
-    def _ready(self, now: float) -> list[Held]:
+    def ready(self, now: float, suspects_only: bool) -> list[Held]:
+        """What may begin: the first of each key, unless it runs or waits for its back-off."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
-        return [held for held in heads if held.state == "waiting" and held.ready_at <= now]
+        return [held for held in heads if held.state == "waiting" and held.ready_at <= now and (held.suspect or not suspects_only)]
+
+    @property
+    def suspects(self) -> bool:
+        return any(held.suspect for held in self.held.values())
 
     def begun(self) -> list[Held]:
         """The commit is done: these run from now on."""
         found = [held for held in self.held.values() if held.state == "begun"]
         for held in found:
             held.state = "running"
-        self.running += len(found)
         return found
 
-    def busy(self, now: float, slots: int) -> bool:
-        """Is there anything for a commit?"""
-        return bool(self._items or self._attempts or self.results or (slots > 0 and self._ready(now)))
+    @property
+    def changed(self) -> bool:
+        """Is there anything for the log, or any outcome?"""
+        return bool(self._items or self._attempts or self.results)
 
     def next_ready(self) -> float:
         """When the next one that waits for its back-off may be tried again, on the owner's clock."""
@@ -206,13 +219,18 @@ class Sealed:
             if number in self.held:
                 self.held[number].attempts = attempts
 
-    def settle(self) -> None:
-        """After the last entry: each key's items in their order."""
+    def settle(self, handled: bool) -> None:
+        """After the last entry: each key's items in their order. Raises ConfigurationError where nobody handles them."""
+        if self.held and not handled:
+            raise ConfigurationError(
+                f"{len(self.held)} messages or groups of {'/'.join(map(str, self._place))} wait for a handler with concurrency: let it "
+                "finish them before concurrency becomes 0 or the handler goes"
+            )
         self.held = dict(sorted(self.held.items()))
         self._queues = {}
         for held in self.held.values():
+            held.suspect = held.attempts > 0
             self._queues.setdefault(held.key, deque()).append(held.number)
-
 
     def _unpacked(self, packed: bytes, number: int) -> Message | Fire:
         try:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from streams.agent import Agent
 from streams.aggregation.rule import Rule
 from streams.contracts import Input, Store
+from streams.engine.dedupe import IdRule
 from streams.engine.handling import Handling
 from streams.engine.rekey import Rekeying
 from streams.engine.slow import Slow
@@ -23,3 +24,4 @@ class Setting(NamedTuple):
     on_rule_change: str
     handling: Handling | Rekeying | None = None
     slow: Slow | None = None
+    ids: IdRule | None = None

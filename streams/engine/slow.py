@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import structlog
 
@@ -26,18 +27,35 @@ class Slow:
         self._handler, self._handling, self._calls, self._random, self._clock = handler, handling, calls, random, clock
         self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
         self._away_until = 0.0
+        self._all: WeakSet[Sealed] = WeakSet()
         self._log = structlog.get_logger()
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
         """For one partition, nothing in it."""
-        return Sealed(self._handler.attempts, place, self._read)
+        made = Sealed(self._handler.attempts, place, self._read)
+        self._all.add(made)
+        return made
 
     def _read(self, record: SealedRecord) -> Message:
         return Message(self._handling.decode(record.v or b""), record)
 
-    def slots(self) -> int:
-        """How many calls may begin; none while a system that the handlers need is away."""
-        return self._calls.free() if self._clock() >= self._away_until else 0
+    def work(self, sealed: Sealed, now: float) -> bool:
+        """Is there anything for a commit?"""
+        if sealed.changed:
+            return True
+        slots, suspects_only = self._room()
+        return slots > 0 and bool(sealed.ready(now, suspects_only))
+
+    def _room(self) -> tuple[int, bool]:
+        """How many calls may begin, and whether only suspects may: after a process ended, what was running runs alone, one after the
+        other, so that the one that ends its process again is found and no other is taken for it. None while a system that the
+        handlers need is away."""
+        if self._clock() < self._away_until:
+            return 0, False
+        here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
+        if any(sealed.suspects for sealed in here):
+            return 0 if any(sealed.running for sealed in here) else 1, True
+        return self._calls.free(), False
 
     def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
         """Seal what is new, settle what ended, and let begin what may: `start` follows the commit."""
@@ -48,7 +66,8 @@ class Slow:
             else:
                 sealed.seal(item)
         judge = partial(self.judge, identify)
-        return [*events, *sealed.decide(judge, now), *sealed.begin(judge, now, self.slots())]
+        events += sealed.decide(judge, now)
+        return events + sealed.begin(judge, now, *self._room())
 
     def start(self, sealed: Sealed, identify: Identify) -> None:
         """Their attempt is durable: what was begun runs."""

@@ -13,6 +13,8 @@ from streams.engine.rows import timestamp
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
 
+FORGOTTEN = "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise max_ids or lower horizon"
+
 
 def partition_report(owner: Owner, monotonic: float, gauge: Gauge) -> PartitionReport:
     """Offsets, open groups and unsent rows as the owner knows them, without a request."""
@@ -44,6 +46,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     """What was received from other agents since the last call, where what came too late to be known is loud, and what the file
     left out without a dead letter."""
     dropped, late = owner.receipts()
+    dropped += _count_duplicates(owner, meter, log)
     counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
     left_out = ("records_skipped", counts["skipped"]), ("groups_discarded", counts["discarded"])
     for name, times in (("records_duplicate", dropped), ("records_late", late), *left_out):
@@ -51,6 +54,22 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
             meter.count(name, times)
     if late:
         log.warning("records.late", topic=owner.partition.topic, partition=owner.partition.number, records=late)
+
+
+def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> int:
+    """How many were dropped since the last call; ids that were forgotten too early are loud, once a claim."""
+    dedupe = owner.dedupe
+    if dedupe is None:
+        return 0
+    dropped, dedupe.dropped = dedupe.dropped, 0
+    early, dedupe.seen.early = dedupe.seen.early, 0
+    if early:
+        meter.count("ids_forgotten", early)
+        if not dedupe.told:
+            where = owner.partition
+            log.warning("dedupe.full", topic=where.topic, partition=where.number, max_ids=dedupe.seen.most, text=FORGOTTEN)
+        dedupe.told = True
+    return dropped
 
 
 def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:

@@ -112,7 +112,7 @@ class Worker:
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _calls_run(self) -> bool:
-        return any(owner.sealed is not None and owner.sealed.running for owner in self._owners.values())
+        return any(owner.sealed.running for owner in self._owners.values())
 
     def _gathering(self, now: float) -> float:
         return 0.0 if self._commits.pending or self._claims.busy else self._commits.gathering(now)

@@ -31,6 +31,7 @@ PARTITION = ("topic", "partition")
 METRICS = (
     Metric("records_consumed", "counter", "Records taken from Kafka and judged."),
     Metric("records_duplicate", "counter", "Records dropped because they were certainly seen before."),
+    Metric("ids_forgotten", "counter", "Ids forgotten before their horizon because there were more than max_ids (dedupe)."),
     Metric("records_late", "counter", "Records that came too late to be known as seen or not: taken."),
     Metric("records_skipped", "counter", "Records left out because the file says so (on_null, on_missing: skip)."),
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),

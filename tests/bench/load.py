@@ -42,8 +42,9 @@ def orders(records: int, seed: int = 7) -> Iterator[tuple[str, int, bytes]]:
         yield f"k{key}", amount, (head + pad[: SIZE - len(head) - 2] + '"}').encode()
 
 
-def fill(bootstrap: str, topic: str, records: int) -> dict[str, Expected]:
-    """Make the topic, send the orders, wait until all are there; what each key must give."""
+def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[str, Expected]:
+    """Make the topic, send the orders, wait until all are there; what each key must give. `named`: each with an id of 36 bytes in the
+    header `message-id`."""
     create(bootstrap, topic)
     producer = Producer({
         "bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4", "partitioner": "murmur2_random",
@@ -58,7 +59,7 @@ def fill(bootstrap: str, topic: str, records: int) -> dict[str, Expected]:
         digests.setdefault(key, blake2b(digest_size=16)).update(value)
         while True:
             try:
-                producer.produce(topic, value, key=key)
+                producer.produce(topic, value, key=key, headers=[("message-id", b"%036d" % number)] if named else None)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -9,10 +9,12 @@ from confluent_kafka import Producer
 KEYS = 10  # that complete by their count
 SLOW = 16  # one record in so many has a key that never does
 PIECE, PAUSE = 10, 0.04  # records at once, seconds between
+AGAIN = 120  # records after which a forgetful producer writes one again
 
 
 class Feed:
-    """Produces to a topic from `start` to `stop`; keys stay in their partitions."""
+    """Produces to a topic from `start` to `stop`; keys stay in their partitions. When it `repeats` it writes each record twice, some
+    at once and the others AGAIN records later, and names them in the header `message-id`."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._topic, self._partitions = topic, partitions
@@ -21,6 +23,7 @@ class Feed:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self.sent = 0
+        self.repeats = False
 
     def start(self) -> "Feed":
         self._thread.start()
@@ -41,6 +44,9 @@ class Feed:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
+        for number in range(max(0, self.sent - AGAIN), self.sent) if self.repeats else ():
+            self._write(number)
+        self.repeats = False
         assert self._producer.flush(60) == 0
 
     def _run(self) -> None:
@@ -51,9 +57,17 @@ class Feed:
     def _piece(self, count: int) -> None:
         with self._lock:
             for number in range(self.sent, self.sent + count):
-                key, value, partition = record(number)
-                self._producer.produce(self._topic, value, key, partition % self._partitions)
+                self._write(number)
+                if self.repeats and number % 3 == 0:
+                    self._write(number)
+                if self.repeats and number >= AGAIN:
+                    self._write(number - AGAIN)
             self.sent += count
+
+    def _write(self, number: int) -> None:
+        key, value, partition = record(number)
+        headers = [("message-id", b"%d" % number)] if self.repeats else None
+        self._producer.produce(self._topic, value, key, partition % self._partitions, headers=headers)
 
 
 def record(number: int) -> tuple[bytes | None, bytes | None, int]:

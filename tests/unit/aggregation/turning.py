@@ -13,6 +13,7 @@ from streams.aggregation.changelog import Changelog
 from streams.aggregation.events import Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import Rule
+from streams.engine.dedupe import Dedupe, IdRule
 from streams.engine.receive import Senders
 from streams.ids import fire_ids
 from streams.values import Partition
@@ -35,6 +36,7 @@ class Turned:
 
     def __init__(self, agent: Agent) -> None:
         self.rule = Rule(agent, codec(agent.format))
+        self.ids = IdRule(agent, codec(agent.format)) if agent.dedupe else None
         self.log: dict[int, bytes] = {}
         self.first, self.last = 1, 0
         self.fires: dict[bytes, list[tuple[Any, ...]]] = {}
@@ -45,7 +47,8 @@ class Turned:
     def restore(self) -> None:
         """As after a crash: what was not committed is gone."""
         self.groups, self.senders = Groups(self.rule), Senders("in")
-        self.changelog = Changelog(self.groups, self.first)
+        self.dedupe = Dedupe(self.ids) if self.ids else None
+        self.changelog = Changelog(self.groups, self.first, self.dedupe.seen if self.dedupe else None)
         kept = [self.log[n] for n in sorted(self.log) if self.first <= n <= self.last]
         self.changelog.replay(kept, self.first, self.last, self.senders)
         self.groups.judge(0.0)
@@ -56,8 +59,8 @@ class Turned:
 
     def accept(self, records: Sequence[Any], now: float) -> None:
         self.expire(now)
-        if records:
-            accept(self.groups, records, now)
+        for run in self.dedupe.runs(records, now, self.groups) if self.dedupe else (records,):
+            accept(self.groups, run, now)
 
     def commit(self, now: float) -> None:
         for event in self.groups.drain():

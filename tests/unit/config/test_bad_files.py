@@ -101,9 +101,6 @@ AGENT = [
     (f"{FROM}\nkey: a\nrepartition: orders\n{COUNT}\n{TO}", [
         "9:5: agents.a.repartition: is a topic that this agent reads already; give it a topic of its own",
     ]),
-    (f"{FROM}\ndedupe: {{id: x}}\n{COUNT}\n{TO}", [
-        "8:5: agents.a.dedupe: unknown key; not built yet: it comes with a later version; leave it out",
-    ]),
     (f"{FROM}\nscope: shared\n{COUNT}\n{TO}", [
         "8:5: agents.a.scope: must be partition; leave it out: scope shared is not built yet, it comes with a later version",
     ]),
@@ -132,6 +129,24 @@ AGENT = [
     ]),
     (f"from: shop.dead\n{COUNT}\n{TO}", [
         "4:1: dead_letters: is a topic that this agent reads: a dead letter would come back for ever; let dead letters go to another topic",
+    ]),
+    (f"{FROM}\ndedupe: header:id\n{COUNT}\n{TO}", ["8:5: agents.a.dedupe: must be a mapping; write {id: header:NAME, horizon: 1h}"]),
+    (f"{FROM}\ndedupe: {{horizon: 1h}}\n{COUNT}\n{TO}", ["8:5: agents.a.dedupe.id: is missing; write header:NAME, a field path, or key"]),
+    (f"{FROM}\ndedupe: {{id: 'header:', hroizon: 1h}}\n{COUNT}\n{TO}", [
+        "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
+        "8:29: agents.a.dedupe.hroizon: unknown key; did you mean horizon?",
+    ]),
+    (f"{FROM}\ndedupe: {{id: {{header: a, field: b}}, on_missing: skip}}\n{COUNT}\n{TO}", [
+        "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
+        "8:41: agents.a.dedupe.on_missing: must be dead-letter or accept; write one of these words",
+    ]),
+    (f"{FROM}\ndedupe: {{id: a..b, horizon: 1, max_ids: 0}}\n{COUNT}\n{TO}", [
+        "8:14: agents.a.dedupe.id: is no field path; write field names joined by dots, such as customer.id",
+        "8:24: agents.a.dedupe.horizon: is not a duration; write a number and ms, s, m, h or d, such as 30s",
+        "8:36: agents.a.dedupe.max_ids: must be at least 1; write a number in that range",
+    ]),
+    (f"{FROM}\nformat: raw\ndedupe: {{id: a}}\n{COUNT}\n{TO}", [
+        "9:14: agents.a.dedupe.id: needs a field, but raw records have none; use format: json, header:NAME or key",
     ]),
     (f"{FROM}\nformat: raw\nkey: a\naggregate: {{count: 1, until: {{field: x, equals: 1}}, compute: {{s: {{sum: y}}, n: count}}}}\n{TO}", [
         "9:5: agents.a.key: needs a field, but raw records have none; use format: json, or leave the field out",

@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from streams.agent import Agent, Aggregation, App, Destination, Handler, Http, Reducer, Until
+from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Http, Reducer, Until
 from tests.unit.config.files import GOOD, agent, loaded
 
 EVERYTHING = """\
@@ -26,6 +26,7 @@ agents:
     scope: partition
     start: 2026-01-31T12:00:00+01:00
     max_record_bytes: 64KiB
+    dedupe: {id: header:message-id, horizon: 1h, on_missing: accept, max_ids: 500}
     aggregate:
       count: 100
       timeout: {after: 30s, since: first}
@@ -90,7 +91,16 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
         name="flights",
         store="sqlite:///state.db",
         agents=(
-            Agent("delays", ("flights",), DELAYS, Destination("delays"), "flights.dead", start=1769857200.0, max_record_bytes=65536),
+            Agent(
+                "delays",
+                ("flights",),
+                DELAYS,
+                Destination("delays"),
+                "flights.dead",
+                start=1769857200.0,
+                max_record_bytes=65536,
+                dedupe=Deduplication("header", "message-id", 3600.0, "accept", 500),
+            ),
             Agent(
                 "worst",
                 ("delays", "elsewhere", "plain"),
@@ -153,6 +163,19 @@ def test_dead_letters_of_an_agent_are_received_without_repeats_too(tmp_path):
 @pytest.mark.parametrize(("http", "expected"), [("false", None), ("{}", Http()), ("{port: 1, host: 0.0.0.0, token: x}", Http(1, "0.0.0.0", "x"))])
 def test_the_port_can_be_moved_and_closed(tmp_path, http, expected):
     assert loaded(tmp_path, GOOD + f"http: {http}\n").app.http == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("header:message-id", ("header", "message-id")), ("header:a:b", ("header", "a:b")), ("{header: key}", ("header", "key")),
+        ("key", ("key", None)), ("{field: key}", ("field", "key")), ("order.id", ("field", "order.id")), ("5", ("field", "5")),
+    ],
+)  # fmt: skip
+def test_an_id_is_a_header_a_field_or_the_key(tmp_path, written, expected):
+    found = loaded(tmp_path, agent(f"from: a\ndedupe: {{id: {written}}}\naggregate: {{count: 1}}\nto: {{topic: o}}"))
+    assert found.problems == ()
+    assert found.app.agents[0].dedupe == Deduplication(*expected)
 
 
 def test_repartition_makes_two_agents_of_one(tmp_path):

@@ -40,6 +40,7 @@ def test_an_agent_is_said_in_words(tmp_path):
           timeout: {after: 5s}
           on_timeout: discard
           compute: {n: count, most: {max: price}, all: collect, own: {reduce: "operator:add"}}
+        dedupe: {id: header:message-id, horizon: 90m}
         to: {topic: o}
         """)
     assert meaning(loaded(tmp_path, text).app.agents[0]) == [
@@ -48,6 +49,7 @@ def test_an_agent_is_said_in_words(tmp_path):
         "a group that times out is discarded",
         "writes n (how many records); most (the greatest price); all (the whole messages, in order); own (computed by operator:add) to o as json",
         "drops repeats of what Sluicegate agents write to y",
+        "drops a record whose header message-id was accepted in the same partition up to 90 min before (1000000 ids are remembered, then the oldest are forgotten); a record without one is a dead letter",
         "sends what it cannot use to shop.dead, byte for byte",
     ]
 
@@ -65,6 +67,12 @@ WARNINGS = [
     (agent("from: [a, b]\naggregate: {count: 1}\nto: {topic: o}"), [
         "f.yaml:7:5: agents.a.from: has several topics: groups never span topics (nor partitions); "
         "write into one topic first if one group must hold records of both",
+    ]),
+    (agent("from: [a, b]\naggregate: {count: 1}\ndedupe: {id: key}\nto: {topic: o}"), [
+        "f.yaml:7:5: agents.a.from: has several topics: groups never span topics (nor partitions); "
+        "write into one topic first if one group must hold records of both",
+        "f.yaml:9:5: agents.a.dedupe: finds no duplicate in another topic (nor partition); "
+        "write each message and its duplicates into one topic, with one key",
     ]),
     (agent("from: a\naggregate: {count: 1, timeout: {after: 1s}}\nto: {topic: o}").replace("dead_letters: shop.dead\n", ""), [
         "f.yaml:7:27: agents.a.aggregate.timeout: there is a timeout and no dead-letter topic is set: shop.dead is used; "

@@ -9,6 +9,7 @@ from connectors.memory.state import MemoryStore
 from streams.agent import Agent, App
 from streams.contracts import Store
 from streams.engine.build import build
+from streams.engine.calls import Inline
 from streams.engine.worker import Parts, Worker
 from streams.errors import SystemNotReady
 from streams.observe.metrics import Meter
@@ -222,7 +223,9 @@ class Driver:
 
     names = count()
 
-    def __init__(self, agent: Agent, store: Store, log: Log, clock: Clock | None = None, on_rule_change: str = "refuse") -> None:
+    def __init__(
+        self, agent: Agent, store: Store, log: Log, clock: Clock | None = None, on_rule_change: str = "refuse", pool: Any = Inline
+    ) -> None:
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or Clock()
         self.app = App("app", "memory://", (agent,))
         self.input = FakeInput(log, f"app.{agent.name}")
@@ -230,7 +233,7 @@ class Driver:
         self.reports: list[Any] = []
         tokens = (f"token-{next(self.names)}" for _ in count())
         parts = Parts(
-            store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append
+            store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append, pool
         )
         self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts)
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from streams.engine import sealed as sealed_module
-from streams.engine.calls import Threads
+from streams.engine.calls import Inline, Threads
 from streams.errors import ConfigurationError
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
@@ -80,16 +81,15 @@ def after_a_death(store: MemoryStore, log: Log, clock: Clock, point: str, rule: 
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@2"})
     feed(log, *[(f"k{n % 3}", n) for n in range(12)])
     first = Driver(agent, store, log, clock).give(0)
-    try:
+    with suppress(failpoints.Failpoint):
         turned(first, 10)
-    except failpoints.Failpoint:
-        pass
     failpoints.arm({})
     second = Driver(agent, store, log, clock).give(0)
     turned(second, 40)
 
 
-POINTS = ("after-poll", "after-decode", "before-commit", "commit-sent", "after-commit", "after-claim", "after-restore", "produced-not-acked")
+COMMITS = ("before-commit", "commit-sent", "after-commit")
+POINTS = ("after-poll", "after-decode", "after-claim", "after-restore", "produced-not-acked", *COMMITS)
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -99,7 +99,7 @@ def test_each_is_handled_and_sent_once_after_a_death_anywhere(point: str, log: L
     assert dead(log) == []
 
 
-@pytest.mark.parametrize("point", ["before-commit", "commit-sent", "after-commit"])
+@pytest.mark.parametrize("point", COMMITS)
 def test_a_sealed_group_comes_back_unchanged_after_a_death(point: str, log: Log, store: MemoryStore, clock: Clock) -> None:
     after_a_death(store, log, clock, point, SUMS)
     assert sum(out["sum"] for out in outputs(log)) == sum(range(12))
@@ -107,7 +107,7 @@ def test_a_sealed_group_comes_back_unchanged_after_a_death(point: str, log: Log,
 
 def test_without_the_seal_what_ran_is_lost(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed_module.Sealed, "replay", lambda self, section: None)
-    after_a_death(store, log, clock, "after-commit")
+    after_a_death(store, log, clock, "before-commit")
     assert sorted(out["doubled"] for out in outputs(log)) != [2 * n for n in range(12)]
 
 
@@ -150,11 +150,12 @@ def test_a_session_is_refused(log: Log, store: MemoryStore, clock: Clock) -> Non
 
 def test_too_many_sealed_ones_pause_the_intake(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed_module, "MOST_ITEMS", 50)
-    handlers.fails.update({n: [ValueError()] * 3 for n in range(400)})
+    monkeypatch.setattr(Inline, "free", lambda self: 0)
     feed(log, *[(f"k{n}", n) for n in range(400)])
     driver = Driver(an_agent(), store, log, clock).give(0).turns(4)
-    assert driver.input.paused == {("in", 0)}
-    turned(driver, 400)
+    assert (driver.input.paused, handlers.calls) == ({("in", 0)}, [])
+    monkeypatch.setattr(Inline, "free", lambda self: 4)
+    turned(driver, 150)
     assert len(outputs(log)) == 400
 
 
@@ -199,3 +200,11 @@ def test_a_full_stop_waits_for_running_calls(log: Log, store: MemoryStore, clock
     threading.Timer(0.2, handlers.gate.set).start()
     driver.worker.run(lambda: True, drain=1e9)
     assert outputs(log) == [0]
+
+
+def test_what_is_sealed_is_not_forgotten_when_the_file_changes(log: Log, store: MemoryStore, clock: Clock) -> None:
+    handlers.fails[0] = [ValueError()]
+    feed(log, ("a", 0))
+    Driver(an_agent(), store, log, clock).give(0).turns(6)
+    with pytest.raises(ConfigurationError, match="1 messages or groups of in/0 wait for a handler"):
+        Driver(an_agent(concurrency=0), store, log, clock).give(0).turns(6)

@@ -1,0 +1,140 @@
+"""Business-key de-duplication: what a producer wrote twice is dropped before anybody looks at it.
+
+The id is read from a header, from a field of the message, or is its key. A redelivered record needs none of this: its offset
+lies below the committed one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+from schemas import Codec
+from schemas.json import Field, canonical, encode, wanted, well_formed
+from streams import failpoints
+from streams.agent import Agent
+from streams.aggregation.events import Refused
+from streams.aggregation.groups import Groups
+from streams.aggregation.seen import Seen
+from streams.errors import ConfigurationError
+from streams.record import Record
+
+LONGEST = 64  # bytes; what is longer is remembered by its SHA-256
+
+Read = Callable[[Record], bytes | None]
+"""The id of a record, None or empty when it has none; raises where it cannot be read."""
+
+
+class IdRule:
+    """The `dedupe` of an agent, compiled; `valid` raises for what is no message at all."""
+
+    __slots__ = ("max_record_bytes", "read", "setting", "valid")
+
+    def __init__(self, agent: Agent, codec: Codec) -> None:
+        """Raises ConfigurationError."""
+        if agent.dedupe is None:
+            raise ConfigurationError(f"agent {agent.name} has no dedupe")
+        self.setting, self.max_record_bytes = agent.dedupe, agent.max_record_bytes
+        self.valid: Callable[[bytes], Any] = well_formed if codec.name == "json" else codec.decode
+        name = self.setting.name or ""
+        if self.setting.by == "field" and not codec.fields:
+            raise ConfigurationError(f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key")
+        self.read: Read = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
+
+    def seen(self) -> Seen:
+        """Nothing seen yet."""
+        setting = self.setting
+        return Seen(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
+
+
+def _key(record: Record) -> bytes | None:
+    return record.key()
+
+
+def _header(name: str) -> Read:
+    def read(record: Record) -> bytes | None:
+        found = None
+        for each, value in record.headers() or ():
+            if each == name:
+                found = value  # the last of a name counts, as in Kafka's own clients
+        return found
+
+    return read
+
+
+def _field(path: str, codec: Codec) -> Read:
+    want = wanted([Field(path)])
+    parse, decode, [get] = want.decode, codec.decode, want.getters
+    parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(encode(decode(value)))
+
+    def read(record: Record) -> bytes | None:
+        value = get(parsed(record.value()))  # type: ignore[arg-type]
+        return value.encode() if isinstance(value, str) else canonical(value)
+
+    return read
+
+
+class Dedupe:
+    """What one partition does about duplicates. `dropped` counts them since it was last set to 0."""
+
+    __slots__ = ("_rule", "dropped", "seen", "told")
+
+    def __init__(self, rule: IdRule) -> None:
+        self._rule, self.seen = rule, rule.seen()
+        self.dropped = 0
+        self.told = False  # that ids are forgotten early stands in the log
+
+    def runs(self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()) -> Iterator[Sequence[Record]]:
+        """The records that are new, in runs: what is done with one must be done before the next is asked for.
+
+        What was refused, among `groups.events` or in the `inbox`, does not count as seen, so a run ends where one of its ids comes again.
+        """
+        run: list[Record] = []
+        ids: dict[bytes, Record] = {}
+        read, holds, safe = self._rule.read, self.seen.holds, not failpoints.unsafe("dedupe")
+        for record in records:
+            try:
+                identity = read(record) or None
+            except Exception:
+                identity = None
+            if identity is not None and len(identity) > LONGEST:
+                identity = sha256(identity).digest()
+            refused = identity is None and self._refuses(record)
+            if refused or identity in ids:
+                yield from self._ended(run, ids, now, groups, inbox)
+                run, ids = [], {}
+            if refused:
+                groups.refuse(record, "dedupe", "no-id", f"the record has no id: {self._where()}")
+            elif identity is not None and safe and holds(identity, now):
+                self.dropped += 1
+            else:
+                run.append(record)
+                if identity is not None:
+                    ids[identity] = record
+        yield from self._ended(run, ids, now, groups, inbox)
+
+    def _ended(
+        self, run: Sequence[Record], ids: dict[bytes, Record], now: float, groups: Groups, inbox: Sequence[object]
+    ) -> Iterator[Sequence[Record]]:
+        if run:
+            events, items = len(groups.events), len(inbox)
+            yield run
+            decided = [*groups.events[events:], *inbox[items:]]
+            refused = {each.record.offset() for each in decided if isinstance(each, Refused)}
+            self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
+
+    def _refuses(self, record: Record) -> bool:
+        """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""
+        value = record.value()
+        if self._rule.setting.on_missing == "accept" or record.error() is not None or value is None:
+            return False
+        try:
+            self._rule.valid(value)
+        except Exception:
+            return False
+        return len(value) <= self._rule.max_record_bytes
+
+    def _where(self) -> str:
+        by, name = self._rule.setting.by, self._rule.setting.name
+        return {"key": "its key is missing or empty", "header": f"header {name} is missing or empty"}.get(
+            by, f"field {name} is missing, null or empty"
+        )
