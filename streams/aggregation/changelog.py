@@ -16,8 +16,7 @@ import msgspec
 
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COUNT, FIRST, Bags, State
-from streams.aggregation.seen import Batch, Seen, weight
-from streams.aggregation.seen import halves as seen_halves
+from streams.aggregation.seen import Batch, Seen, parted, weight
 from streams.errors import BufferFull, ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
@@ -29,8 +28,7 @@ BIG_INT = 1
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a default: older
-    entries lack them."""
+    """One changelog entry. `number` is its place; `at` the owner's time. New fields come last, with a default: old entries lack them."""
 
     number: int
     at: float
@@ -41,6 +39,7 @@ class Entry(msgspec.Struct, array_like=True):
     all_senders: dict[str, list[Any]]
     seen: list[Batch] = []  # ids accepted, new and old ones; what they were read from
     seen_source: str = ""
+    withdrawn: list[bytes] = []  # ids that do not count, after all
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -150,6 +149,18 @@ class Changelog:
             return LZ4 + bytes(lz4.frame.compress(body))
         return PLAIN + body
 
+    def withdrawal(self, ids: list[bytes], now: float) -> bytes:
+        """The entry that takes ids of this commit's other entries back; it is kept when `withdrawn` is called."""
+        return self._pack(Entry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids))
+
+    def withdrawn(self, blob: bytes, ids: list[bytes]) -> None:
+        """That entry was committed."""
+        self.last += 1
+        self.kept.append((self.last, len(blob)))
+        self.size += len(blob)
+        if self._seen is not None:
+            self._seen.withdraw(ids)
+
     def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool = True) -> None:
         """Restore groups (and `senders`) from the entries `first` to `last`. Raises ChangelogIncomplete unless all are there;
         only the twin of a chaos test is not `strict`."""
@@ -163,6 +174,7 @@ class Changelog:
             senders.replay(entry.senders, entry.all_senders, entry.at)
             if self._seen is not None:
                 self._seen.replay(entry.seen, entry.seen_source)
+                self._seen.withdraw(entry.withdrawn)
                 at = entry.at
             self.kept.append((entry.number, len(blob)))
             self.size += len(blob)
@@ -212,7 +224,7 @@ def _seen_apart(entry: Entry) -> list[Entry]:
     parts = [entry.seen]
     others = [msgspec.structs.replace(entry, seen=[])]
     if not (entry.states or entry.senders or entry.all_senders):
-        parts, others = list(seen_halves(entry.seen)), []
+        parts, others = list(parted(entry.seen)), []
     return others + [Entry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
 
 

@@ -4,6 +4,9 @@ There is one way back: whatever goes wrong with a commit, the owner is dropped a
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+
+from msgspec.structs import replace
 
 from streams import failpoints
 from streams.aggregation.accept import accept
@@ -221,7 +224,8 @@ class Owner:
         if isinstance(handling, Handling) and handling.session and (self._inbox or self.groups.events):
             items = self._items()
             changes, on_timeout = self._changes([], monotonic), self._setting.rule.aggregation.on_timeout
-            return self.committed(*in_session(store, self.claim, handling, items, changes, self._rows, on_timeout), monotonic)
+            final = partial(self._without_given_up, changes)
+            return self.committed(*in_session(store, self.claim, handling, items, final, self._rows, on_timeout), monotonic)
         ready = self.prepare(monotonic)
         return self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
 
@@ -230,7 +234,7 @@ class Owner:
         items, handling = self._items(), self._setting.handling
         events: Sequence[Event] = items if handling is None else handling.run(items, self._rows.fire_id, None)  # type: ignore[assignment]
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
-        changes = self._changes(rows, monotonic)
+        changes = self._without_given_up(self._changes(rows, monotonic), events)
         if failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
         if failpoints.armed and (self.pending or events):
@@ -251,9 +255,16 @@ class Owner:
             trying=self._mark(), source=self._source,
         )  # fmt: skip
 
+    def _without_given_up(self, changes: Changes, events: Sequence[Event]) -> Changes:
+        """A message that its handler refused for good does not count as seen."""
+        ids = self.dedupe.given_up(events) if self.dedupe else []
+        return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._last)]) if ids else changes
+
     def committed(self, claim: Claim, ready: Ready, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""
         self.claim, (changes, events, items) = claim, ready
+        if self.dedupe and (ids := self.dedupe.given_up(events)):
+            self._changelog.withdrawn(changes.entries[-1], ids)
         if self._setting.handling is not None:
             self._setting.handling.committed(items, self._rows.fire_id)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
