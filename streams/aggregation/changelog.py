@@ -16,7 +16,8 @@ import msgspec
 
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COUNT, FIRST, Bags, State
-from streams.aggregation.seen import Batch, Seen, parted, weight
+from streams.aggregation.seen import Batch, Seen, weight
+from streams.aggregation.seen import halves as seen_halves
 from streams.errors import BufferFull, ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
@@ -61,8 +62,7 @@ class Changelog:
         self.last = first - 1
         self.size = 0
         self._compress = bool(groups.rule.plan.bags)
-        self._live = 0
-        self._boundary = 0
+        self._live = self._boundary = 0
         self._queue: deque[bytes] | None = None
         self._ids: deque[bytes] = deque()
         self._refreshed = 0
@@ -224,7 +224,7 @@ def _seen_apart(entry: Entry) -> list[Entry]:
     parts = [entry.seen]
     others = [msgspec.structs.replace(entry, seen=[])]
     if not (entry.states or entry.senders or entry.all_senders):
-        parts, others = list(parted(entry.seen)), []
+        parts, others = list(seen_halves(entry.seen)), []
     return others + [Entry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
 
 

@@ -119,7 +119,7 @@ def weight(ids: Iterable[bytes]) -> int:
     return sum(len(identity) + LOGGED for identity in ids)
 
 
-def parted(batches: Sequence[Batch]) -> Iterator[list[Batch]]:
+def halves(batches: Sequence[Batch]) -> Iterator[list[Batch]]:
     """The same as two parts: by batches, or the ids of the only one."""
     if len(batches) > 1:
         middle = len(batches) // 2
