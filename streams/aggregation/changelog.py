@@ -44,8 +44,7 @@ class Changelog:
         self.last = first - 1
         self.size = 0
         self._compress = bool(groups.rule.plan.bags)
-        self._live = 0
-        self._boundary = 0
+        self._live = self._boundary = 0
         self._queue: deque[bytes] | None = None
         self._ids: deque[bytes] = deque()
         self._refreshed = 0
@@ -125,6 +124,18 @@ class Changelog:
                 waiting += reversed(halves(part))
         return blobs
 
+    def withdrawal(self, ids: list[bytes], now: float) -> bytes:
+        """The entry that takes ids of this commit's other entries back; it is kept when `withdrawn` is called."""
+        return packed(Entry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids), self._compress)
+
+    def withdrawn(self, blob: bytes, ids: list[bytes]) -> None:
+        """That entry was committed."""
+        self.last += 1
+        self.kept.append((self.last, len(blob)))
+        self.size += len(blob)
+        if self._seen is not None:
+            self._seen.withdraw(ids)
+
     def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool = True) -> None:
         """Restore groups (and `senders`) from the entries `first` to `last`. Raises ChangelogIncomplete unless all are there;
         only the twin of a chaos test is not `strict`."""
@@ -140,6 +151,7 @@ class Changelog:
                 self._sealed.replay(entry.sealed)
             if self._seen is not None:
                 self._seen.replay(entry.seen, entry.seen_source)
+                self._seen.withdraw(entry.withdrawn)
                 at = entry.at
             self.kept.append((entry.number, len(blob)))
             self.size += len(blob)

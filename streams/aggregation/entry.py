@@ -35,6 +35,7 @@ class Entry(msgspec.Struct, array_like=True):
     seen: list[Batch] = []  # ids accepted, new and old ones; what they were read from
     seen_source: str = ""
     sealed: Section = Section()
+    withdrawn: list[bytes] = []  # ids that do not count, after all
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -67,7 +68,7 @@ def halves(entry: Entry) -> list[Entry]:
     """The same changes as two entries: the ids apart, by keys, or when there is one key, by the items of its bags."""
     if entry.seen:
         return _seen_apart(entry)
-    if entry.sealed.items:
+    if entry.sealed.items or entry.sealed.attempts:
         return _sealed_apart(entry)
     keys = list(entry.states)
     if len(keys) > 1:
@@ -96,7 +97,7 @@ def _seen_apart(entry: Entry) -> list[Entry]:
     """The ids apart from all else, or in two."""
     parts = [entry.seen]
     others = [msgspec.structs.replace(entry, seen=[])]
-    if not (entry.states or entry.senders or entry.all_senders):
+    if not (entry.states or entry.senders or entry.all_senders or entry.sealed.items or entry.sealed.attempts):
         parts, others = list(seen_halves(entry.seen)), []
     return others + [Entry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
 

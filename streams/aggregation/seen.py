@@ -47,6 +47,11 @@ class Seen:
             self._fresh.append((now, ids))
             self._keep_to_limit(now)
 
+    def withdraw(self, ids: Iterable[bytes]) -> None:
+        """These do not count as accepted, after all."""
+        for identity in ids:
+            self._at.pop(identity, None)
+
     def changes(self, now: float) -> list[Batch]:
         """What was accepted since the last call. Forgets a bounded number of those that are expired."""
         fresh, self._fresh = self._fresh, []

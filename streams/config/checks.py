@@ -69,6 +69,9 @@ def _repartition(file: File, name: str, agent: Agent, path: Path) -> Iterator[Fi
         yield Finding(at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format")))
     if agent.repartition in [source.topic for source in agent.from_]:
         yield Finding(at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from")))
+    if agent.dedupe is not None and agent.dedupe.id.header is None and agent.dedupe.id.field is None:
+        identity = (*path, "dedupe", "id")
+        yield Finding(identity, "is the key, but repartition gives another one", "write header:NAME or a field path", (at, identity))
     if rekeying(name) in file.agents:
         yield Finding(at, "takes the name of another agent", f"rename agent {rekeying(name)}", (at,))
 

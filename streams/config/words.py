@@ -126,7 +126,21 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[Finding]
         yield Finding(("kafka", "bootstrap.servers"), "is a broker inside this process, for demos and development", hint)
     for agent in app.agents:
         yield from _of_agent(agent, agent.name in chosen_dead_letters)
+        yield from _of_dedupe(agent)
     yield from _circles(app)
+
+
+def _of_dedupe(agent: Agent) -> Iterator[Finding]:
+    path: Path = ("agents", agent.name)
+    dedupe, rule = agent.dedupe, agent.aggregation
+    if dedupe is None:
+        return
+    if len(agent.topics) > 1:
+        what = "finds no duplicate in another topic (nor partition)"
+        yield Finding((*path, "dedupe"), what, "write each message and its duplicates into one topic, with one key", ((*path, "from"),))
+    if rule is not None and (dedupe.by, dedupe.name) in (("key", rule.key), ("field", rule.key)):
+        needs = ((*path, "dedupe", "id"), (*path, "key"))
+        yield Finding(needs[0], "is what groups are made by, too: a group gets one record", "name what differs between messages", needs)
 
 
 def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
@@ -141,9 +155,6 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
     if len(agent.topics) > 1:
         what = "has several topics: groups never span topics (nor partitions)"
         yield Finding((*path, "from"), what, "write into one topic first if one group must hold records of both", ((*path, "from"),))
-    if len(agent.topics) > 1 and agent.dedupe:
-        what = "finds no duplicate in another topic (nor partition)"
-        yield Finding((*path, "dedupe"), what, "write each message and its duplicates into one topic, with one key", ((*path, "from"),))
     if timed and not dead_letters_chosen:
         what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
         needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))

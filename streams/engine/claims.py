@@ -11,6 +11,7 @@ import structlog
 from streams import failpoints
 from streams.contracts import TopicPartition
 from streams.engine.backoff import Backoff
+from streams.engine.checks import check_low
 from streams.engine.owner import Owner
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
@@ -117,7 +118,7 @@ class Claims:
             some.discard(place)
         for gone in (owner, taking.owner if taking else None):
             if gone is not None:
-                gone.cancel()
+                gone.sealed.cancelled.set()
             if gone is not None and gone.begun:
                 self._versions[gone.partition] = gone.claim.version
                 self._acquit(gone)
@@ -226,12 +227,12 @@ class Claims:
         """Is this first record after a claim above the offset, for the first time? Then seek once more, and void what is in
         hand. Raises RetentionPassed."""
         place = (owner.partition.topic, owner.partition.number)
-        if failpoints.unsafe("seek") or failpoints.unsafe("stale-batch") or not owner.gap(record):
+        if failpoints.unsafe("seek") or failpoints.unsafe("stale-batch") or owner.begun or record.offset() <= owner.offset:
             return False
         if place in self._void:
             return True
         if place in self._again:
-            owner.check_gap(record)
+            check_low(self._setting.input.facts(*place), owner.offset, record.offset())
             return False
         self._again.add(place)
         self._void.add(place)
@@ -252,7 +253,7 @@ class Claims:
 
     def _acquit(self, owner: Owner) -> None:
         """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
-        owner.cancel()
+        owner.sealed.cancelled.set()  # what its slow calls come to is void
         if owner.marks.names() and not failpoints.unsafe("acquit"):
             self._acquittals.append((owner.claim, owner.marks.names()))
             self._settle()

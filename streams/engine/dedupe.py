@@ -90,14 +90,9 @@ class Dedupe:
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
-        read, holds, safe = self._rule.read, self.seen.holds, not failpoints.unsafe("dedupe")
+        holds, safe = self.seen.holds, not failpoints.unsafe("dedupe")
         for record in records:
-            try:
-                identity = read(record) or None
-            except Exception:
-                identity = None
-            if identity is not None and len(identity) > LONGEST:
-                identity = sha256(identity).digest()
+            identity = self._identity(record)
             refused = identity is None and self._refuses(record)
             if refused or identity in ids:
                 yield from self._ended(run, ids, now, groups, inbox)
@@ -121,6 +116,18 @@ class Dedupe:
             decided = [*groups.events[events:], *inbox[items:]]
             refused = {each.record.offset() for each in decided if isinstance(each, Refused)}
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
+
+    def _identity(self, record: Record) -> bytes | None:
+        try:
+            identity = self._rule.read(record) or None
+        except Exception:
+            return None
+        return identity if identity is None or len(identity) <= LONGEST else sha256(identity).digest()
+
+    def given_up(self, events: Sequence[object]) -> list[bytes]:
+        """The ids of the messages that a handler refused for good: when they are written again they must not be dropped."""
+        refused = (event.record for event in events if isinstance(event, Refused) and event.stage == "handler")
+        return [identity for record in refused if (identity := self._identity(record)) is not None]
 
     def _refuses(self, record: Record) -> bool:
         """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""

@@ -4,6 +4,9 @@ There is one way back: whatever goes wrong with a commit, the owner is dropped a
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+
+from msgspec.structs import replace
 
 from streams import failpoints
 from streams.aggregation.accept import accept
@@ -12,7 +15,7 @@ from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import restored
 from streams.engine.beginning import carried_over, start
-from streams.engine.checks import check_claim, check_low, check_partitions
+from streams.engine.checks import check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.dedupe import Dedupe
 from streams.engine.handling import Handling, Item, decided
@@ -33,15 +36,15 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_changelog", "_inbox", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
+        "_changelog", "_inbox", "_last", "_monotonic", "_rows", "_setting", "_source", "_store_time", "begun",
         "claim", "dedupe", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending",
-        "restored_bytes", "sealed", "shard",
+        "restored_bytes", "sealed", "senders", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = Groups(setting.rule)
-        self._senders = Senders(partition.topic)
+        self.senders = Senders(partition.topic)
         self.dedupe = Dedupe(setting.ids) if setting.ids else None
         self.marks = Marks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
@@ -116,7 +119,7 @@ class Owner:
                     failpoints.hit("in-restore")
                 yield
         try:
-            self._changelog.replay(entries, self.claim.first, self.claim.last, self._senders, not failpoints.unsafe("restore-numbers"))
+            self._changelog.replay(entries, self.claim.first, self.claim.last, self.senders, not failpoints.unsafe("restore-numbers"))
         except ChangelogIncomplete:
             self._still_ours()
             raise
@@ -154,7 +157,7 @@ class Owner:
             return
         now = self.now(monotonic)
         self.newest = last = records[-1]
-        fresh = records if self.partition.topic not in self._setting.agent.receive else self._senders.drop_repeats(records, now)
+        fresh = records if self.partition.topic not in self._setting.agent.receive else self.senders.drop_repeats(records, now)
         handling = self._setting.handling
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
             if handling is not None and not handling.batches:
@@ -165,14 +168,6 @@ class Owner:
         self.offset = last.offset() + 1
         epoch = last.leader_epoch()
         self.epoch = -1 if epoch is None else epoch
-
-    def gap(self, record: Record) -> bool:
-        """Before the first record after a claim: does it stand above the offset?"""
-        return not self.begun and record.offset() > self.offset
-
-    def check_gap(self, record: Record) -> None:
-        """The same gap after a second seek. Raises RetentionPassed."""
-        check_low(self._setting.input.facts(self.partition.topic, self.partition.number), self.offset, record.offset())
 
     def open(self, monotonic: float) -> None:
         """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
@@ -188,10 +183,6 @@ class Owner:
         self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
         self.pending += 1
         self.offset = record.offset() + 1
-
-    def receipts(self) -> tuple[int, int]:
-        """As Senders.receipts."""
-        return self._senders.receipts()
 
     def expire(self, monotonic: float) -> int:
         """Fire a slice of the groups that are due; returns how many."""
@@ -217,10 +208,6 @@ class Owner:
         """Should intake pause?"""
         return self.shard.full or self.sealed.full
 
-    def cancel(self) -> None:
-        """This owner is over: what its slow calls come to is void."""
-        self.sealed.cancelled.set()
-
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
         handling, place = self._setting.handling, (self.partition.topic, self.partition.number)
@@ -236,7 +223,8 @@ class Owner:
         if isinstance(handling, Handling) and handling.session and (self._inbox or self.groups.events):
             items = self._items()
             changes, on_timeout = self._changes([], monotonic), self._setting.rule.aggregation.on_timeout
-            return self.committed(*in_session(store, self.claim, handling, items, changes, self._rows, on_timeout), monotonic)
+            final = partial(self._without_given_up, changes)
+            return self.committed(*in_session(store, self.claim, handling, items, final, self._rows, on_timeout), monotonic)
         ready = self.prepare(monotonic)
         return self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
 
@@ -249,7 +237,7 @@ class Owner:
         elif handling is not None:
             events = handling.run(items, self._rows.fire_id, None)
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
-        changes = self._changes(rows, monotonic)
+        changes = self._without_given_up(self._changes(rows, monotonic), events)
         if failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
         if failpoints.armed and (self.pending or events):
@@ -263,16 +251,23 @@ class Owner:
 
     def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
         now = self.now(monotonic)
-        entries, keep_from = self._changelog.entries(self._senders.changes(), lambda: self._senders.whole(now), now)
+        entries, keep_from = self._changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
         delivered, dead = self.shard.taken()
         return Changes(
             offset=self.offset, epoch=self.epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
             trying=self._mark(), source=self._source,
         )  # fmt: skip
 
+    def _without_given_up(self, changes: Changes, events: Sequence[Event]) -> Changes:
+        """A message that its handler refused for good does not count as seen."""
+        ids = self.dedupe.given_up(events) if self.dedupe else []
+        return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._last)]) if ids else changes
+
     def committed(self, claim: Claim, ready: Ready, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""
         self.claim, (changes, events, items) = claim, ready
+        if self.dedupe and (ids := self.dedupe.given_up(events)):
+            self._changelog.withdrawn(changes.entries[-1], ids)
         if self._setting.handling is not None:
             self._setting.handling.committed(items, self._rows.fire_id)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test

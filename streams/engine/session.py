@@ -1,6 +1,6 @@
 """A commit with the application's writes in it: handlers run inside the store's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -23,9 +23,16 @@ class Ready(NamedTuple):
 
 
 def in_session(
-    store: UnitOfWork, claim: Claim, handling: Handling, items: Sequence[Item], changes: Changes, rows: Rows, on_timeout: str
+    store: UnitOfWork,
+    claim: Claim,
+    handling: Handling,
+    items: Sequence[Item],
+    changes: Callable[[Sequence[Event]], Changes],
+    rows: Rows,
+    on_timeout: str,
 ) -> tuple[Claim, Ready]:
-    """Handle the items in the transaction that commits `changes` and their outputs; again without those that failed for good.
+    """Handle the items in the transaction that commits their outputs and the `changes` for what they came to; again without those
+    that failed for good.
 
     The store may run `work` more than once, so it changes nothing that a later run would see. Raises HandlerFailed, and what
     `commit_with` raises."""
@@ -34,7 +41,7 @@ def in_session(
     def work(session: Any) -> Changes:
         rows.number = claim.number
         events = handling.run(items, rows.fire_id, session)
-        made.append(Ready(replace(changes, outbox=rows.make(events, on_timeout)), decided(items, events), items))
+        made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
         if failpoints.armed:
             failpoints.hit("before-commit")
         return made[-1].changes

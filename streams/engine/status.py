@@ -45,7 +45,7 @@ def _read_age(owner: Owner, now: float) -> float | None:
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """What was received from other agents since the last call, where what came too late to be known is loud, and what the file
     left out without a dead letter."""
-    dropped, late = owner.receipts()
+    dropped, late = owner.senders.receipts()
     dropped += _count_duplicates(owner, meter, log)
     counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
     left_out = ("records_skipped", counts["skipped"]), ("groups_discarded", counts["discarded"])

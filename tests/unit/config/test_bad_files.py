@@ -98,6 +98,9 @@ AGENT = [
     (f"{FROM}\nrepartition: t\n{COUNT}\n{TO}", [
         "8:5: agents.a.repartition: needs a key: the field to re-key by; add key: FIELD, or leave it out",
     ]),
+    (f"{FROM}\nkey: a\nrepartition: t\ndedupe: {{id: key}}\n{COUNT}\n{TO}", [
+        "10:14: agents.a.dedupe.id: is the key, but repartition gives another one; write header:NAME or a field path",
+    ]),
     (f"{FROM}\nkey: a\nrepartition: orders\n{COUNT}\n{TO}", [
         "9:5: agents.a.repartition: is a topic that this agent reads already; give it a topic of its own",
     ]),

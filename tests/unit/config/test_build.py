@@ -178,6 +178,11 @@ def test_an_id_is_a_header_a_field_or_the_key(tmp_path, written, expected):
     assert found.app.agents[0].dedupe == Deduplication(*expected)
 
 
+def test_duplicates_are_dropped_after_repartition_where_all_of_a_key_are_together(tmp_path):
+    text = GOOD.replace("from: orders", "from: orders\n    key: customer.id\n    repartition: t\n    dedupe: {id: order.id}")
+    assert [each.dedupe for each in loaded(tmp_path, text).app.agents] == [None, Deduplication("field", "order.id")]
+
+
 def test_repartition_makes_two_agents_of_one(tmp_path):
     app = loaded(tmp_path, GOOD.replace("from: orders", "from: orders\n    key: customer.id\n    repartition: orders-by-customer")).app
     first, second = app.agents

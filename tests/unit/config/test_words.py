@@ -73,7 +73,9 @@ WARNINGS = [
         "write into one topic first if one group must hold records of both",
         "f.yaml:9:5: agents.a.dedupe: finds no duplicate in another topic (nor partition); "
         "write each message and its duplicates into one topic, with one key",
+        "f.yaml:9:14: agents.a.dedupe.id: is what groups are made by, too: a group gets one record; name what differs between messages",
     ]),
+    (agent("from: a\nhandler: builtins:len\ndedupe: {id: key}"), []),
     (agent("from: a\naggregate: {count: 1, timeout: {after: 1s}}\nto: {topic: o}").replace("dead_letters: shop.dead\n", ""), [
         "f.yaml:7:27: agents.a.aggregate.timeout: there is a timeout and no dead-letter topic is set: shop.dead is used; "
         "set dead_letters, in the agent or at the top",
