@@ -10,7 +10,7 @@ from streams.aggregation.events import Event
 from streams.contracts import UnitOfWork
 from streams.engine.handling import Handling, Item, decided
 from streams.engine.rows import Rows
-from streams.errors import NotCommitted, SluicegateError
+from streams.errors import ConfigurationError, NotCommitted, SluicegateError
 from streams.values import Changes, Claim
 
 
@@ -51,6 +51,8 @@ def in_session(
             return store.commit_with(claim, work), made[-1]
         except NotCommitted as error:
             handling.refused(items, error)
+        except ConfigurationError as error:  # the handler ended the transaction by itself
+            handling.failed(error)
         except (SluicegateError, failpoints.Failpoint):
             raise
         except Exception as error:
