@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import sqlalchemy
@@ -10,6 +11,8 @@ from sqlalchemy import text
 
 from connectors import open_store
 from connectors.sessions import SqlSession
+from connectors.sql import texts, units
+from connectors.sql.server import Server, Session
 from streams.contracts import Store
 from streams.errors import ConfigurationError, Fenced, PersistenceError
 from streams.values import Changes, Partition
@@ -188,6 +191,43 @@ def test_an_owner_stopped_inside_its_unit_of_work_is_freed_within_seconds_and_la
     direct.commit_with(owner, lambda s: (books.enter(s, "owner"), Changes(5))[1])
     assert error_of(lambda: far.commit_with(zombie, lambda s: (books.enter(s, "late"), Changes(5))[1])) is Fenced
     assert books.lines() == ["owner"]
+
+
+@pytest.mark.parametrize("product", ["postgresql"], indirect=True)
+def test_a_work_that_hangs_before_its_first_statement_is_ended_by_the_server(store: Store, url: str, partition: Partition) -> None:
+    assert ended_by_the_server(store, url, partition)
+
+
+@pytest.mark.parametrize("product", ["postgresql"], indirect=True)
+def test_behind_a_pipeline_a_work_that_hangs_goes_on_holding_its_row(
+    store: Store, url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pipelined(server: Server, connection: Any, fence: Callable[[Session], None]) -> None:
+        with server.product.session(connection) as db:
+            for statement in (*server.product.begin_unit, texts.SAVEPOINT):
+                db.run(statement)
+            fence(db)
+
+    monkeypatch.setattr(units, "_begin", pipelined)
+    with pytest.raises(AssertionError):
+        assert ended_by_the_server(store, url, partition)
+
+
+def ended_by_the_server(store: Store, url: str, partition: Partition) -> bool:
+    idle = "select 1 from pg_stat_activity where datname = current_database() and state = 'idle in transaction'"
+    ended: list[bool] = []
+
+    def hang(_: SqlSession) -> Changes:
+        assert execute(url, idle)
+        try:
+            wait_until(lambda: not execute(url, idle), 6, "the end of the idle transaction", pause=0.2)
+            ended.append(True)
+        except TimeoutError:
+            ended.append(False)
+        return Changes(1)
+
+    error = error_of(lambda: store.commit_with(claimed(store, partition), hang))
+    return (ended, error) == ([True], PersistenceError)
 
 
 @on_servers
