@@ -1,5 +1,6 @@
 """SQL sessions: what SQLAlchemy and the drivers offer inside the engine's transaction, and what they are refused."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,9 @@ import sqlalchemy
 from sqlalchemy import select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
+import connectors.sql
 from connectors.sessions import SqlSession
+from connectors.sql import statements, texts
 from streams.contracts import Store
 from streams.errors import ConfigurationError, NotCommitted
 from streams.values import Changes, Partition
@@ -145,6 +148,19 @@ def test_the_work_cannot_begin_a_transaction_of_its_own(store: Store, url: str, 
 def test_a_transaction_that_a_statement_ended_is_found_out_and_nothing_of_ours_lands(
     store: Store, partition: Partition, statement: str, again: bool
 ) -> None:
+    an_ended_transaction_lands_nothing_of_ours(store, partition, statement, again)
+
+
+def test_without_the_savepoint_what_is_ours_lands_without_the_transaction(
+    store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (texts, statements):
+        monkeypatch.setattr(module, "RELEASE", "select 1")
+    with pytest.raises(AssertionError):
+        an_ended_transaction_lands_nothing_of_ours(store, partition, "commit", True)
+
+
+def an_ended_transaction_lands_nothing_of_ours(store: Store, partition: Partition, statement: str, again: bool) -> None:
     def ends(session: SqlSession) -> None:
         session.connection.execute(text(statement))
         if again:
@@ -152,10 +168,19 @@ def test_a_transaction_that_a_statement_ended_is_found_out_and_nothing_of_ours_l
 
     claim = claimed(store, partition)
     before = picture(store, partition)
-    with pytest.raises(ConfigurationError, match="ended inside the handler"):
-        store.commit_with(claim, doing(ends))
+    raised = error_of(lambda: store.commit_with(claim, doing(ends)))
     assert picture(store, partition) == before
+    assert raised is ConfigurationError
     assert store.commit(claim, Changes(1)).offset == 1
+
+
+@pytest.mark.parametrize("product", ["sqlite"], indirect=True)
+def test_sessions_on_sqlite_without_sqlalchemy_name_the_extra(store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "connectors.sql.lending", None)
+    monkeypatch.delattr(connectors.sql, "lending")
+    with pytest.raises(ConfigurationError, match=r"sluicegate\[sqlite\]"):
+        store.commit_with(claimed(store, partition), doing())
+    assert store.commit(claimed(store, partition), Changes(1)).offset == 1
 
 
 @pytest.mark.parametrize("product", ["mariadb"], indirect=True)
