@@ -123,14 +123,14 @@ def test_an_error_that_the_work_catches_has_ended_the_transaction_and_is_not_com
     assert store.commit(claim, Changes(1)).offset == 1
 
 
-def test_a_wire_that_breaks_inside_the_work_repeats_it_and_it_lands_once(store: MongoStore, wire: Proxy, books: Books) -> None:
+def test_a_connection_that_breaks_inside_the_work_repeats_it_and_it_lands_once(store: MongoStore, server: Server, books: Books) -> None:
     calls: list[int] = []
 
     def work(session: MongoSession) -> Changes:
         calls.append(1)
         books.enter(session, "first")
         if len(calls) == 1:
-            wire.reset()
+            failing(server, "insert", 1, closeConnection=True)
         books.enter(session, "second")
         return Changes(5)
 
