@@ -69,8 +69,9 @@ def worked(server: Server, pipe: Pipeline, claim_key: str, work: Callable[[Redis
     made = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
     client = server()
     if clustered(client):
-        for args, _ in queue.command_stack:
-            _check_slot(client, claim_key, args)
+        with translated():  # redis-py asks a server for the keys of commands that it does not know
+            for args, _ in queue.command_stack:
+                _check_slot(client, claim_key, args)
     return made, queue
 
 

@@ -55,6 +55,9 @@ class _Session:
     def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
         return list(self.run(text, values).fetchall())
 
+    def settle(self) -> None:
+        """Each statement was answered before the next."""
+
 
 class Mysql:
     name = "mysql"
@@ -71,7 +74,7 @@ class Mysql:
     begin_migrating: Sequence[str] = ("do get_lock(concat('sluicegate.', database()), 60)",)
     end_migrating = "do release_lock(concat('sluicegate.', database()))"
     # Not `begin`: after a deadlock, or a statement that commits implicitly, what follows must not be committed statement by statement.
-    begin_unit: Sequence[str] = ("set autocommit = 0", "savepoint sluicegate")
+    begin_unit: Sequence[str] = ("set autocommit = 0",)
     end_unit: Sequence[str] = ("commit", "set autocommit = 1")
     undo_unit: Sequence[str] = ("rollback", "set autocommit = 1")
     ended = frozenset(("1305",))

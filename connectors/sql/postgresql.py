@@ -65,6 +65,9 @@ class _Session:
         self._pipeline.sync()
         return cursor.fetchall()
 
+    def settle(self) -> None:
+        self._pipeline.sync()
+
 
 class Postgresql:
     name = "postgresql"
@@ -77,7 +80,7 @@ class Postgresql:
     begin_reading: Sequence[str] = ("begin isolation level repeatable read read only",)
     begin_migrating: Sequence[str] = ("begin", "select pg_advisory_xact_lock(7236542071923)")
     end_migrating = "commit"
-    begin_unit: Sequence[str] = ("begin", "savepoint sluicegate")
+    begin_unit: Sequence[str] = ("begin",)
     end_unit: Sequence[str] = ("commit",)
     undo_unit: Sequence[str] = ("rollback",)
     # No such savepoint, no transaction.

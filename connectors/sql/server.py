@@ -33,6 +33,9 @@ class Session(Protocol):
 
     def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]: ...
 
+    def settle(self) -> None:
+        """Everything was answered after it; an error of what was run before is raised here."""
+
 
 class Product(Protocol):
     """All that PostgreSQL and MySQL do not share."""
@@ -50,7 +53,7 @@ class Product(Protocol):
     begin_migrating: Sequence[str]
     end_migrating: str
     begin_unit: Sequence[str]
-    """A transaction that the application's statements share; `end_unit` commits it, `undo_unit` rolls it back."""
+    """Of a transaction that the application's statements share; `end_unit` commits it, `undo_unit` rolls it back."""
     end_unit: Sequence[str]
     undo_unit: Sequence[str]
     lender: Lender

@@ -25,6 +25,7 @@ UNFENCED = FENCE.replace("and token = %s and version = %s", "and %s <> '~' and %
 
 HELD = "select 1 from sluicegate_claim where partition_key = %s and token = %s and version = %s for update"
 UNHELD = HELD.replace("and token = %s and version = %s", "and %s <> '~' and %s >= 0")
+SAVEPOINT = "savepoint sluicegate"
 RELEASE = "release savepoint sluicegate"
 
 TRYING = "select trying, token from sluicegate_claim where partition_key = %s for update"

@@ -35,29 +35,36 @@ def _once(
     """What `work` raised is returned when it is rolled back, so that the connection lives; raised when the driver raised it."""
     product = server.product
     product.lender.learn(connection)
-    _run(server, connection, fence, product.begin_unit)
+    _begin(server, connection, fence)
     try:
         with product.lender.lent(connection) as lent:
             made = work(SqlSession(lent))
     except Exception as error:
         raised = _raised(server, connection, error)
         try:
-            _run(server, connection, lambda db: None, product.undo_unit)
+            _run(server, connection, product.undo_unit)
         except product.errors as failed:
             if product.outage(failed, connection):
                 raise
             raise raised from error
         return raised
-    result = _written(server, connection, lambda db: write(db, made))
-    _end(server, connection)
-    return result
+    return _ended(server, connection, lambda db: write(db, made))
 
 
-def _run(server: Server, connection: Any, work: Callable[[Session], T], before: Sequence[str]) -> T:
+def _begin(server: Server, connection: Any, fence: Callable[[Session], None]) -> None:
     with server.product.session(connection) as db:
-        for text in before:
+        for text in server.product.begin_unit:
             db.run(text)
-        return work(db)
+        fence(db)
+    # Tells whether this transaction is still the same. Not pipelined: the flush at the end of psycopg's pipeline stops PostgreSQL's timer
+    # of idle transactions, and a worker that was stopped inside its work would hold the row.
+    connection.cursor().execute(texts.SAVEPOINT)
+
+
+def _run(server: Server, connection: Any, statements: Sequence[str]) -> None:
+    with server.product.session(connection) as db:
+        for text in statements:
+            db.run(text)
 
 
 def _raised(server: Server, connection: Any, error: Exception) -> Raised:
@@ -71,24 +78,24 @@ def _raised(server: Server, connection: Any, error: Exception) -> Raised:
     return Raised(error)
 
 
-def _written(server: Server, connection: Any, write: Callable[[Session], R]) -> R:
-    """Our own writes, answered: what fails after them is the commit itself."""
-    product = server.product
+def _ended(server: Server, connection: Any, write: Callable[[Session], R]) -> R:
+    """Our own writes, answered, and then the commit: so its errors are told from theirs."""
+    product, written = server.product, False
     try:
-        return _run(server, connection, write, (texts.RELEASE,))
+        with product.session(connection) as db:
+            db.run(texts.RELEASE)
+            result = write(db)
+            db.settle()
+            written = True
+            for text in product.end_unit:
+                db.run(text)
+        return result
     except product.errors as error:
-        if product.code(error) in product.ended:
+        code = product.code(error)
+        if written and code not in product.retryable and product.refused(error):
+            raise NotCommitted(f"{product.name}: {type(error).__name__} {code}: {product.said(error)[:300]}") from error
+        if not written and code in product.ended:
             raise ConfigurationError(ENDED) from error
-        if product.code(error) in product.aborted:
+        if not written and code in product.aborted:
             raise NotCommitted(f"{product.name}: {ABORTED}") from error
-        raise
-
-
-def _end(server: Server, connection: Any) -> None:
-    product = server.product
-    try:
-        _run(server, connection, lambda db: None, product.end_unit)
-    except product.errors as error:
-        if product.code(error) not in product.retryable and product.refused(error):
-            raise NotCommitted(f"{product.name}: {type(error).__name__} {product.code(error)}: {product.said(error)[:300]}") from error
         raise

@@ -148,7 +148,7 @@ def left_open(store: MongoStore, partition: Partition) -> ClientSession:
     claim = claimed(store, partition)
     session = store._sessions["/".join(map(str, partition))][1]
     session.start_transaction()
-    store._fence(claim, following(claim, Changes(1), 0.0), Changes(1), session)
+    store._fence(claim, state._changed(following(claim, Changes(1), 0.0), Changes(1)), session)
     return session
 
 

@@ -1,6 +1,7 @@
 """A worker as a process of its own: it does what its standard input tells it, one line each, and answers with one line.
 
-`claim TOKEN` · `commit OFFSET` · `loop` (commits for ever, prints each offset once acknowledged) · `stall TEXT` (the SQL
+`claim TOKEN` · `commit OFFSET` · `work OFFSET` (a unit of work that enters the offset in the books, says `working` and waits for one more
+line before it returns) · `loop` (commits for ever, prints each offset once acknowledged) · `stall TEXT` (the SQL
 statement that begins with TEXT never returns; SQLite calls us before it runs) · `no-transactions` (the twin's switch).
 """
 
@@ -14,6 +15,7 @@ from connectors.sql import statements
 from streams.contracts import Store
 from streams.errors import SluicegateError
 from streams.values import Changes, Claim, Partition
+from tests.contracts.application import Books
 from tests.contracts.given import rows
 from tests.servers.process import die_with_parent
 
@@ -69,7 +71,7 @@ def next_changes(claim: Claim, offset: int) -> Changes:
     )
 
 
-def serve(store: Store, partition: Partition) -> None:
+def serve(store: Store, store_url: str, partition: Partition) -> None:
     claim: Claim | None = None
     for line in sys.stdin:
         command, _, word = line.strip().partition(" ")
@@ -79,6 +81,8 @@ def serve(store: Store, partition: Partition) -> None:
                 claim = store.claim(partition, word, "member")
             elif command == "commit" and claim is not None:
                 claim = store.commit(claim, next_changes(claim, int(word)))
+            elif command == "work" and claim is not None:
+                claim = work(store, claim, Books(store_url, partition), int(word))
             elif command == "stall":
                 stall(store, word)
             elif command == "no-transactions":
@@ -88,6 +92,16 @@ def serve(store: Store, partition: Partition) -> None:
         except SluicegateError as error:
             answer = type(error).__name__
         print(answer, flush=True)
+
+
+def work(store: Store, claim: Claim, books: Books, offset: int) -> Claim:
+    def wait(session: object) -> Changes:
+        books.enter(session, str(offset))
+        print("working", flush=True)
+        sys.stdin.readline()
+        return next_changes(claim, offset)
+
+    return store.commit_with(claim, wait)
 
 
 def loop(store: Store, claim: Claim) -> None:
@@ -112,4 +126,4 @@ def no_transactions() -> None:
 
 if __name__ == "__main__":
     _, url, app, agent, topic, number = sys.argv
-    serve(open_store(url), Partition(app, agent, topic, int(number)))
+    serve(open_store(url), url, Partition(app, agent, topic, int(number)))
