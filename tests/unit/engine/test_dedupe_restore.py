@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from connectors.memory.state import MemoryStore
-from streams.aggregation import changelog
+from streams.aggregation import entry
 from streams.aggregation.seen import Seen
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 from tests.unit.engine.producing import metrics, sums, write
@@ -86,7 +86,7 @@ class Former(msgspec.Struct, array_like=True):
 
 
 def test_entries_of_an_earlier_version_are_read_and_new_ones_by_it() -> None:
-    old = changelog.PLAIN + msgspec.msgpack.encode(Former(1, 2.0, {b"k": None}, {}, {}, {}, {}))
-    assert changelog._unpack(old) == changelog.Entry(1, 2.0, {b"k": None}, {}, {}, {}, {})
-    new = msgspec.msgpack.encode(changelog.Entry(1, 2.0, {}, {}, {}, {}, {}, [(2.0, [b"id"])], "key:"))
+    old = entry.PLAIN + msgspec.msgpack.encode(Former(1, 2.0, {b"k": None}, {}, {}, {}, {}))
+    assert entry.unpacked(old) == entry.Entry(1, 2.0, {b"k": None}, {}, {}, {}, {})
+    new = msgspec.msgpack.encode(entry.Entry(1, 2.0, {}, {}, {}, {}, {}, [(2.0, [b"id"])], "key:"))
     assert msgspec.msgpack.decode(new, type=Former) == Former(1, 2.0, {}, {}, {}, {}, {})
