@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from streams.config import cases
 from streams.config.fields import LONGEST_NAME, NAME
 from streams.config.models import RESERVED, Agent, Aggregate, File
 from streams.config.problems import Finding, Path
@@ -19,6 +20,9 @@ def findings(file: File) -> Iterator[Finding]:
         yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
+    reads = {source.topic for agent in file.agents.values() for source in agent.from_}
+    writes = {topic for agent in file.agents.values() for topic in (agent.to.topic, dead_letters(file, agent))}
+    yield from cases.findings(file.tests, reads, writes)
 
 
 def _http(file: File) -> Iterator[Finding]:

@@ -50,7 +50,11 @@ class TestDriver:
         self._taken: dict[str, int] = {}
         self._seen: set[tuple[str, object]] = set()
         self._workers = Workers(self.app, workers, self.log, self._store, self.clock, self.deaths)
-        self._workers.settle()
+        try:
+            self._workers.settle()
+        except BaseException:
+            self._release()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -129,8 +133,12 @@ class TestDriver:
 
     def dead_letters(self, topic: str | None = None) -> list[Output]:
         """As `read`, of one dead-letter topic or of all."""
-        topics = [topic] if topic is not None else self._outputs.dead_letter_topics
+        topics = [topic] if topic is not None else self.dead_letter_topics
         return [letter for each in topics for letter in self.read(each)]
+
+    @property
+    def dead_letter_topics(self) -> list[str]:
+        return self._outputs.dead_letter_topics
 
     # -- what is held ------------------------------------------------------------------------------------------------
 

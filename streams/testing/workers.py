@@ -77,9 +77,8 @@ class Workers:
         source.give(*((topic, n) for topic in agent.topics for n in range(log.count(topic)) if n % self._workers == number))
         self._inputs.append(source)
         self._producers.append(producer)
-        parts = Parts(
-            self._store, source, mortal_producer(producer, self._deaths), clock, Meter(), self._deaths.jitter, self._name, lambda report: None
-        )
+        mortal, deaths = mortal_producer(producer, self._deaths), self._deaths
+        parts = Parts(self._store, source, mortal, clock, Meter(), deaths.jitter, self._name, lambda report: None)
         return build(app, agent, number, "test", "refuse", parts)
 
     def _name(self) -> str:
