@@ -117,9 +117,9 @@ class TestDriver:
 
     def read(self, topic: str) -> list[Output]:
         """The outputs since the last read of this topic, each once: as a receiver sees it that drops repeats."""
-        messages = sent_by_us(self.log.order.get(self._known(topic), []))
+        messages = self.log.order.get(self._known(topic), [])
         fresh = []
-        for message in messages[self._taken.get(topic, 0) :]:
+        for message in sent_by_us(messages[self._taken.get(topic, 0) :]):
             repeat = (topic, sender(message))
             if repeat not in self._seen:
                 self._seen.add(repeat)

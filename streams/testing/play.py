@@ -49,7 +49,7 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
         return Failure(error.line, str(error))
     except SluicegateError as error:
         return Failure(at, f"the app could not go on: {error}")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Failure(at, f"the app raised {type(error).__name__}: {error}")
     return None
 
