@@ -66,22 +66,43 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
+class Handler:
+    """The application's own code: `functions` (`module:function`) are called one after the other for each message, or for each
+    completed group of an aggregation.
+
+    `session` gives them the transaction of the store. A failed call is tried again `attempts` times in all, with back-off from
+    `backoff_first` to `backoff_most` seconds and the partition waiting; `then` says what follows.
+    """
+
+    functions: tuple[str, ...]
+    session: bool = False
+    attempts: int = 5
+    backoff_first: float = 1.0
+    backoff_most: float = 60.0
+    then: Literal["dead-letter", "stop"] = "dead-letter"
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
-    """One consumer group and what it does with its records.
+    """One consumer group and what it does with its records: an aggregation, a handler, or both (the handler then gets the completed
+    groups). `to` None: nothing is written but what a handler sends to topics it names.
 
     `start` is earliest, latest, or seconds since 1970 for partitions that were never committed. `receive` names the
-    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number.
+    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number. `rekeys` names the
+    agent of the file whose `repartition:` this one does: its records go to `to` under the key of `aggregation`, nothing else.
     """
 
     name: str
     topics: tuple[str, ...]
-    aggregation: Aggregation
-    to: Destination
+    aggregation: Aggregation | None
+    to: Destination | None
     dead_letters: str
     format: str = "json"
     start: Literal["earliest", "latest"] | float = "earliest"
     receive: tuple[str, ...] = ()
     max_record_bytes: int = 1024 * 1024
+    handler: Handler | None = None
+    rekeys: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Nothing here retries: whoever calls decides.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from streams.errors import SluicegateError
 from streams.record import Record
@@ -36,6 +36,20 @@ class CommitTogether(Protocol):
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         """`commit` of each, of different partitions, with its claim or its error in the same order. A fenced one changes nothing
         of the others; what makes the store fail may fail them all."""
+
+
+class UnitOfWork(Protocol):
+    """The application's own writes in the engine's commit."""
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        """`commit` of the changes that `work(session)` returns: what it writes through the session (one of `connectors.sessions`)
+        is part of the same transaction, all or nothing.
+
+        The fence is checked, and held, before `work` is called: a fenced owner's work never is. It may be called more than once
+        (after a deadlock, a serialization failure, a TransientTransactionError), and each call begins anew. What it raises rolls
+        everything back and comes out unchanged, but for the driver's own retryable errors and those of a store that failed.
+        Raises Fenced, PersistenceError (unknown), NotCommitted (certainly nothing remains), ConfigurationError (`work` ended the
+        transaction by itself). Redis takes nothing back: see `connectors.sessions.RedisSession`."""
 
 
 class UnsentRows(Protocol):
@@ -82,7 +96,7 @@ class Durability(Protocol):
         """Make or upgrade the schema, stepwise and idempotent; returns the steps done (or to do). Empty: up to date."""
 
 
-class Store(StateStore, CommitTogether, UnsentRows, CrashMarks, Reader, Durability, Protocol):
+class Store(StateStore, CommitTogether, UnitOfWork, UnsentRows, CrashMarks, Reader, Durability, Protocol):
     """What `connectors.open_store` returns."""
 
     def close(self) -> None:

@@ -5,6 +5,8 @@ SluicegateError
 ├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
 ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
 ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
+│   └── NotCommitted        it refused the transaction as a whole: nothing of it remains
+├── HandlerFailed           a handler raised and may be tried again: the same way back, after its own back-off
 └── Halt                    going on would lose or repeat silently: this partition stops, loudly; the others go on
     ├── RetentionPassed     the topic no longer holds the next offset
     ├── LogTruncated        the topic ends before the next offset, or its leader epoch went back
@@ -14,7 +16,8 @@ SluicegateError
     ├── StoreRewound        the store is behind what it had acknowledged
     ├── ChangelogIncomplete an entry is missing or cannot be read
     ├── PartitionsChanged   partitions were added and groups could never end
-    └── BufferFull          a limit is reached and the file says `stop`
+    ├── BufferFull          a limit is reached and the file says `stop`
+    └── HandlerStopped      a handler failed for good and the file says `stop`
 """
 
 
@@ -36,6 +39,18 @@ class Fenced(SluicegateError):
 
 class PersistenceError(SluicegateError):
     """The store failed or its reply was lost: whether the commit landed, the next claim will show. The driver's error is the cause."""
+
+
+class NotCommitted(PersistenceError):
+    """The store refused the transaction as a whole at its commit: certainly nothing of it remains."""
+
+
+class HandlerFailed(SluicegateError):
+    """What was handed to it was rolled back and is handed to it again after `delay` seconds."""
+
+    def __init__(self, text: str, delay: float) -> None:
+        super().__init__(text)
+        self.delay = delay
 
 
 class Halt(SluicegateError):
@@ -78,3 +93,7 @@ class PartitionsChanged(Halt):
 
 class BufferFull(Halt):
     code = "buffer-full"
+
+
+class HandlerStopped(Halt):
+    code = "handler-stopped"

@@ -5,12 +5,16 @@ import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from connectors.commits import check, following, one_by_one, remaining
+from connectors.memory.values import Staged
+from connectors.sessions import MemorySession
 from streams import failpoints
 from streams.errors import Fenced, SluicegateError
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
@@ -31,7 +35,8 @@ class MemoryStore:
     def __init__(self, clock: Callable[[], float] = time.time, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self.incarnation = new_name()
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._values: dict[str, Any] = {}
         self._rows: dict[Partition, _Row] = {}
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
@@ -51,14 +56,30 @@ class MemoryStore:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
         with self._lock:
-            row = self._rows.get(claim.partition)
-            if row is None or not (_holds(row.claim, claim) or failpoints.unsafe("fence")):
-                raise Fenced(f"{'/'.join(map(str, claim.partition))}: a newer claim or commit exists")
-            after = following(claim, changes, self._clock())
-            _settle(row, changes)
-            _append(row, changes, claim, after)
-            row.claim = msgspec.structs.replace(after, member=row.claim.member)
+            return self._write(self._held(claim), claim, changes)
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        with self._lock:
+            self._held(claim)
+            values = Staged(self._values)
+            changes = work(MemorySession(values))
+            check(claim, changes)
+            after = self._write(self._held(claim), claim, changes)
+            values.apply()
             return after
+
+    def _held(self, claim: Claim) -> _Row:
+        row = self._rows.get(claim.partition)
+        if row is None or not (_holds(row.claim, claim) or failpoints.unsafe("fence")):
+            raise Fenced(f"{'/'.join(map(str, claim.partition))}: a newer claim or commit exists")
+        return row
+
+    def _write(self, row: _Row, claim: Claim, changes: Changes) -> Claim:
+        after = following(claim, changes, self._clock())
+        _settle(row, changes)
+        _append(row, changes, claim, after)
+        row.claim = msgspec.structs.replace(after, member=row.claim.member)
+        return after
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         return one_by_one(self.commit, commits)
@@ -88,6 +109,12 @@ class MemoryStore:
                 return None
             claim = msgspec.structs.replace(row.claim, store_time=self._clock())
             return PartitionView(claim, list(row.entries.values()), len(row.unsent), len(row.dead))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """A copy of what handlers wrote through their sessions."""
+        with self._lock:
+            return deepcopy(self._values)
 
     def partitions(self, app: str) -> Sequence[Partition]:
         with self._lock:
@@ -122,7 +149,6 @@ def _unclaimed(partition: Partition, incarnation: str) -> Claim:
 
 def _holds(held: Claim, claim: Claim) -> bool:
     return held.token == claim.token and held.version == claim.version
-
 
 
 def _settle(row: _Row, changes: Changes) -> None:

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,8 +11,9 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from connectors.commits import check, following, one_by_one, remaining
-from connectors.mongodb import chunks, connection, durability, migrations
+from connectors.mongodb import chunks, connection, durability, migrations, unit
 from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
+from connectors.sessions import unchanged
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
@@ -73,20 +75,31 @@ class MongoStore:
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
+        return self._transact(lambda session: self._write(claim, changes, session), _key(claim.partition), claim.token)
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        attempts = count(1)
+
+        def both(session: ClientSession) -> Claim:
+            attempt = next(attempts)
+            self._fence(claim, {}, session)
+            changes = unit.worked(session, self._data, work)
+            check(claim, changes)
+            with unit.ours(attempt):
+                return self._write(claim, changes, session)
+
+        return unchanged(lambda: self._transact(both, _key(claim.partition), claim.token))
+
+    def _write(self, claim: Claim, changes: Changes, session: ClientSession) -> Claim:
         key, after = _key(claim.partition), following(claim, changes, claim.store_time)
+        now = self._fence(claim, _changed(after, changes), session)
+        chunks.settle(self._data, key, changes, session)
         entries = [{"_id": chunks.place(key, number), "entry": entry} for number, entry in enumerate(changes.entries, claim.last + 1)]
-        rows = chunks.packed(key, changes.outbox)
-
-        def work(session: ClientSession) -> float:
-            now = self._fence(claim, after, changes, session)
-            chunks.settle(self._data, key, changes, session)
-            _insert(self._data[CHANGELOG], entries, session)
-            if after.first > claim.first:
-                self._data[CHANGELOG].delete_many({"_id": chunks.between(key, 0, after.first - 1)}, session=session)
-            _insert(self._data[OUTBOX], rows, session)
-            return now
-
-        return msgspec.structs.replace(after, store_time=self._transact(work, key, claim.token))
+        _insert(self._data[CHANGELOG], entries, session)
+        if after.first > claim.first:
+            self._data[CHANGELOG].delete_many({"_id": chunks.between(key, 0, after.first - 1)}, session=session)
+        _insert(self._data[OUTBOX], chunks.packed(key, changes.outbox), session)
+        return msgspec.structs.replace(after, store_time=now)
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         return one_by_one(self.commit, commits)
@@ -161,10 +174,11 @@ class MongoStore:
         with self._server.start_session() as session:
             return connection.transact(session, self._data.write_concern, work)
 
-    def _fence(self, claim: Claim, after: Claim, changes: Changes, session: ClientSession) -> float:
+    def _fence(self, claim: Claim, fields: dict[str, Any], session: ClientSession) -> float:
+        """Writes these fields; nobody else writes the row until the transaction ends. Returns the server's time."""
         row = self._data[CLAIM].find_one_and_update(
             {"_id": _key(claim.partition)} if failpoints.unsafe("fence") else _held(claim),
-            {"$set": _changed(after, changes), "$currentDate": {"time": True}},
+            {"$currentDate": {"time": True}} | ({"$set": fields} if fields else {}),
             projection={"_id": 0, "time": 1},
             return_document=ReturnDocument.AFTER,
             session=session,

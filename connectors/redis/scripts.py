@@ -15,9 +15,8 @@ redis.call('HSET', KEYS[1], 'token', ARGV[1], 'member', ARGV[2])
 return {redis.call('HGETALL', KEYS[1]), redis.call('TIME')}
 """
 
-COMMIT = """
--- ARGV: token, version, how many entries are kept, how many of all to drop, then five lists, each after its length:
---   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), entries, outbox (number, row)
+CHECKS = """
+-- ARGV: token, version, how many entries are kept
 local held = redis.call('HMGET', KEYS[1], 'token', 'version')
 if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end
 local kinds = {[2] = 'list', [3] = 'zset', [4] = 'zset'}
@@ -26,7 +25,15 @@ for key, kind in pairs(kinds) do
   if found ~= 'none' and found ~= kind then return {'damaged'} end
 end
 if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end
+"""
 
+CHECK = CHECKS + "return {'good'}"
+
+COMMIT = (
+    CHECKS
+    + """
+-- further ARGV: how many of all entries to drop, then five lists, each after its length:
+--   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), entries, outbox (number, row)
 local at = 5
 local function each(write)
   local last = at + tonumber(ARGV[at])
@@ -52,6 +59,7 @@ if ARGV[4] ~= '0' then redis.call('LTRIM', KEYS[2], ARGV[4], -1) end
 all('ZADD', KEYS[3])
 return {'done', redis.call('TIME')}
 """
+)
 
 # For the twins of the chaos tests: what a store without a fence would do.
 UNFENCED = COMMIT.replace("if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end", "").replace(

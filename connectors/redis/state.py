@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from connectors.commits import check, following, one_by_one, runs
-from connectors.redis import addresses, connection, scripts
+from connectors.redis import addresses, connection, scripts, unit
+from connectors.sessions import unchanged
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
@@ -65,6 +66,21 @@ class RedisStore:
         check(claim, changes)
         after = following(claim, changes, claim.store_time)
         return _landed(after, self._commit(_keys(claim.partition), _arguments(claim, after, changes)))
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        return unchanged(lambda: self._unit(claim, work))
+
+    def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        keys = _keys(claim.partition)
+        with unit.transaction(self._server, keys[0]) as pipe:
+            if not failpoints.unsafe("fence"):
+                held = (claim.token, claim.version, claim.last - claim.first + 1)
+                _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *held)))
+            changes, queue = unit.worked(self._server, pipe, keys[0], work)
+            check(claim, changes)
+            after = following(claim, changes, claim.store_time)
+            script = (self._script, len(keys), *keys, *_arguments(claim, after, changes))
+            return _landed(after, unit.executed(pipe, (keys[0], claim.token), queue, script))
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         if addresses.clustered(self._server()):
@@ -137,11 +153,15 @@ def _seconds(time: Sequence[bytes]) -> float:
 def _landed(after: Claim, answer: Any) -> Claim:
     if isinstance(answer, PersistenceError):
         raise answer
-    if answer[0] == b"fenced":
-        raise Fenced(f"{_member(after.partition)}: a newer claim or commit exists")
-    if answer[0] == b"damaged":
-        raise PersistenceError(f"redis: the keys of {_member(after.partition)} are not what its claim row says")
+    _check_answer(after, answer)
     return msgspec.structs.replace(after, store_time=_seconds(answer[1]))
+
+
+def _check_answer(claim: Claim, answer: Any) -> None:
+    if answer[0] == b"fenced":
+        raise Fenced(f"{_member(claim.partition)}: a newer claim or commit exists")
+    if answer[0] == b"damaged":
+        raise PersistenceError(f"redis: the keys of {_member(claim.partition)} are not what its claim row says")
 
 
 def _claim(partition: Partition, held: Sequence[bytes], now: Sequence[bytes]) -> Claim:

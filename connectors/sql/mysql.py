@@ -12,6 +12,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import ArgumentError
 
 from connectors.sql import server
+from connectors.sql.lending import Lender
 from connectors.sql.server import Session, Statement
 from streams.errors import ConfigurationError
 from streams.values import Level
@@ -21,6 +22,9 @@ OPTIONS = {"unix_socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password", "
 # Bytes travel as hexadecimal text: an entry of 4 MiB needs more than 8.
 PACKET_BYTES = 10 * 1024 * 1024
 SYNTAX_ERROR = "1064"
+
+# Disk full, too many connections, shutdown, killed, read-only, table full, statement or idle timeout.
+OUTAGES = {"1021", "1040", "1053", "1114", "1290", "1317", "1836", "1927", "1969", "3024", "4031"}
 
 SETTINGS = (
     "set session transaction isolation level read committed",
@@ -66,6 +70,12 @@ class Mysql:
     )
     begin_migrating: Sequence[str] = ("do get_lock(concat('sluicegate.', database()), 60)",)
     end_migrating = "do release_lock(concat('sluicegate.', database()))"
+    # Not `begin`: after a deadlock, or a statement that commits implicitly, what follows must not be committed statement by statement.
+    begin_unit: Sequence[str] = ("set autocommit = 0", "savepoint sluicegate")
+    end_unit: Sequence[str] = ("commit", "set autocommit = 1")
+    undo_unit: Sequence[str] = ("rollback", "set autocommit = 1")
+    ended = frozenset(("1305",))
+    aborted: frozenset[str] = frozenset()
     steps_exist = "select count(*) from information_schema.tables where table_schema = database() and table_name = 'sluicegate_step'"
     now = "select unix_timestamp(sysdate(6)) + 0e0"
 
@@ -81,6 +91,7 @@ class Mysql:
         words = {"host": target.host, "port": target.port, "user": target.username, "password": target.password}
         self._target: dict[str, Any] = {name: value for name, value in words.items() if value is not None} | dict(target.query)
         self._target["database"] = target.database
+        self.lender = Lender("mysql+pymysql://")
 
     def connect(self) -> "pymysql.Connection[Any]":
         made: pymysql.Connection[Any] = pymysql.connect(
@@ -106,6 +117,13 @@ class Mysql:
         """PyMySQL's own errors have codes, too: 2000 and above, or 0, when the connection failed."""
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         return "" if number == 0 or 2000 <= number < 3000 else str(number)
+
+    def outage(self, error: Exception, connection: "pymysql.Connection[Any]") -> bool:
+        code = self.code(error)
+        return code in OUTAGES or (not code and not isinstance(error, pymysql.err.ProgrammingError | pymysql.err.NotSupportedError))
+
+    def refused(self, error: Exception) -> bool:
+        return False
 
     def said(self, error: Exception) -> str:
         return "" if self.code(error) == SYNTAX_ERROR else " ".join(str(each) for each in error.args[1:])

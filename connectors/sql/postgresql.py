@@ -13,6 +13,7 @@ from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 
 from connectors.sql import server
+from connectors.sql.lending import Lender
 from connectors.sql.server import Session, Statement
 from streams.errors import ConfigurationError
 from streams.values import Level
@@ -25,6 +26,8 @@ SETTINGS = (
     "set statement_timeout = '15s'",
     "select set_config(name, '15s', false) from pg_settings where name = 'transaction_timeout'",
 )
+# Connection, resources, operator (timeouts among them), system, a lock that was not to be had; then idle or too long in a transaction.
+OUTAGES = ("08", "53", "57", "58", "55P03", "25P03", "25P04")
 KEEPALIVE: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15000}
 
 SHOWN = """
@@ -74,6 +77,12 @@ class Postgresql:
     begin_reading: Sequence[str] = ("begin isolation level repeatable read read only",)
     begin_migrating: Sequence[str] = ("begin", "select pg_advisory_xact_lock(7236542071923)")
     end_migrating = "commit"
+    begin_unit: Sequence[str] = ("begin", "savepoint sluicegate")
+    end_unit: Sequence[str] = ("commit",)
+    undo_unit: Sequence[str] = ("rollback",)
+    # No such savepoint, no transaction.
+    ended = frozenset(("3B001", "25P01"))
+    aborted = frozenset(("25P02",))
     steps_exist = "select to_regclass('sluicegate_step') is not null"
     now = "select extract(epoch from clock_timestamp())::float8"
 
@@ -83,6 +92,7 @@ class Postgresql:
         except psycopg.ProgrammingError:
             raise ConfigurationError("the PostgreSQL URL cannot be read: postgresql://[user:password@]host[:port]/database") from None
         self._url = url
+        self.lender = Lender("postgresql+psycopg://", use_native_hstore=False)
 
     def connect(self) -> _Connection:
         made = _Connection.connect(self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE)
@@ -98,6 +108,15 @@ class Postgresql:
 
     def code(self, error: Exception) -> str:
         return getattr(error, "sqlstate", None) or ""
+
+    def outage(self, error: Exception, connection: _Connection) -> bool:
+        code = self.code(error)
+        return connection.closed or isinstance(error, psycopg.errors._WaitTimeout) or code.startswith(OUTAGES)
+
+    def refused(self, error: Exception) -> bool:
+        # FATAL may come after the commit was written: while it waits for a replica.
+        said = error.diag.severity_nonlocalized if isinstance(error, psycopg.Error) else None
+        return said == "ERROR" and not self.code(error).startswith(OUTAGES)
 
     def said(self, error: Exception) -> str:
         if isinstance(error, psycopg.errors._WaitTimeout):

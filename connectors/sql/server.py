@@ -9,6 +9,7 @@ import sqlalchemy
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
+from connectors.sql.lending import Lender
 from streams.errors import PersistenceError, SystemNotReady
 from streams.values import Level
 
@@ -48,6 +49,15 @@ class Product(Protocol):
     """One picture for all statements up to the commit."""
     begin_migrating: Sequence[str]
     end_migrating: str
+    begin_unit: Sequence[str]
+    """A transaction that the application's statements share; `end_unit` commits it, `undo_unit` rolls it back."""
+    end_unit: Sequence[str]
+    undo_unit: Sequence[str]
+    lender: Lender
+    ended: frozenset[str]
+    """Codes of a savepoint that is not there, because its transaction is not."""
+    aborted: frozenset[str]
+    """Codes that follow an error after which the transaction takes no statement any more."""
     steps_exist: str
     now: str
 
@@ -58,6 +68,12 @@ class Product(Protocol):
 
     def code(self, error: Exception) -> str:
         """The server's code, empty when the connection failed."""
+
+    def outage(self, error: Exception, connection: Any) -> bool:
+        """Did the connection or the server fail, rather than the statement?"""
+
+    def refused(self, error: Exception) -> bool:
+        """Does this answer to a commit mean that nothing of it remains?"""
 
     def said(self, error: Exception) -> str:
         """The error's text without anything that we sent."""
@@ -85,11 +101,16 @@ class Server:
 
     def run(self, work: Callable[[Session], T], begin: Sequence[str] = (), end: str = "commit") -> T:
         """`work` in a transaction (without `begin`: each statement for itself), again as a whole after a deadlock and the like."""
+        return self.repeated(lambda connection: self._once(connection, work, begin, end))
+
+    def repeated(self, work: Callable[[Any], T]) -> T:
+        """`work` on a driver's connection, again as a whole after a deadlock and the like."""
         with self._translated():
             for _ in range(ATTEMPTS - 1):
-                with self._repeatable():
-                    return self._once(work, begin, end)
-            return self._once(work, begin, end)
+                with self._repeatable(), self._connection() as connection:
+                    return work(connection)
+            with self._connection() as connection:
+                return work(connection)
 
     @contextmanager
     def _repeatable(self) -> Iterator[None]:
@@ -99,8 +120,8 @@ class Server:
             if self.product.code(error) not in self.product.retryable:
                 raise
 
-    def _once(self, work: Callable[[Session], T], begin: Sequence[str], end: str) -> T:
-        with self._connection() as connection, self.product.session(connection) as db:
+    def _once(self, connection: Any, work: Callable[[Session], T], begin: Sequence[str], end: str) -> T:
+        with self.product.session(connection) as db:
             for text in begin:
                 db.run(text)
             result = work(db)

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
+from connectors.sessions import unchanged
 from connectors.sql import steps, texts
 from connectors.sql.server import Product, Server, Session
+from connectors.sql.units import unit
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
@@ -86,6 +88,28 @@ class ServerStore:
             self._append(db, claim, after, changes)
             results.append(msgspec.structs.replace(after, store_time=now))
         return results
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        return unchanged(lambda: self._unit(claim, work))
+
+    def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        try:
+            return unit(self._server, lambda db: self._hold(db, claim), work, lambda db, changes: self._write_alone(db, claim, changes))
+        except SystemNotReady as gone:
+            raise Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") from gone
+
+    def _hold(self, db: Session, claim: Claim) -> None:
+        """Nobody claims or commits until our transaction ends."""
+        text = texts.UNHELD if failpoints.unsafe("fence") else texts.HELD
+        if not db.rows(text, (_key(claim.partition), claim.token, claim.version)):
+            raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
+
+    def _write_alone(self, db: Session, claim: Claim, changes: Changes) -> Claim:
+        check(claim, changes)
+        [result] = self._write(db, [(claim, changes)])
+        if isinstance(result, SluicegateError):
+            raise result
+        return result
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         found = self._server.run(lambda db: db.rows(texts.UNSENT, (_key(partition), after, limit)))

@@ -4,15 +4,18 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
+from connectors.sessions import unchanged
 from connectors.sql import migrations, statements
 from connectors.sql.sqlite import Database
 from streams import failpoints
-from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
@@ -74,6 +77,38 @@ class SqliteStore:
             return [error] * len(commits)
         now = self._clock()
         return [result if isinstance(result, Fenced) else msgspec.structs.replace(result, store_time=now) for result in results]
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        return unchanged(lambda: self._unit(claim, work))
+
+    def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        worked, written = self._worked, False
+        try:
+            with self._database.transaction(statements.BEGIN) as db:
+                if db.execute(_sql(statements.HELD), (_key(claim.partition), claim.token, claim.version)).fetchone() is None:
+                    raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
+                changes = worked(db, work)
+                check(claim, changes)
+                after = _write(db, claim, changes)
+                if isinstance(after, Fenced):
+                    raise after
+                written = True
+        except SystemNotReady as gone:
+            raise Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") from gone
+        except PersistenceError as error:
+            if written and isinstance(error.__cause__, sqlite3.IntegrityError):
+                raise NotCommitted(str(error)) from error.__cause__
+            raise
+        return msgspec.structs.replace(after, store_time=self._clock())
+
+    @cached_property
+    def _worked(self) -> Callable[[sqlite3.Connection, Callable[[Any], Changes]], Changes]:
+        try:
+            from connectors.sql import lending, sqlite_unit
+        except ImportError:
+            raise ConfigurationError('sessions on SQLite need SQLAlchemy: pip install "sluicegate[sqlite]"') from None
+        lender = lending.Lender("sqlite+pysqlite://")
+        return lambda db, work: sqlite_unit.worked(db, lender, work)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._database.transaction(statements.BEGIN_READING) as db:

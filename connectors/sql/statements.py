@@ -52,6 +52,10 @@ select token, version, next_offset, epoch, last_number, first_entry, last_entry,
 from sluicegate_claim where partition_key = ?"""
 PARTITIONS = "select app, agent, topic, number from sluicegate_claim where app = ?"
 
+HELD = "select 1 from sluicegate_claim where partition_key = ? and token = ? and version = ?"
+SAVEPOINT = "savepoint sluicegate"
+RELEASE = "release savepoint sluicegate"
+
 FENCE = """
 update sluicegate_claim
 set version = ?, next_offset = ?, epoch = ?, last_number = ?, first_entry = ?, last_entry = ?, trying = ?, source = coalesce(?, source)
@@ -76,6 +80,7 @@ COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = ?"
 
 # For the twins of the chaos tests: what a store without a fence would do instead.
 UNFENCED = {
+    HELD: HELD.replace("and token = ? and version = ?", "and ? is not null and ? is not null"),
     FENCE: FENCE.replace("and token = ? and version = ?", "and ? is not null and ? is not null"),
     ADD_ENTRY: ADD_ENTRY.replace("insert", "insert or replace"),
     ADD_UNSENT: ADD_UNSENT.replace("insert", "insert or replace"),

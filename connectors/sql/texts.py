@@ -23,6 +23,10 @@ where partition_key = %s and token = %s and version = %s"""
 # For the twins of the chaos tests: what a store without a fence would do instead.
 UNFENCED = FENCE.replace("and token = %s and version = %s", "and %s <> '~' and %s >= 0")
 
+HELD = "select 1 from sluicegate_claim where partition_key = %s and token = %s and version = %s for update"
+UNHELD = HELD.replace("and token = %s and version = %s", "and %s <> '~' and %s >= 0")
+RELEASE = "release savepoint sluicegate"
+
 TRYING = "select trying, token from sluicegate_claim where partition_key = %s for update"
 SET_TRYING = "update sluicegate_claim set trying = %s, version = version + 1 where partition_key = %s"
 

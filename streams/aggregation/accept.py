@@ -49,7 +49,7 @@ def _fold(groups: Groups, records: Sequence[Record], now: float) -> None:
             if len(value) > largest:  # type: ignore[arg-type]
                 raise OverflowError
         except Exception as e:
-            _refuse(groups, record, e)
+            refuse(groups, record, e)
             continue
         state = get(key)
         if state is None:
@@ -98,7 +98,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
             if not whole:
                 size = 0 if (item := item_of(read, value)) is None else weight(item)  # type: ignore[arg-type]
         except Exception as e:
-            _refuse(groups, record, e)
+            refuse(groups, record, e)
             continue
         state = get(key)
         if state is None or state[BYTES] + size > largest_group or groups.bytes + size > room:
@@ -135,7 +135,7 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
         try:
             key, read, items = _read(groups, record)
         except Exception as e:
-            _refuse(groups, record, e)
+            refuse(groups, record, e)
             continue
         value: bytes = record.value()  # type: ignore[assignment]
         state = groups.states.get(key) if key is not None else None
@@ -175,7 +175,7 @@ def _add(groups: Groups, key: bytes, state: State, record: Record, read: Any, it
         groups.complete(key, state, read, now)
 
 
-def _refuse(groups: Groups, record: Record, error: Exception) -> None:
+def refuse(groups: Groups, record: Record, error: Exception) -> None:
     """Why this record could not be read, in the order in which a person would look."""
     if isinstance(error, Halt):
         raise error

@@ -1,11 +1,11 @@
-"""What an aggregation decides: a fire, or a record it cannot take. Both become outbox rows, in the order decided."""
+"""What an aggregation or a handler decides: a fire, an output, or what cannot be used. All become outbox rows, in the order decided."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from streams.record import Record
+from streams.record import Headers, Record
 
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
@@ -25,10 +25,38 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, aggregate or crash; `reason` is stable, `error` says
+    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler or crash; `reason` is stable, `error` says
     more and never quotes the payload."""
 
     record: Record
     stage: str
     reason: str
     error: str
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unhandled:
+    """A completed group whose handler failed for good: its result document is the dead letter."""
+
+    fire: Fire
+    error: str
+    attempts: int
+    reason: str = "handler-failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Output number `index` of a handler; `fire` is the id of the message or batch."""
+
+    fire: str
+    index: int
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    trace: str | None
+    reason: str = "sent"
+
+
+Event = Fire | Refused | Unhandled | Sent

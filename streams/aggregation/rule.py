@@ -25,8 +25,7 @@ class Rule:
     )  # fmt: skip
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
-        aggregation = agent.aggregation
-        self.aggregation: Aggregation = aggregation
+        self.aggregation = aggregation = agent.aggregation or Aggregation()
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes = agent.max_record_bytes
         self.message = codec.decode
@@ -57,8 +56,9 @@ class Rule:
 def fingerprint(agent: Agent) -> str:
     """What must not change under open groups, as canonical JSON: key, compute (in any order), format, and whether fields
     may be missing."""
-    compute = sorted([r.name, r.kind, r.field, r.function] for r in agent.aggregation.compute)
-    return canonical([agent.aggregation.key, compute, agent.format, agent.aggregation.on_missing == "ignore"]).decode()
+    rule = agent.aggregation or Aggregation()
+    compute = sorted([r.name, r.kind, r.field, r.function] for r in rule.compute)
+    return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore"]).decode()
 
 
 def restored(agent: Agent, earlier: str) -> Rule:
@@ -66,7 +66,7 @@ def restored(agent: Agent, earlier: str) -> Rule:
     key, compute, format_name, lenient = decode_any(earlier.encode())
     reducers = tuple(Reducer(*each) for each in compute)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
-    aggregation = replace(agent.aggregation, key=key, compute=reducers, on_missing=on_missing, until=None)
+    aggregation = replace(agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None)
     try:
         return Rule(replace(agent, format=format_name, aggregation=aggregation), codec(format_name))
     except ValueError as e:

@@ -1,11 +1,11 @@
 """What the commands ask of the systems that a file names, how long they wait for them, and what is good enough."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from streams.agent import Agent, App
-from streams.cli.topics import needed
+from streams.agent import App
+from streams.cli.topics import needed, written
 from streams.config import redacted
 from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
@@ -123,9 +123,7 @@ def _kafka(app: App) -> list[Finding]:
     return found
 
 
-def written(agents: Iterable[Agent]) -> set[str]:
-    """The topics that these agents write."""
-    return {topic for agent in agents for topic in (agent.to.topic, agent.dead_letters)}
+
 
 
 def fragile(replicas: int, insync: int | None) -> bool:

@@ -1,12 +1,12 @@
 """`sluicegate topics`: which topics a file needs, what is there, and making what is missing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from streams.agent import App
+from streams.agent import Agent, App
 from streams.cli.outcome import DONE, SYSTEM, ending
 from streams.cli.parameters import AsJson, File
 
@@ -21,13 +21,19 @@ class Need:
     roles: Roles
 
 
+def written(agents: Iterable[Agent]) -> set[str]:
+    """The topics that these agents write."""
+    return {agent.dead_letters for agent in agents} | {agent.to.topic for agent in agents if agent.to is not None}
+
+
 def needed(app: App) -> list[Need]:
     """Every topic of the file once, in its order."""
     uses: dict[str, list[tuple[str, str]]] = {}
     for agent in app.agents:
         for topic in agent.topics:
             uses.setdefault(topic, []).append(("input", agent.name))
-        uses.setdefault(agent.to.topic, []).append(("output", agent.name))
+        if agent.to is not None:
+            uses.setdefault(agent.to.topic, []).append(("output", agent.name))
         uses.setdefault(agent.dead_letters, []).append(("dead letters", agent.name))
     return [Need(topic, tuple(roles)) for topic, roles in uses.items()]
 
@@ -37,7 +43,7 @@ def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str
     counts = {topic: count for topic, count in there.items() if count is not None}
     writers: dict[str, set[str]] = {}
     for agent in app.agents:
-        for topic in (agent.to.topic, agent.dead_letters):
+        for topic in written([agent]):
             writers.setdefault(topic, set()).update(agent.topics)
     open_ = [need.topic for need in needed(app) if need.topic not in counts]
     while open_:

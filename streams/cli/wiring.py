@@ -8,7 +8,8 @@ import structlog
 
 from connectors import open_store
 from streams.agent import Agent, App
-from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said, within, written
+from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said, within
+from streams.cli.topics import written
 from streams.config.kafka import EMBEDDED
 from streams.engine.supervisor import Pause
 from streams.errors import SystemNotReady
@@ -29,7 +30,7 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     with _with_broker(app, topics) as ready:
         from connectors.kafka.admin import existing
 
-        judge_topics(within(app.start_timeout, lambda: existing(ready.kafka, topics, call_timeout(app)), pause))
+        judge_topics(within(app.start_timeout, lambda: _with_own(ready, chosen, existing(ready.kafka, topics, call_timeout(app))), pause))
         if ready is app:
             weak = within(app.start_timeout, lambda: _fragile(app, chosen), pause)
             if weak:
@@ -55,6 +56,19 @@ def judge_topics(found: Mapping[str, int | None]) -> None:
     missing = [name for name, partitions in sorted(found.items()) if partitions is None]
     if missing:
         raise SystemNotReady(f"no such topic: {', '.join(missing)}; make what is missing with `sluicegate topics FILE --create`")
+
+
+def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]) -> Mapping[str, int | None]:
+    """The topics of `repartition:` are ours to make, when their inputs are there: as many partitions as the largest input has."""
+    own = {agent.to.topic: agent.topics for agent in agents if agent.rekeys and agent.to is not None}
+    missing = {topic: max(found[each] or 0 for each in inputs) for topic, inputs in own.items() if found[topic] is None}
+    if not missing or not all(missing.values()):
+        return found
+    from connectors.kafka.admin import create
+
+    made = create(app.kafka, missing)
+    structlog.get_logger().info("topics.made", topics=made)
+    return {**found, **missing}
 
 
 def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:

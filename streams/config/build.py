@@ -1,10 +1,11 @@
 """From the models of the file to the values that run (streams.agent)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from streams import agent as run
 from streams.config import kafka
-from streams.config.checks import dead_letters
+from streams.config.checks import dead_letters, rekeying
 from streams.config.models import Agent, Aggregate, File, Reducer
 from streams.config.scalars import Unknown
 
@@ -12,11 +13,12 @@ DEFAULT_MAX_ITEMS = 100_000
 
 
 def app(file: File, folder: str) -> run.App:
-    written = {a.to.topic for a in file.agents.values()} | {dead_letters(file, a) for a in file.agents.values()}
+    agents = file.agents.values()
+    written = {a.to.topic for a in agents if a.to} | {dead_letters(file, a) for a in agents}
     return run.App(
         name=file.app,
         store=file.store,
-        agents=tuple(_agent(file, name, agent, written) for name, agent in file.agents.items()),
+        agents=tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written)),
         kafka=_kafka(file.kafka),
         accept_level=file.accept_level,
         auto_migrate=file.auto_migrate,
@@ -35,18 +37,39 @@ def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:
     return result
 
 
+def _agents(file: File, name: str, agent: Agent, written: set[str]) -> list[run.Agent]:
+    """An agent with `repartition:` is two: one that re-keys, and itself on what that one writes, by the message key."""
+    made = _agent(file, name, agent, written)
+    if agent.repartition is None or agent.key is None:
+        return [made]
+    rule = made.aggregation or run.Aggregation()
+    on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
+    keyed = run.Aggregation(key=agent.key.field, on_null=rule.on_null, on_missing=on_missing)
+    first = replace(
+        made, name=rekeying(name), aggregation=keyed, to=run.Destination(agent.repartition, "raw"), handler=None, rekeys=name
+    )
+    own = None if made.aggregation is None else replace(made.aggregation, key=None)
+    return [first, replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,))]
+
+
 def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
     return run.Agent(
         name=name,
         topics=tuple(s.topic for s in agent.from_),
-        aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate),
-        to=run.Destination(agent.to.topic, agent.to.format),
+        aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
+        to=run.Destination(agent.to.topic, agent.to.format) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
         receive=tuple(s.topic for s in agent.from_ if s.dedupe or s.topic in written),
         max_record_bytes=agent.max_record_bytes,
+        handler=_handler(agent, agent.handler) if agent.handler else None,
     )
+
+
+def _handler(agent: Agent, functions: list[str]) -> run.Handler:
+    first, most = agent.retry.backoff
+    return run.Handler(tuple(functions), agent.session, agent.retry.attempts, first, most, agent.then)
 
 
 def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:

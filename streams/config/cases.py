@@ -112,18 +112,18 @@ Steps = Annotated[list[OneStep], Field(json_schema_extra={"minItems": 1}), Befor
 Tests = Annotated[dict[str, Steps], BeforeValidator(_as_tests)]
 
 
-def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str]) -> Iterator[Finding]:
-    """Topics that no agent reads, or writes: nothing could happen there."""
+def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None) -> Iterator[Finding]:
+    """Topics that no agent reads, or writes (None: not known): nothing could happen there."""
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
             for kind, topic, known, verb in _topics(step, reads, writes):
-                if topic not in known:
+                if known is not None and topic not in known:
                     at = (*path, kind) if kind == "expect_nothing" else (*path, kind, "topic")
                     yield Finding(at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",)))
 
 
-def _topics(step: StepModel, reads: set[str], writes: set[str]) -> Iterator[tuple[str, str, set[str], str]]:
+def _topics(step: StepModel, reads: set[str], writes: set[str] | None) -> Iterator[tuple[str, str, set[str] | None, str]]:
     if step.send is not None:
         yield "send", step.send.topic, reads, "reads"
     if step.expect is not None:

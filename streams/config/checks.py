@@ -17,12 +17,22 @@ def findings(file: File) -> Iterator[Finding]:
         path: Path = ("agents", name)
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
             yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
-        yield from _aggregate(agent.aggregate, (*path, "aggregate"))
+        yield from _parts(agent, path)
+        yield from _repartition(file, name, agent, path)
+        if agent.aggregate is not None:
+            yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
-    reads = {source.topic for agent in file.agents.values() for source in agent.from_}
-    writes = {topic for agent in file.agents.values() for topic in (agent.to.topic, dead_letters(file, agent))}
-    yield from cases.findings(file.tests, reads, writes)
+    yield from _tests(file)
+
+
+def _tests(file: File) -> Iterator[Finding]:
+    """A handler may send to any topic."""
+    agents = file.agents.values()
+    reads = {source.topic for agent in agents for source in agent.from_}
+    writes = {agent.to.topic for agent in agents if agent.to} | {dead_letters(file, agent) for agent in agents}
+    writes |= {agent.repartition for agent in agents if agent.repartition}
+    yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes)
 
 
 def _http(file: File) -> Iterator[Finding]:
@@ -38,6 +48,41 @@ def loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
+    """What an agent must have, and what has no meaning without the rest."""
+    aggregate, handler = (*path, "aggregate"), (*path, "handler")
+    if agent.handler is None:
+        if agent.aggregate is None:
+            hint = "write what completes a group, such as count: 100, or a handler: package.module:function"
+            yield Finding(aggregate, "is missing", hint, (path,))
+        if agent.to is None:
+            yield Finding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
+        for name in [name for name in ("session", "retry", "then") if name in agent.model_fields_set]:
+            yield Finding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
+    elif agent.aggregate is None and agent.key is not None and agent.repartition is None:
+        what = "has no meaning without an aggregation: a handler gets every message"
+        yield Finding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))
+
+
+def _repartition(file: File, name: str, agent: Agent, path: Path) -> Iterator[Finding]:
+    at = (*path, "repartition")
+    if agent.repartition is None:
+        return
+    if agent.key is None:
+        yield Finding(at, "needs a key: the field to re-key by", "add key: FIELD, or leave it out", (at, (*path, "key")))
+    if agent.format == "raw":
+        yield Finding(at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format")))
+    if agent.repartition in [source.topic for source in agent.from_]:
+        yield Finding(at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from")))
+    if rekeying(name) in file.agents:
+        yield Finding(at, "takes the name of another agent", f"rename agent {rekeying(name)}", (at,))
+
+
+def rekeying(name: str) -> str:
+    """The name of the agent that does another one's `repartition:`."""
+    return f"{name}.repartition"
 
 
 def _aggregate(rule: Aggregate, path: Path) -> Iterator[Finding]:
@@ -63,8 +108,10 @@ def _raw(agent: Agent, path: Path) -> Iterator[Finding]:
     if agent.format != "raw":
         return
     form, hint = (*path, "format"), "use format: json, or leave the field out"
-    if agent.key is not None:
+    if agent.key is not None and agent.aggregate is not None:
         yield Finding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
+    if agent.aggregate is None:
+        return
     if agent.aggregate.until is not None:
         until = (*path, "aggregate", "until")
         yield Finding(until, "needs a field, but raw records have none", hint, (form, until))
@@ -79,7 +126,7 @@ def _topics(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
     topics = [s.topic for s in agent.from_]
     if len(set(topics)) < len(topics):
         yield Finding(source, "names a topic twice", "name each topic once", (source,))
-    if agent.to.topic in topics:
+    if agent.to is not None and agent.to.topic in topics:
         yield Finding(to, "is a topic that this agent reads: it would feed on its own results", "write to another topic", (source, to))
     dead = (*path, "dead_letters") if agent.dead_letters else ("dead_letters",)
     if dead_letters(file, agent) in topics:

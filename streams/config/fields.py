@@ -89,7 +89,7 @@ Function = Annotated[
 ]
 
 
-def _parsed(parse: Callable[[str], float | int | None], what: str, hint: str) -> BeforeValidator:
+def _parsed(parse: Callable[[str], float | int | tuple[float, float] | None], what: str, hint: str) -> BeforeValidator:
     def validate(value: object) -> object:
         if isinstance(value, Unknown):
             return value
@@ -120,6 +120,12 @@ Duration = Annotated[
     unless_unknown(1.0),
     _parsed(_duration, "is not a duration", "write a number and ms, s, m, h or d, such as 30s"),
     WithJsonSchema({"type": "string", "pattern": units.DURATION}),
+]
+Span = Annotated[
+    tuple[float, float],
+    unless_unknown((1.0, 60.0)),
+    _parsed(units.span, "is no span of durations", "write the shortest and the longest, such as 1s..60s"),
+    WithJsonSchema({"type": "string", "pattern": units.SPAN}),
 ]
 Size = Annotated[
     int,

@@ -13,7 +13,7 @@ from streams.agent import App
 from streams.config import build, cases, checks, document, kafka, refusals, rules, secrets, words
 from streams.config.cases import ExpectStep, SendStep, StepModel
 from streams.config.document import Document, Place, Unreadable
-from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Source, Timeout, Until
+from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Retry, Source, Timeout, Until
 from streams.config.problems import Finding, Path, Problem, dotted, sort
 from streams.config.scalars import Unknown
 from streams.testing.cases import Case
@@ -137,6 +137,7 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.from": Source,
         f"{agent}.key": Key,
         f"{agent}.to": Destination,
+        f"{agent}.retry": Retry,
         f"{agent}.aggregate": Aggregate,
         f"{agent}.aggregate.timeout": Timeout,
         f"{agent}.aggregate.until": Until,

@@ -19,6 +19,7 @@ from streams.config.fields import (
     Name,
     Port,
     Size,
+    Span,
     Start,
     StoreUrl,
     Text,
@@ -43,6 +44,7 @@ OnNull = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")
 OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown("fire-oldest")]
 Dedupe = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition"], unless_unknown("partition")]
+Then = Annotated[Literal["dead-letter", "stop"], unless_unknown("dead-letter")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
 
 
@@ -179,14 +181,40 @@ class Destination(BaseModel):
     format: Format = "json"
 
 
+class Retry(BaseModel):
+    """`attempts` counts the first one; `backoff` is the shortest and the longest pause."""
+
+    model_config = _CLOSED
+    attempts: Count = 5
+    backoff: Span = (1.0, 60.0)
+
+
+def _as_functions(value: object) -> object:
+    if value == []:
+        raise refused("names no function", "write package.module:function, or a list of them")
+    return value if isinstance(value, list) else [value]
+
+
+_FUNCTION_SCHEMA = {"type": "string", "pattern": FUNCTION}
+_FUNCTIONS_SCHEMA = {"anyOf": [_FUNCTION_SCHEMA, {"type": "array", "minItems": 1, "items": _FUNCTION_SCHEMA}]}
+Functions = Annotated[list[Function], BeforeValidator(_as_functions), WithJsonSchema(_FUNCTIONS_SCHEMA)]
+
+
 class Agent(BaseModel):
+    """An aggregation, a handler, or both: the handler then gets the completed groups."""
+
     model_config = _CLOSED
     from_: Sources = Field(alias="from")
     format: Format = "json"
     key: Annotated[Key | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
     scope: Scope = "partition"
-    aggregate: Annotated[Aggregate, unless_unknown(Aggregate)]
-    to: Annotated[Destination, unless_unknown(lambda: Destination.model_construct(topic="unknown"))]
+    repartition: Topic | None = None
+    aggregate: Annotated[Aggregate | None, unless_unknown(Aggregate)] = None
+    handler: Functions | None = None
+    session: Flag = False
+    retry: Annotated[Retry, unless_unknown(Retry)] = Field(default_factory=Retry)
+    then: Then = "dead-letter"
+    to: Annotated[Destination | None, unless_unknown(lambda: Destination.model_construct(topic="unknown"))] = None
     dead_letters: Topic | None = None
     start: Start = "earliest"
     max_record_bytes: Size = 1024 * 1024

@@ -8,7 +8,7 @@ from pydantic_core import ErrorDetails
 from streams.config.problems import Finding, Path, did_you_mean, dotted
 from streams.config.scalars import Unknown
 
-LATER = ("handler", "session", "repartition", "concurrency", "retry", "then")
+LATER = ("concurrency",)
 _LATER_HINT = "it comes with a later version; leave it out"
 _EXAMPLES = {
     "agents": "write the agents' names as keys below it",
@@ -26,6 +26,8 @@ _EXAMPLES = {
     "timeout": "write {after: 30s, since: first}, or {first: 30s, last: 5s}",
     "to": "write {topic: NAME}",
     "topic": "write the topic's name",
+    "handler": "write package.module:function, or a list of them",
+    "retry": "write {attempts: 5, backoff: 1s..60s}",
     "until": "write {field: PATH, equals: VALUE}",
 }
 _KINDS = {
@@ -92,6 +94,8 @@ def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
 
 def _not_a_word(path: Path, context: Mapping[str, Any]) -> Finding:
     words = str(context["expected"]).replace("'", "")
+    if path[-1:] == ("then",):
+        return Finding(path, f"must be {words}", "write one of these words; park comes with a later version")
     if path[-1:] == ("scope",):
         return Finding(path, "must be partition", "leave it out: scope shared is not built yet, it comes with a later version")
     return Finding(path, f"must be {words}", "write one of these words" if " or " in words else f"write {words}")

@@ -15,8 +15,10 @@ def findings(app: App) -> Iterator[Finding]:
     try:
         for agent in app.agents:
             yield from _codecs(("agents", agent.name, "format"), agent.format)
-            yield from _codecs(("agents", agent.name, "to", "format"), agent.to.format)
+            if agent.to is not None:
+                yield from _codecs(("agents", agent.name, "to", "format"), agent.to.format)
             yield from _rule(agent)
+            yield from _functions(agent)
     finally:
         sys.path.remove(app.folder)
 
@@ -46,6 +48,22 @@ def _rule(agent: Agent) -> Iterator[Finding]:
     except ConfigurationError as error:
         what, _, hint = printable(str(error)).removeprefix("aggregate: ").partition("; ")
         yield Finding(path, what, hint or "change the field names, or the reducers")
+    except (Exception, SystemExit) as error:
+        yield _raised(path, error)
+
+
+def _functions(agent: Agent) -> Iterator[Finding]:
+    from streams.handlers.functions import decoder, functions
+
+    if agent.handler is None:
+        return
+    path = ("agents", agent.name, "handler")
+    try:
+        found = functions(agent.handler.functions, "message" if agent.aggregation is None else "batch", lambda coroutine: None)
+        decoder(found.value_type)
+    except ConfigurationError as error:
+        what, _, hint = printable(str(error)).partition("; ")
+        yield Finding(path, what, hint or "correct the function, or the name")
     except (Exception, SystemExit) as error:
         yield _raised(path, error)
 

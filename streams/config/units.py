@@ -4,6 +4,7 @@ import re
 from datetime import datetime
 
 DURATION = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
+SPAN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)\.\.[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 SIZE = r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|kB|MB)$"
 TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 
@@ -16,6 +17,13 @@ def duration(text: str) -> float | None:
     """Seconds, or None when `text` is no duration."""
     found = _split(DURATION, text)
     return None if found is None else found[0] / 1000 if found[1] == "ms" else found[0] * _SECONDS[found[1]]
+
+
+def span(text: str) -> tuple[float, float] | None:
+    """`1s..60s` as seconds, or None when `text` is none, or ends before it begins."""
+    first, dots, last = text.partition("..")
+    least, most = duration(first), duration(last)
+    return (least, most) if dots and least is not None and most is not None and 0 < least <= most else None
 
 
 def size(text: str) -> int | None:

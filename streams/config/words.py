@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from streams.agent import Agent, Aggregation, App, Reducer
+from streams.agent import Agent, Aggregation, App, Handler, Reducer
 from streams.config.problems import Finding, Path
 from streams.config.units import spoken_duration
 
@@ -22,14 +22,43 @@ _REDUCERS = {
 def meaning(agent: Agent) -> list[str]:
     """One sentence each: when it fires, what happens to late groups, what it writes, where what cannot be used goes."""
     rule = agent.aggregation
-    sentences = [f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)} and partition", firing(rule)]
-    if rule.on_timeout != "fire" and (rule.since_first or rule.since_last):
-        action = "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
-        sentences.append(f"a group that times out is {action}")
-    sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
+    if agent.rekeys and rule is not None and agent.to is not None:
+        return [
+            f"reads {_listed(agent.topics)} for {agent.rekeys}",
+            f"writes each record unchanged to {agent.to.topic}, under the {_key(rule)}",
+            f"sends what it cannot use to {agent.dead_letters}, byte for byte",
+        ]
+    if rule is None:
+        sentences = [f"reads {_listed(agent.topics)} as {agent.format}"]
+    else:
+        sentences = [f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)} and partition", *_ends(agent, rule)]
+    if agent.handler is not None:
+        sentences += _handled(agent, agent.handler)
+    elif rule is not None and agent.to is not None:
+        sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
     if agent.receive:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     sentences.append(f"sends what it cannot use to {agent.dead_letters}, byte for byte")
+    return sentences
+
+
+def _ends(agent: Agent, rule: Aggregation) -> list[str]:
+    sentences = [firing(rule)]
+    if rule.on_timeout != "fire" and (rule.since_first or rule.since_last):
+        action = "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
+        sentences.append(f"a group that times out is {action}")
+    return sentences
+
+
+def _handled(agent: Agent, handler: Handler) -> list[str]:
+    what = "each message" if agent.aggregation is None else "each completed group"
+    inside = "in the transaction of the store, with the offset" if handler.session else "before the commit, again after a crash"
+    sentences = [f"calls {_listed(handler.functions)} for {what}, {inside}"]
+    if agent.to is not None:
+        sentences.append(f"sends what the handler sends to {agent.to.topic} as {agent.to.format}, after the commit")
+    last = "stops the partition" if handler.then == "stop" else f"goes to {agent.dead_letters}"
+    pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
+    sentences.append(f"what fails is tried {handler.attempts} times, {pauses} apart, while its partition waits; then it {last}")
     return sentences
 
 
@@ -88,6 +117,8 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[Finding]
 def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
     path: Path = ("agents", agent.name)
     rule, aggregate = agent.aggregation, (*path, "aggregate")
+    if rule is None or agent.rekeys:
+        return
     timed = rule.since_first is not None or rule.since_last is not None
     if rule.key is not None:
         what = "is not the message key: groups are exact only if all records of one value are in one partition"
@@ -108,7 +139,7 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
 
 def _circles(app: App) -> Iterator[Finding]:
     """Agents that read, through others, what they write."""
-    readers = {a.name: {b.name for b in app.agents if a.to.topic in b.topics} for a in app.agents}
+    readers = {a.name: {b.name for b in app.agents if a.to and a.to.topic in b.topics} for a in app.agents}
     for agent in app.agents:
         reached, found = set(readers[agent.name]), set[str]()
         while reached - found:

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 
-from schemas import codec
+from schemas import Codec, codec
 from streams.agent import Agent, App
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
 from streams.engine.claims import Claims
-from streams.engine.owner import Setting
+from streams.engine.handling import Failures, Handling
+from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
 from streams.engine.rows import Rows
+from streams.engine.setting import Setting
 from streams.engine.worker import Parts, Worker
 from streams.errors import ConfigurationError
+from streams.handlers.values import Outputs
 from streams.values import Partition
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
@@ -20,12 +23,23 @@ MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str, parts: Parts) -> Worker:
     """A worker of `agent`, ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
     try:
-        reads, writes = codec(agent.format), codec(agent.to.format)
+        reads, writes = codec(agent.format), codec(agent.to.format if agent.to else "json")
     except ValueError as error:
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
-    setting = Setting(agent, Rule(agent, reads), parts.store, parts.input, parts.token(), member, on_rule_change)
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
+    rule = Rule(agent, reads)
+    handling = _handling(agent, rule, reads, Outputs(agent.to.topic if agent.to else None, writes.encode, most), parts)
+    setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling)
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic)
     relay = Relay(parts.producer, parts.meter, Backoff(0.1, 5.0, parts.random))
     return Worker(app, agent, number, setting, claims, relay, parts)
+
+
+def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> Handling | Rekeying | None:
+    if agent.rekeys:
+        return Rekeying(rule, outputs.to or "", outputs.most)
+    if agent.handler is None:
+        return None
+    failures = Failures(agent.handler, parts.random, parts.clock.monotonic)
+    return Handling(agent, agent.handler, rule, reads, outputs, failures)

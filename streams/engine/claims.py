@@ -5,15 +5,27 @@ claimed again with doubling back-off while it is still assigned: otherwise a lat
 """
 
 from collections.abc import Callable, Iterator
+from math import inf
 
 import structlog
 
 from streams import failpoints
 from streams.contracts import TopicPartition
 from streams.engine.backoff import Backoff
-from streams.engine.owner import Owner, Setting
+from streams.engine.owner import Owner
 from streams.engine.rows import Rows
-from streams.errors import Fenced, Halt, LogTruncated, PersistenceError, RetentionPassed, SluicegateError, SystemNotReady, TopicRecreated
+from streams.engine.setting import Setting
+from streams.errors import (
+    Fenced,
+    Halt,
+    HandlerFailed,
+    LogTruncated,
+    PersistenceError,
+    RetentionPassed,
+    SluicegateError,
+    SystemNotReady,
+    TopicRecreated,
+)
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
 from streams.record import Record
@@ -21,7 +33,7 @@ from streams.values import Claim, Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
-LOST = (Halt, Fenced, PersistenceError, SystemNotReady)
+LOST = (Halt, Fenced, HandlerFailed, PersistenceError, SystemNotReady)
 """What ends an owner, and only that."""
 NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
@@ -39,15 +51,9 @@ class Claims:
     """`owners` are the partitions that are claimed, restored and reading."""
 
     def __init__(
-        self,
-        setting: Setting,
-        app: str,
-        rows: Callable[[Partition], Rows],
-        meter: Meter,
-        token: Callable[[], str],
-        random: Callable[[], float],
-        clock: Callable[[], float],
-    ) -> None:
+        self, setting: Setting, app: str, rows: Callable[[Partition], Rows], meter: Meter,
+        token: Callable[[], str], random: Callable[[], float], clock: Callable[[], float],
+    ) -> None:  # fmt: skip
         self._setting, self._app, self._rows, self._meter = setting, app, rows, meter
         self._token, self._random, self._clock = token, random, clock
         self._log = structlog.get_logger().bind(agent=setting.agent.name)
@@ -71,6 +77,10 @@ class Claims:
     @property
     def busy(self) -> bool:
         return bool(self._taking)
+
+    def next_try(self) -> float:
+        """When a partition that waits is claimed again; infinity when none does."""
+        return min(self._waiting.values(), default=inf)
 
     @property
     def retrying(self) -> bool:
@@ -152,7 +162,6 @@ class Claims:
         )  # fmt: skip
         if owner.grown:
             self._log.warning("topic.partitions_added", topic=place[0], partition=place[1], partitions=owner.facts.partitions, text=GROWN)
-
         self._judge_again(place[0], owner.facts.partitions)
 
     def _judge_again(self, topic: str, partitions: int) -> None:
@@ -183,9 +192,11 @@ class Claims:
         if isinstance(error, Halt):
             self._halt(place, error)
             return
+        if isinstance(error, HandlerFailed):  # said by the handling already
+            self._waiting[place], self._outage = self._clock() + error.delay, str(error)
+            return
         backoff = self._backoffs.setdefault(place, Backoff(0.1, 2.0, self._random))
-        delay = backoff.delay()
-        self._waiting[place] = self._clock() + delay
+        self._waiting[place] = self._clock() + (delay := backoff.delay())
         facts = {"topic": place[0], "partition": place[1], "error": str(error), "retry_in": round(delay, 3)}
         if isinstance(error, Fenced):
             self._log.warning("partition.fenced", **facts)

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from streams.aggregation.events import Fire, Refused
-from streams.contracts import Store
+from streams.aggregation.events import Event
 from streams.engine.claims import LOST, Claims
-from streams.engine.owner import Owner, Ready
+from streams.engine.owner import Owner
+from streams.engine.session import Ready
+from streams.engine.setting import Setting
 from streams.engine.status import count_events, count_receipts
 from streams.errors import SluicegateError
 from streams.observe.metrics import Meter
@@ -15,6 +16,7 @@ from streams.values import Claim
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000
+COMMIT_CALLS, COMMIT_SESSION = 2_000, 500  # messages of a handler agent, without and with the store's transaction
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
 COMMIT_PAUSE = 0.001  # seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
 RECORD_REPORTS_EVERY = 0.5  # seconds, of deliveries to the store
@@ -24,9 +26,12 @@ class Commits:
     """`pending` counts the records that were accepted and not committed. `lost` is called for an owner whose commit failed."""
 
     def __init__(
-        self, store: Store, claims: Claims, meter: Meter, clock: Callable[[], float], lost: Callable[[Owner, Exception], None]
+        self, setting: Setting, claims: Claims, meter: Meter, clock: Callable[[], float], lost: Callable[[Owner, Exception], None]
     ) -> None:
-        self._store, self._claims, self._meter, self._clock, self._lost = store, claims, meter, clock, lost
+        self._store, self._claims, self._meter, self._clock, self._lost = setting.store, claims, meter, clock, lost
+        handling = setting.handling
+        self._alone = handling is not None and handling.session
+        self._most = COMMIT_RECORDS if handling is None or handling.batches else COMMIT_SESSION if self._alone else COMMIT_CALLS
         self._log = structlog.get_logger()
         self.pending = 0
         self._commit_at = self._gather_until = self._reports_at = 0.0
@@ -39,7 +44,7 @@ class Commits:
         """Is it time to commit? `idle`: nothing was read at this turn."""
         events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
         if self.pending:
-            return idle or self.pending >= COMMIT_RECORDS or now >= self._commit_at or events >= COMMIT_EVENTS
+            return idle or self.pending >= self._most or now >= self._commit_at or events >= COMMIT_EVENTS
         return idle or bool(events)
 
     def all(self, now: float, reports: bool = False) -> None:
@@ -48,7 +53,7 @@ class Commits:
         owners = [
             owner for owner in self._claims.owners.values() if owner.dirty or owner.shard.pressing or (reports and owner.shard.reported)
         ]
-        if len(owners) > 1 and not self._claims.retrying:
+        if len(owners) > 1 and not self._claims.retrying and not self._alone:
             self._together(owners, now)
         else:  # after a failure each for itself: one that cannot be committed must not hold up the others
             for owner in owners:
@@ -90,7 +95,7 @@ class Commits:
         except LOST as error:
             self._lost(owner, error)
 
-    def _count(self, owner: Owner, events: Sequence[Fire | Refused], pending: int, now: float, before: float) -> None:
+    def _count(self, owner: Owner, events: Sequence[Event], pending: int, now: float, before: float) -> None:
         meter, after = self._meter, self._clock()
         jump = owner.tick(after)
         if abs(jump) > 1.0:

@@ -4,52 +4,34 @@ There is one way back: whatever goes wrong with a commit, the owner is dropped a
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from streams import failpoints
-from streams.agent import Agent
 from streams.aggregation.accept import accept
 from streams.aggregation.changelog import Changelog
-from streams.aggregation.events import Fire, Refused
+from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule, restored
-from streams.contracts import Input, Store
+from streams.aggregation.rule import restored
+from streams.engine.beginning import carried_over, start
 from streams.engine.checks import check_claim, check_partitions
 from streams.engine.crash import Marks
+from streams.engine.handling import Handling, Item, decided
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
-from streams.errors import ChangelogIncomplete, ConfigurationError, Fenced, Halt, RetentionPassed, StoreSwapped
+from streams.engine.session import Ready, in_session
+from streams.engine.setting import Setting
+from streams.errors import ChangelogIncomplete, Fenced, Halt, RetentionPassed, StoreSwapped
 from streams.record import Record
-from streams.values import Changes, Claim, Partition, Source, TopicFacts, Trying
+from streams.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
-
-
-class Setting(NamedTuple):
-    """What all partitions of a worker share."""
-
-    agent: Agent
-    rule: Rule
-    store: Store
-    input: Input
-    process: str
-    member: str
-    on_rule_change: str
-
-
-class Ready(NamedTuple):
-    """A commit that is ready to be asked for."""
-
-    changes: Changes
-    events: list[Fire | Refused]
 
 
 class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_changelog", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
+        "_changelog", "_inbox", "_last", "_monotonic", "_rows", "_senders", "_setting", "_source", "_store_time", "begun",
         "claim", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes",
         "shard",
     )  # fmt: skip
@@ -59,6 +41,7 @@ class Owner:
         self.groups = Groups(setting.rule)
         self._senders = Senders(partition.topic)
         self.marks = Marks(setting.process)
+        self._inbox: list[Item] = []  # messages for the handlers
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
@@ -138,8 +121,9 @@ class Owner:
         claim, setting = self.claim, self._setting
         known = claim.source
         if self.groups.rule is not setting.rule:
-            self._rule_changed()
-        self.grown = check_partitions(known, self.facts, setting.agent.aggregation, len(self.groups.states))
+            fresh = Groups(setting.rule)
+            self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting.on_rule_change, self._last)
+        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
         topic_id, count = self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions
         self._source = Source(topic_id, count, setting.rule.fingerprint, known.first_count if known else count)
         self._rows.begin(claim.token, claim.number, self._source.topic_id)
@@ -149,35 +133,8 @@ class Owner:
         partition, store = self.partition, setting.store
         self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token)
 
-    def _rule_changed(self) -> None:
-        """Groups filled under another key, compute or format can only be ended: fired as they are, or dropped."""
-        old, choice = self.groups, self._setting.on_rule_change
-        if old.states and choice == "refuse":
-            raise ConfigurationError(
-                f"agent {self.partition.agent}: key, compute or format changed while {len(old.states)} groups of "
-                f"{self.partition.topic}/{self.partition.number} are open; run once with --flush (fire them as they are) or --drop"
-            )
-        self.groups = Groups(self._setting.rule)
-        self.groups.touched = dict.fromkeys(old.states)
-        for key in list(old.states) if choice == "flush" else ():
-            old.fire(key, "manual", self._last)
-        self.groups.events = list(old.drain())
-        self._changelog.groups = self.groups
-
     def _start(self) -> int:
-        """Where a partition begins that was never committed; one that was added later begins at its start."""
-        start, facts = self._setting.agent.start, self.facts
-        if start == "earliest" or self._added_later():
-            return facts.low
-        if start == "latest":
-            return facts.high
-        return self._setting.input.offset_at(self.partition.topic, self.partition.number, float(start))
-
-    def _added_later(self) -> bool:
-        store, mine = self._setting.store, self.partition
-        others = [p for p in store.partitions(mine.app) if p.agent == mine.agent and p.topic == mine.topic and p != mine]
-        sources = [view.claim.source for view in map(store.read, others) if view is not None]
-        return any(source.first_count <= mine.number for source in sources if source is not None)
+        return start(self.partition, self._setting.agent.start, self.facts, self._setting.store, self._setting.input)
 
     # -- working -----------------------------------------------------------------------------------------------------
 
@@ -195,7 +152,10 @@ class Owner:
         now = self.now(monotonic)
         self.newest = last = records[-1]
         fresh = records if self.partition.topic not in self._setting.agent.receive else self._senders.drop_repeats(records, now)
-        if fresh:
+        handling = self._setting.handling
+        if handling is not None and not handling.batches:
+            self._inbox += handling.read(self.groups, fresh)
+        elif fresh:
             accept(self.groups, fresh, now)
         self.pending += len(records)
         self.offset = last.offset() + 1
@@ -245,34 +205,56 @@ class Owner:
     def dirty(self) -> bool:
         return bool(self.pending or self.groups.events or self.groups.touched)
 
-    def commit(self, monotonic: float) -> list[Fire | Refused]:
+    def step(self) -> int:
+        """How many records may be taken before a commit; 0: as many as there are."""
+        handling, place = self._setting.handling, (self.partition.topic, self.partition.number)
+        apart = 0 if handling is None else handling.step(place, self.offset)
+        return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
+
+    def commit(self, monotonic: float) -> Sequence[Event]:
         """Make everything since the last commit durable, then let its rows out; returns the events.
 
-        Raises Fenced or PersistenceError: this owner is over.
+        Raises Fenced, PersistenceError or HandlerFailed: this owner is over.
         """
+        store, handling = self._setting.store, self._setting.handling
+        if isinstance(handling, Handling) and handling.session and (self._inbox or self.groups.events):
+            items = self._items()
+            changes, on_timeout = self._changes([], monotonic), self._setting.rule.aggregation.on_timeout
+            return self.committed(*in_session(store, self.claim, handling, items, changes, self._rows, on_timeout), monotonic)
         ready = self.prepare(monotonic)
-        return self.committed(self._setting.store.commit(self.claim, ready.changes), ready, monotonic)
+        return self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
 
     def prepare(self, monotonic: float) -> Ready:
         """Everything since the last commit as changes. What follows is `committed`, or the end of this owner."""
-        events = list(self.groups.drain())
-        rows = self._rows.make(events, self._setting.agent.aggregation.on_timeout)
-        now = self.now(monotonic)
-        entries, keep_from = self._changelog.entries(self._senders.changes(), lambda: self._senders.whole(now), now)
-        delivered, dead = self.shard.taken()
-        changes = Changes(
-            offset=self.offset, epoch=self.epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
-            trying=self._mark(), source=self._source,
-        )  # fmt: skip
+        items, handling = self._items(), self._setting.handling
+        events: Sequence[Event] = items if handling is None else handling.run(items, self._rows.fire_id, None)  # type: ignore[assignment]
+        rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
+        changes = self._changes(rows, monotonic)
         if failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
-        return Ready(changes, events)
+        return Ready(changes, events if handling is None else decided(items, events), items)
 
-    def committed(self, claim: Claim, ready: Ready, monotonic: float) -> list[Fire | Refused]:
+    def _items(self) -> list[Item]:
+        """What is to be decided: refused records, fires and messages."""
+        items, self._inbox = [*self.groups.drain(), *self._inbox], []
+        return items
+
+    def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
+        now = self.now(monotonic)
+        entries, keep_from = self._changelog.entries(self._senders.changes(), lambda: self._senders.whole(now), now)
+        delivered, dead = self.shard.taken()
+        return Changes(
+            offset=self.offset, epoch=self.epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
+            trying=self._mark(), source=self._source,
+        )  # fmt: skip
+
+    def committed(self, claim: Claim, ready: Ready, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""
-        self.claim, (changes, events) = claim, ready
+        self.claim, (changes, events, items) = claim, ready
+        if self._setting.handling is not None:
+            self._setting.handling.committed(items, self._rows.fire_id)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")

@@ -10,7 +10,7 @@ from schemas import Codec, json
 from schemas.codecs import base64_text
 from streams import __version__, failpoints
 from streams.agent import Agent
-from streams.aggregation.events import Fire, Refused
+from streams.aggregation.events import Event, Fire, Refused, Sent, Unhandled
 from streams.contracts import OutputFacts
 from streams.ids import dead_ids, fire_ids, output_id
 from streams.record import Record
@@ -19,38 +19,52 @@ from streams.values import OutboxRow, Partition
 
 Header = tuple[str, bytes | None]
 OVERHEAD = 1024  # what headers and framing may add to a message
+TIMED_OUT = "aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1
 LAST_MOMENT = 253_402_300_799.0  # of the year 9999, in seconds since 1970: a record may claim any time
 
 
 class Rows:
     """Makes the rows of one claim of a partition. `number` is the last number given, from the claim row on."""
 
-    __slots__ = ("_agent", "_dead_id", "_encode", "_facts", "_fire_id", "_lineage", "_most", "_name", "_partition", "_shards", "number")
+    __slots__ = (
+        "_agent", "_dead_id", "_encode", "_facts", "_lineage", "_most", "_name", "_partition", "_shards", "_to", "fire_id", "number",
+    )  # fmt: skip
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
         self._encode = codec.encode if codec.name in ("json", "raw") else partial(_written, codec.encode)
+        self._to = agent.to.topic if agent.to else None
         self._name = agent.name.encode()
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
         """Rows from now on are written under this claim."""
         self._lineage, self.number = "" if failpoints.unsafe("lineage") else lineage, number
-        self._fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
+        self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
-    def make(self, events: Iterable[Fire | Refused], on_timeout: str) -> list[OutboxRow]:
+    def make(self, events: Iterable[Event], on_timeout: str) -> list[OutboxRow]:
         """The rows of these events, in order. Raises SystemNotReady when an output topic cannot be described."""
         rows = []
         for event in events:
             if isinstance(event, Fire):
-                rows.append(self._fire(event, dead=event.reason == "timeout" and on_timeout == "dead-letter"))
+                rows.append(self._fire(event, TIMED_OUT if event.reason == "timeout" and on_timeout == "dead-letter" else None))
+            elif isinstance(event, Sent):
+                rows.append(self._sent(event))
+            elif isinstance(event, Unhandled):
+                rows.append(self._fire(event.fire, ("handler", event.reason, event.error, event.attempts)))
             else:
                 rows.append(self._dead(event))
         return rows
 
-    def _fire(self, fire: Fire, dead: bool) -> OutboxRow:
-        identity = self._fire_id(fire.first)
+    def _sent(self, sent: Sent) -> OutboxRow:
+        headers: list[Header] = [*sent.headers, ("sluicegate-fire", sent.fire.encode()), ("sluicegate-agent", self._name)]
+        if sent.trace is not None and not any(name == "traceparent" for name, _ in headers):
+            headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
+        return self._row(output_id(sent.fire, sent.index), sent.topic, sent.key, sent.value, headers)
+
+    def _fire(self, fire: Fire, dead: tuple[str, str, str, int] | None) -> OutboxRow:
+        identity = self.fire_id(fire.first)
         where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
         headers: list[Header] = [
             ("sluicegate-fire", identity.encode()),
@@ -62,15 +76,16 @@ class Rows:
         ]
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
-        topic = self._agent.to.topic
         try:
             value = self._encode(document(fire))
         except Exception as error:
-            why = f"the result cannot be written as {self._agent.to.format} ({type(error).__name__})"
+            why = f"the result cannot be written as {self._agent.to.format if self._agent.to else 'json'} ({type(error).__name__})"
             return self._unsendable(identity, fire, "unencodable", why, headers)
-        if dead:
+        topic = self._to
+        if dead is not None or topic is None:
             topic = self._agent.dead_letters
-            headers += self._explained("aggregate", "timeout", "the group timed out and on_timeout is dead-letter", fire.first, fire.opened)
+            stage, reason, text, attempts = dead or ("produce", "no-destination", "the agent has no `to`", 1)
+            headers += self._explained(stage, reason, text, fire.first, fire.opened, attempts)
         if len(value) + len(fire.key) + OVERHEAD > self._most:
             why = f"the result has {len(value)} bytes, more than a message may have"
             return self._unsendable(identity, fire, "too-large", why, headers)
@@ -88,15 +103,15 @@ class Rows:
         headers: list[Header] = [
             (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers_of(record)
         ]
-        headers += self._explained(refused.stage, refused.reason, refused.error, offset, timestamp(record))
+        headers += self._explained(refused.stage, refused.reason, refused.error, offset, timestamp(record), refused.attempts)
         return self._row(self._dead_id(offset), self._agent.dead_letters, record.key(), record.value(), headers)
 
-    def _explained(self, stage: str, reason: str, error: str, offset: int, at: float) -> list[Header]:
+    def _explained(self, stage: str, reason: str, error: str, offset: int, at: float, attempts: int = 1) -> list[Header]:
         says = {
             "reason": reason,
             "error": error[:1000].encode("ascii", "replace").decode().replace("\n", " "),
             "stage": stage,
-            "attempts": "3" if reason == "crash" else "1",
+            "attempts": "3" if reason == "crash" else str(attempts),
             "topic": self._partition.topic,
             "partition": str(self._partition.number),
             "offset": str(offset),

@@ -6,7 +6,7 @@ from math import inf
 
 import structlog
 
-from streams.aggregation.events import Fire, Refused
+from streams.aggregation.events import Event, Fire
 from streams.contracts import Gauge
 from streams.engine.owner import Owner
 from streams.engine.rows import timestamp
@@ -53,7 +53,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         log.warning("records.late", topic=owner.partition.topic, partition=owner.partition.number, records=late)
 
 
-def count_events(events: Sequence[Fire | Refused], latency: float, meter: Meter) -> None:
+def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
     """What a commit let out; `latency` seconds passed since the records or the deadline that ended the groups."""
     for (kind, reason), times in Counter((type(event), event.reason) for event in events).items():
         meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)

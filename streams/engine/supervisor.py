@@ -94,12 +94,14 @@ def run(
 
 
 def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
-    """The agents to run, in the file's order. Raises ConfigurationError for one that the file does not have."""
+    """The agents to run, in the file's order, each with the one that re-keys for it. Raises ConfigurationError for one that the file
+    does not have."""
     known = [agent.name for agent in app.agents]
+    wanted = {*agents, *(agent.name for agent in app.agents if agent.rekeys in agents)}
     for name in agents:
         if name not in known:
             raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(known)}")
-    return tuple(name for name in known if name in agents or not agents)
+    return tuple(name for name in known if name in wanted or not agents)
 
 
 def jobs(whole: Job) -> list[Job]:

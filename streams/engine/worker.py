@@ -6,6 +6,7 @@ without any of them.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 import structlog
@@ -16,8 +17,9 @@ from streams.contracts import Clock, Input, Producer, Store
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.commits import Commits
-from streams.engine.owner import Owner, Setting
+from streams.engine.owner import Owner
 from streams.engine.relay import Relay, Shard
+from streams.engine.setting import Setting
 from streams.engine.status import partition_report
 from streams.errors import Fenced, PersistenceError, SystemNotReady
 from streams.observe.metrics import Meter
@@ -54,7 +56,7 @@ class Worker:
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
         self._owners = claims.owners
         self._chunk = CHUNK
-        self._commits = Commits(parts.store, claims, parts.meter, parts.clock.monotonic, self._lost)
+        self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost)
         self._report_at = self._inform_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
@@ -107,6 +109,11 @@ class Worker:
         under_way = any(shard.unsent or shard.more for shard in self._shards())
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
+    def due_in(self, now: float) -> float:
+        """Seconds until something happens without a record: a deadline, a partition claimed again; infinity for never."""
+        deadlines = (owner.groups.next_due() - owner.now(now) for owner in self._owners.values())
+        return min(*deadlines, self._claims.next_try() - now, inf)
+
     def _gathering(self, now: float) -> float:
         return 0.0 if self._commits.pending or self._claims.busy else self._commits.gathering(now)
 
@@ -143,7 +150,7 @@ class Worker:
             records = [record for record in records if record.error() is None]
             if not records or self._claims.misplaced(owner, records[0]):
                 return
-        if owner.marks.poisoned or owner.marks.step(owner.offset):
+        if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
             return
         if not owner.begun:
@@ -154,18 +161,19 @@ class Worker:
             failpoints.hit("after-decode")
 
     def _take_carefully(self, owner: Owner, records: list[Record], now: float) -> None:
-        """After a crash: small steps, each with its own commit and mark."""
+        """After a crash or a failed handler: small steps, each with its own commit, after a crash with its own mark."""
         while records:
             if owner.marks.poisoned and records[0].offset() >= owner.offset:
                 owner.marks.poisoned = False
                 owner.refuse_crashed(records.pop(0))
             else:
-                step = owner.marks.step(owner.offset)
-                if step:
+                step = owner.step()
+                if owner.marks.step(owner.offset) or not owner.begun:
                     owner.open(now)
                 owner.accept(records[: step or None], now)
                 del records[: step or None]
             self._commits.one(owner, now)
+            self._relay.turn([owner.shard], now)  # the next step may end this owner for a while
 
     def _expire(self, now: float) -> None:
         deadline = now + SLICE_SECONDS

@@ -1,6 +1,6 @@
 """The places at which a process can die, and dying there without a process: by an exception that nothing in the engine catches."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -23,7 +23,7 @@ AROUND = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "r
 PLACES = (*ENGINE, *AROUND)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
 """Where the store can fail to answer: `asked` before it did anything, the others after."""
-SAME = frozenset({"after-claim", "before-commit", "commit-sent", "after-commit", "expire-committed"})
+SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed"})
 """Failpoints beside a place of AROUND, with nothing between: not counted."""
 
 
@@ -92,6 +92,13 @@ class MortalStore:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         self._deaths.reach("commit-asked")
         after = self._store.commit(claim, changes)
+        self.writes += 1
+        self._deaths.reach("commit-answered")
+        return self._timed(after)
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        self._deaths.reach("commit-asked")
+        after = self._store.commit_with(claim, work)
         self.writes += 1
         self._deaths.reach("commit-answered")
         return self._timed(after)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, cast
 
 from schemas import codec, json
 from streams.agent import Agent, App
@@ -152,9 +152,16 @@ class TestDriver:
         claims = [view.claim for view in self._views(agent)]
         return {(claim.partition.topic, claim.partition.number): claim.offset for claim in claims if claim.offset > 0}
 
-    def halted(self) -> list[str]:
-        """The partitions that stopped, each with its reason in words."""
-        return [f"{p.topic}/{p.number}: {p.error}: {p.detail}" for p in self._workers.partitions() if p.state == "halted"]
+    def troubles(self) -> list[str]:
+        """Why partitions stand still, in words: those that stopped, and those that wait for another try."""
+        reports = self._workers.reports()
+        stopped = [f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}" for r in reports for p in r.partitions if p.state == "halted"]
+        return stopped + [reason for report in reports for reason in report.reasons if not reason.startswith("halted ")]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What handlers wrote through their sessions (of the memory store)."""
+        return dict(cast(Any, self._store).values)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -170,7 +177,8 @@ class TestDriver:
         raise ConfigurationError(f"there is no agent {name!r}; {did_you_mean(name, [agent.name for agent in self.app.agents])}")
 
     def _known(self, topic: str) -> str:
-        if topic not in self._outputs.topics and topic not in self.log.topics:
+        known = topic in self._outputs.topics or topic in self.log.topics
+        if not known and not any(agent.handler for agent in self.app.agents):  # a handler may send to any topic
             raise ConfigurationError(f"no agent writes {topic!r}; {did_you_mean(topic, self._outputs.topics)}")
         return topic
 

@@ -38,7 +38,7 @@ class Outputs:
     def __init__(self, app: App) -> None:
         readers = {f"{app.name}/{agent.name}": codec(agent.format).decode for agent in app.agents}
         self._dead = {agent.dead_letters: readers for agent in app.agents}
-        results = {agent.to.topic: agent.to.format for agent in app.agents}
+        results = {agent.to.topic: agent.to.format for agent in app.agents if agent.to is not None}
         self._decode = {topic: codec("json" if name == "raw" else name).decode for topic, name in results.items()}
 
     @property

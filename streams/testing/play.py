@@ -103,11 +103,12 @@ class _Stage:
                 self._expect_nothing(step.line, step.topic, "no further output")
 
     def end(self) -> None:
-        """Nothing may be left on a topic that some step expects of, nor a dead letter, nor a partition that stopped. Raises _Unexpected."""
+        """Nothing may be left on a topic that some step expects of, nor a dead letter, nor a partition that stands still. Raises
+        _Unexpected."""
         for topic, line in self._lines.items():
             self._expect_nothing(line, topic, "no further output until the end of the test")
-        for stopped in self._driver.halted():
-            raise _Unexpected(max(self._lines.values()), f"a partition stopped: {stopped}")
+        for trouble in self._driver.troubles():
+            raise _Unexpected(max(self._lines.values()), f"at the end of the test a partition stands still: {trouble}")
 
     def _expect(self, step: Expect) -> None:
         outputs = self._outputs(step.topic)
@@ -122,10 +123,10 @@ class _Stage:
         if found:
             which = "the next one" if len(found) == 1 else f"the first of the {len(found)} that may be next"
             return f"{which} does not fit: {', '.join(matching.differences(step, found[0]))} ({matching.described(found[0])})"
-        stopped = "".join(f"; a partition stopped: {each}" for each in self._driver.halted())
+        troubles = "".join(f"; {each}" for each in self._driver.troubles())
         if outputs:
-            return f"none came with this key, {len(outputs)} with others: {matching.described(outputs[0])}{stopped}"
-        return f"none came{stopped}"
+            return f"none came with this key, {len(outputs)} with others: {matching.described(outputs[0])}{troubles}"
+        return f"none came{troubles}"
 
     def _expect_nothing(self, line: int, topic: str, wanted: str) -> None:
         outputs = self._outputs(topic)

@@ -2,7 +2,6 @@
 
 import sys
 from itertools import count
-from math import inf
 
 from streams import failpoints
 from streams.agent import Agent, App
@@ -11,17 +10,15 @@ from streams.engine.build import build
 from streams.engine.worker import Parts, Worker
 from streams.errors import SystemNotReady
 from streams.observe.metrics import Meter
-from streams.observe.report import PartitionReport, WorkerReport
+from streams.observe.report import WorkerReport
 from streams.testing.deaths import Death, Deaths, mortal_producer, mortal_store
 from streams.testing.log import TICK, Clock, Log, LogInput, LogProducer
 
 MOST_ROUNDS = 100_000  # until an app must be quiet
-PATIENCE, NUDGE = 60.0, 0.05  # seconds of the test's clock: after its store failed, a partition is claimed again after 50 ms
 
 
 class Workers:
-    """All workers of all agents as one process, on a store that outlives them. The clock moves only by `advance`, and by NUDGE while
-    a store fails by itself."""
+    """All workers of all agents as one process, on a store that outlives them. The clock moves only by `advance`."""
 
     def __init__(self, app: App, workers: int, log: Log, store: Store, clock: Clock, deaths: Deaths) -> None:
         self._app, self._workers, self._log, self._clock, self._deaths = app, workers, log, clock, deaths
@@ -38,7 +35,7 @@ class Workers:
                 if not self._running:
                     self._start()
                 with failpoints.watched(self._deaths.reach):
-                    self._until_ready()
+                    self._until_quiet()
                 return
             except Death:
                 self.die()
@@ -51,20 +48,17 @@ class Workers:
         self._running, self._inputs, self._producers = [], [], []
 
     def advance(self, seconds: float) -> None:
-        """From deadline to deadline, each with all that follows from it."""
+        """From one deadline or other try to the next, each with all that follows from it."""
         clock, end = self._clock, Clock()
         end.now = clock.now
         end.forward(seconds)
         while clock.now < end.now:
-            due = min((p.next_deadline for p in self.partitions() if p.next_deadline is not None), default=inf)
+            due = min((worker.due_in(clock.now) for worker in self._running), default=0.0)
             clock.forward(min(max(due, TICK), end.now - clock.now))
             self.settle()
 
     def reports(self) -> list[WorkerReport]:
         return [worker.describe(self._clock.now) for worker in self._running]
-
-    def partitions(self) -> list[PartitionReport]:
-        return [partition for report in self.reports() for partition in report.partitions]
 
     def _start(self) -> None:
         for agent in self._app.agents:
@@ -83,15 +77,6 @@ class Workers:
 
     def _name(self) -> str:
         return f"name-{next(self._names)}"
-
-    def _until_ready(self) -> None:
-        give_up = self._clock.now + PATIENCE
-        self._until_quiet()
-        while any(p.state in ("claiming", "restoring") for p in self.partitions()):
-            if self._clock.now > give_up:
-                raise SystemNotReady(f"not quiet after {PATIENCE:g} s: {'; '.join(r for each in self.reports() for r in each.reasons)}")
-            self._clock.forward(NUDGE)
-            self._until_quiet()
 
     def _until_quiet(self) -> None:
         still = rounds = 0

@@ -10,9 +10,10 @@ import pytest
 from connectors import open_store
 from connectors.sql import server as sql_server
 from connectors.sql import server_state
+from connectors.sql.postgresql import Postgresql
 from streams.contracts import Store
 from streams.errors import Fenced, PersistenceError
-from streams.values import Changes, Partition
+from streams.values import Changes, Claim, Partition
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 from tests.contracts.sql import database, execute, other
@@ -191,6 +192,32 @@ def test_a_deadlock_is_repeated_as_a_whole_and_both_transactions_land(url: str, 
             done.result(60)
     assert len(tries) == 3
     assert [seen(store, place).claim.version for place in places] == [2, 2]
+
+
+def behind_the_times(url: str, partition: Partition) -> Claim:
+    """A commit in a snapshot older than what another transaction did to its row meanwhile."""
+    serializable = opened(f"{url}?options=-c%20default_transaction_isolation%3Dserializable")
+    claim = claimed(serializable, partition)
+    with other(url) as cursor, ThreadPoolExecutor(1) as pool:
+        cursor.execute("begin")
+        cursor.execute("update sluicegate_claim set trying = null")
+        done = pool.submit(serializable.commit, claim, Changes(1, entries=[b"e"]))
+        waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%update sluicegate%'"
+        wait_until(lambda: done.done() or execute(url, waits)[0][0], 10, "the commit's wait for the row")
+        cursor.execute("commit")
+        return done.result(30)
+
+
+def test_a_serialization_failure_is_repeated_as_a_whole(postgres_url: str, ns: str, partition: Partition) -> None:
+    assert behind_the_times(database(postgres_url, ns), partition).offset == 1
+
+
+def test_without_the_repetition_a_serialization_failure_ends_the_commit(
+    postgres_url: str, ns: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Postgresql, "retryable", frozenset())
+    with pytest.raises(PersistenceError, match="40001"):
+        behind_the_times(database(postgres_url, ns), partition)
 
 
 def test_more_calls_than_connections_end_as_a_persistence_error(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ TO = "to: {topic: totals}"
 IN_AGGREGATE = "agents.a.aggregate"
 AGENT = [
     ("from: orders", [
-        "6:3: agents.a.aggregate: is missing; write what completes a group, such as count: 100",
+        "6:3: agents.a.aggregate: is missing; write what completes a group, such as count: 100, or a handler: package.module:function",
         "6:3: agents.a.to: is missing; write {topic: NAME}",
     ]),
     (f"{FROM}\n{COUNT}\nto: totals", ["9:5: agents.a.to: must be a mapping; write {topic: NAME}"]),
@@ -71,12 +71,35 @@ AGENT = [
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),
     (f"{FROM}\nhandler: a:b\n{COUNT}\n{TO}", [
-        "8:5: agents.a.handler: unknown key; not built yet: it comes with a later version; leave it out",
+        "8:5: agents.a.handler: handler a:b cannot be imported (ModuleNotFoundError): write package.module:function; "
+        "correct the function, or the name",
     ]),
-    (f"{FROM}\nsession: true\nrepartition: t\ndedupe: {{id: x}}\n{COUNT}\n{TO}", [
-        "8:5: agents.a.session: unknown key; not built yet: it comes with a later version; leave it out",
-        "9:5: agents.a.repartition: unknown key; not built yet: it comes with a later version; leave it out",
-        "10:5: agents.a.dedupe: unknown key; not built yet: it comes with a later version; leave it out",
+    (f"{FROM}\nhandler: os.path:sep", ["8:5: agents.a.handler: handler os.path:sep is no function; correct the function, or the name"]),
+    (f"{FROM}\nhandler: []", ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"]),
+    (f"{FROM}\nhandler: operator:add", [
+        "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, headers, context, session, "
+        "send, id, attempt, log",
+    ]),
+    (f"{FROM}\nkey: a.b\nhandler: builtins:len", [
+        "8:5: agents.a.key: has no meaning without an aggregation: a handler gets every message; leave it out",
+    ]),
+    (f"{FROM}\nsession: true\nthen: stop\n{COUNT}\n{TO}", [
+        "8:5: agents.a.session: belongs to a handler, but there is none; add a handler, or leave it out",
+        "9:5: agents.a.then: belongs to a handler, but there is none; add a handler, or leave it out",
+    ]),
+    (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}", [
+        "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
+        "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",
+        "10:5: agents.a.then: must be dead-letter or stop; write one of these words; park comes with a later version",
+    ]),
+    (f"{FROM}\nrepartition: t\n{COUNT}\n{TO}", [
+        "8:5: agents.a.repartition: needs a key: the field to re-key by; add key: FIELD, or leave it out",
+    ]),
+    (f"{FROM}\nkey: a\nrepartition: orders\n{COUNT}\n{TO}", [
+        "9:5: agents.a.repartition: is a topic that this agent reads already; give it a topic of its own",
+    ]),
+    (f"{FROM}\ndedupe: {{id: x}}\n{COUNT}\n{TO}", [
+        "8:5: agents.a.dedupe: unknown key; not built yet: it comes with a later version; leave it out",
     ]),
     (f"{FROM}\nscope: shared\n{COUNT}\n{TO}", [
         "8:5: agents.a.scope: must be partition; leave it out: scope shared is not built yet, it comes with a later version",

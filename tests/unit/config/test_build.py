@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from streams.agent import Agent, Aggregation, App, Destination, Http, Reducer, Until
+from streams.agent import Agent, Aggregation, App, Destination, Handler, Http, Reducer, Until
 from tests.unit.config.files import GOOD, agent, loaded
 
 EVERYTHING = """\
@@ -153,3 +153,19 @@ def test_dead_letters_of_an_agent_are_received_without_repeats_too(tmp_path):
 @pytest.mark.parametrize(("http", "expected"), [("false", None), ("{}", Http()), ("{port: 1, host: 0.0.0.0, token: x}", Http(1, "0.0.0.0", "x"))])
 def test_the_port_can_be_moved_and_closed(tmp_path, http, expected):
     assert loaded(tmp_path, GOOD + f"http: {http}\n").app.http == expected
+
+
+def test_repartition_makes_two_agents_of_one(tmp_path):
+    app = loaded(tmp_path, GOOD.replace("from: orders", "from: orders\n    key: customer.id\n    repartition: orders-by-customer")).app
+    first, second = app.agents
+    assert (first.name, first.topics, first.rekeys, first.to.topic) == ("a.repartition", ("orders",), "a", "orders-by-customer")
+    assert first.aggregation.key == "customer.id"
+    assert (second.name, second.topics, second.receive) == ("a", ("orders-by-customer",), ("orders-by-customer",))
+    assert (second.aggregation.key, second.aggregation.count) == (None, 10)
+
+
+def test_a_handler_needs_neither_an_aggregation_nor_an_output(tmp_path):
+    text = GOOD.replace("aggregate: {count: 10}", "handler: builtins:len\n    session: true\n    retry: {attempts: 3, backoff: 100ms..5s}\n    then: stop")
+    [agent] = loaded(tmp_path, text.replace("    to: {topic: totals}\n", "")).app.agents
+    assert (agent.aggregation, agent.to) == (None, None)
+    assert agent.handler == Handler(("builtins:len",), True, 3, 0.1, 5.0, "stop")

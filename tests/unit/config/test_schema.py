@@ -49,7 +49,7 @@ def test_an_editor_sees_what_is_wrong(errors, old, new):
     assert errors(GOOD.replace(old, new)) != []
 
 
-@pytest.mark.parametrize("key", ["handler", "session", "repartition", "concurrency", "retry", "then", "dedupe"])
+@pytest.mark.parametrize("key", ["concurrency", "dedupe"])
 def test_what_is_not_built_yet_is_absent(key):
     assert key not in schema()["$defs"]["Agent"]["properties"]
     assert "shared" not in COMMITTED.read_text()

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.memory.state import MemoryStore
 from streams import failpoints
-from tests.unit.engine import scene
+from tests.unit.engine import handlers, scene
 from tests.unit.engine.driver import Clock, Log, memory
 
 
@@ -30,3 +30,4 @@ def _disarmed() -> Iterator[None]:
     yield
     failpoints.arm({})
     scene.deadly.clear()
+    handlers.reset()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connectors.memory.state import MemoryStore
 from connectors.sql.state import SqliteStore
 from streams.agent import App, Reducer
 from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
@@ -249,12 +250,13 @@ def test_another_store_is_driven_by_the_same_clock(tmp_path: Path) -> None:
     assert totals(driver) == [("b", "timeout", 1, 7)]
 
 
-def test_a_partition_that_stops_says_why_and_an_error_of_the_app_is_not_hidden() -> None:
+def test_a_partition_that_stops_says_why() -> None:
     driver = TestDriver(an_app(sums(max_groups=1, on_full="stop")))
     driver.send("in", {"amount": 1}, key="a")
+    assert driver.troubles() == []
     driver.send("in", {"amount": 1}, key="z", partition=0)
-    (line,) = driver.halted()
-    assert line.startswith("in/0: buffer-full: max_groups 1 is reached")
+    (line,) = driver.troubles()
+    assert line.startswith("in/0 stopped: buffer-full: max_groups 1 is reached")
 
 
 def test_agents_that_feed_one_another_for_ever_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,12 +266,21 @@ def test_agents_that_feed_one_another_for_ever_are_found(monkeypatch: pytest.Mon
         TestDriver(ring).send("in", {"amount": 1}, key="a")
 
 
-def test_a_store_that_stays_away_ends_the_wait() -> None:
-    driver = TestDriver(an_app())
+def test_a_store_that_does_not_answer_is_tried_again_as_the_clock_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim, away = MemoryStore.claim, [True]
 
-    def refuse(*_: object) -> Any:
-        raise PersistenceError("away")
+    def refuse(self: MemoryStore, *what: Any) -> Any:
+        if away:
+            raise PersistenceError("away")
+        return claim(self, *what)
 
-    driver._store.claim = refuse  # type: ignore[method-assign]
-    with pytest.raises(SystemNotReady, match=r"not quiet after 60 s: waiting to claim in/0: away"):
-        driver.crash()
+    monkeypatch.setattr(MemoryStore, "claim", refuse)
+    driver = TestDriver(an_app(), partitions=1)
+    assert driver.troubles() == ["waiting to claim in/0: away"]
+    driver.advance(5)
+    driver.send("in", {"amount": 1}, key="a", times=3)
+    assert driver.read("out") == []
+    away.clear()
+    driver.advance(2)
+    assert driver.troubles() == []
+    assert totals(driver) == [("a", "count", 3, 3)]

@@ -83,7 +83,7 @@ def test_a_partition_that_stops_fails_the_test(tmp_path: Path) -> None:
     assert played(tmp_path, one, head) is None
     failure = played(tmp_path, one + one.replace("UA", "AA"), head)
     assert failure is not None
-    assert failure.text.startswith("a partition stopped: flights/0: buffer-full: max_groups 1 is reached")
+    assert failure.text.startswith("at the end of the test a partition stands still: flights/0 stopped: buffer-full: max_groups 1")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""The application's commands in one MULTI and EXEC with the script of a commit."""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import redis
+from redis.client import Pipeline
+
+from connectors.redis.addresses import Server, clustered
+from connectors.redis.connection import QUOTED, translated
+from connectors.sessions import REFUSED, RedisSession, working
+from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
+
+# They end the transaction, or change the connection that others use after us.
+_ENDING = frozenset(("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"))
+_CHANGING = frozenset(("AUTH", "CLIENT", "HELLO", "MONITOR", "PSUBSCRIBE", "QUIT", "RESET", "SELECT", "SSUBSCRIBE", "SUBSCRIBE"))
+_ANNOTATED = re.compile(r"Command # \d+ \((?P<name>\S+?)[ )].* of pipeline caused error: (?P<said>.*)", re.DOTALL)
+
+log = logging.getLogger("connectors.redis")
+T = TypeVar("T")
+
+
+class Queue(Pipeline):
+    """A pipeline that only queues: EXEC is the engine's."""
+
+    def pipeline_execute_command(self, *args: Any, **options: Any) -> Any:
+        if str(args[0]).split()[0].upper() in _ENDING | _CHANGING:
+            raise ConfigurationError(f"{args[0]}: {REFUSED}")
+        return super().pipeline_execute_command(*args, **options)
+
+    def execute(self, raise_on_error: bool = True) -> Any:
+        raise ConfigurationError(f"execute: {REFUSED}")
+
+    def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        raise ConfigurationError(f"{args[0]}: {REFUSED}")
+
+    def __exit__(self, *_: object) -> None:
+        """What is queued stays."""
+
+
+@contextmanager
+def transaction(server: Server, key: str) -> Iterator[Any]:
+    """A pipeline on a connection of the server that has the key."""
+    with translated():
+        client = server()
+        node = client.get_redis_connection(client.get_node_from_key(key)) if clustered(client) else client
+        pipe = node.pipeline(transaction=True)
+    try:
+        yield pipe
+    finally:
+        with translated():
+            pipe.reset()
+
+
+def watched(pipe: Any, keys: Sequence[str], script: Sequence[Any]) -> Any:
+    """The script's answer; from before it on, EXEC refuses what comes when one of the keys was changed."""
+    with translated():
+        pipe.watch(*keys)
+        return pipe.immediate_execute_command("EVAL", *script)
+
+
+def worked(server: Server, pipe: Pipeline, claim_key: str, work: Callable[[RedisSession], T]) -> tuple[T, Queue]:
+    """What `work` made, and what it queued. Raises Raised for what it raised, ConfigurationError for keys on other servers."""
+    queue = Queue(pipe.connection_pool, pipe.response_callbacks, True, None)
+    tag = claim_key.removesuffix(":claim")
+    made = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
+    client = server()
+    if clustered(client):
+        for args, _ in queue.command_stack:
+            _check_slot(client, claim_key, args)
+    return made, queue
+
+
+def _check_slot(client: Any, claim_key: str, args: Sequence[Any]) -> None:
+    try:
+        slot = client.determine_slot(*args)
+    except redis.exceptions.RedisClusterException:
+        slot = None
+    if slot != client.keyslot(claim_key):
+        raise ConfigurationError(f"{args[0]}: its keys do not all lie with the partition in this cluster: name them with session.key(name)")
+
+
+def executed(pipe: Pipeline, claim: tuple[str, str], queue: Queue, script: Sequence[Any]) -> Any:
+    """MULTI, what is queued, our script, EXEC; returns the script's answer. `claim` is the claim's key and token."""
+    # It changes nothing, but a server without memory refuses it, and everything with it. What scripts write is not looked at before.
+    pipe.pipeline_execute_command("HSET", claim[0], "token", claim[1])
+    for args, options in queue.command_stack:
+        pipe.pipeline_execute_command(*args, **options)
+    pipe.pipeline_execute_command("EVAL", *script)
+    pipe.scripts |= queue.scripts
+    names = [str(args[0]) for args, _ in queue.command_stack]
+    with translated():
+        _, *answers, ours = _exec(pipe)
+        if isinstance(ours, Exception):
+            raise ours
+    _check_answers(names, answers)
+    return ours
+
+
+def _exec(pipe: Pipeline) -> list[Any]:
+    try:
+        return pipe.execute(raise_on_error=False)
+    except redis.WatchError as error:
+        # redis-py says so of a lost connection, too.
+        if isinstance(error.__context__, redis.ConnectionError | redis.TimeoutError):
+            raise error.__context__ from None
+        raise Fenced("a newer claim or commit came while the handler worked") from None
+    except redis.ResponseError as error:
+        found = _ANNOTATED.match(str(error))
+        if found is None:
+            raise
+        # A word in capitals is a state of the server, like OOM or READONLY; anything else is said of the command.
+        kind = PersistenceError if type(error) is not redis.ResponseError or re.match(r"[A-Z]{3}", found["said"]) else NotCommitted
+        raise kind(f"redis: {found['name']} was refused before anything ran: {_plain(found['said'])}") from None
+
+
+def _check_answers(names: Sequence[str], answers: Sequence[Any]) -> None:
+    refused = [f"{name} ({_plain(str(answer))})" for name, answer in zip(names, answers, strict=True) if isinstance(answer, Exception)]
+    if refused:
+        count = f"{len(refused)} of the {len(names)} commands that the handler queued"
+        text = f"redis: the commit landed without {count}, which Redis refused: {'; '.join(refused[:5])}"
+        log.error(text)
+        raise PersistenceError(text)
+
+
+def _plain(text: str) -> str:
+    return QUOTED.split(text)[0][:200]

@@ -1,0 +1,80 @@
+"""What a handler writes through so that its writes are part of the engine's commit: one small class per kind of store.
+
+Nobody ends the transaction but the engine: return to commit, raise to undo. A session is over when `work` returns.
+"""
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+ENDED = "the engine's transaction ended inside the handler: by a commit, a rollback, an implicit commit, or an error that it caught"
+REFUSED = "the transaction is the engine's: return from the handler to commit it, raise to roll it back"
+
+
+@dataclass(frozen=True)
+class SqlSession:
+    """`connection` is a `sqlalchemy.Connection` inside the transaction; `commit()` and `rollback()` are refused, `begin_nested()` works.
+
+    `connection.connection.driver_connection` is the driver's own (psycopg, PyMySQL, sqlite3), for what is faster there: psycopg's
+    `executemany` and pipeline. PostgreSQL and MariaDB end a transaction that was idle for 4 s. On PostgreSQL an error that the
+    handler catches outside of `begin_nested()` ends the transaction: NotCommitted. On MySQL a statement that commits implicitly, like
+    `create table`, ends it, too: ConfigurationError, and what was written before it stays.
+    """
+
+    connection: Any
+
+
+@dataclass(frozen=True)
+class MongoSession:
+    """`client_session` is pymongo's, inside the transaction: pass it as `session=` to every operation, else that one is not part of
+    it. `database` is the store's own, with its concerns. The whole commit has 10 s."""
+
+    client_session: Any
+    database: Any
+
+
+@dataclass(frozen=True)
+class RedisSession:
+    """`pipeline` queues commands (their results are not known to the handler); MULTI and EXEC apply them with the engine's commit.
+
+    All of them run or none, but Redis takes nothing back: a command that it refuses while the others run (WRONGTYPE, no integer) is left
+    out, the others and the commit stay. That is a PersistenceError that names the command, after the fact; the message is not
+    repeated. On a cluster every key must lie with the partition: `key(name)` puts it there, others are refused before
+    anything is sent.
+    """
+
+    pipeline: Any
+    key: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class MemorySession:
+    """`values` is a mapping of the whole store; what is read from it is a copy, what is set is there after the commit."""
+
+    values: MutableMapping[str, Any]
+
+
+class Raised(Exception):
+    """What `work` raised, on its way through a store that translates its driver's errors."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def unchanged(run: Callable[[], T]) -> T:
+    """`run()`, with what its work raised as it was."""
+    try:
+        return run()
+    except Raised as raised:
+        error = raised.error
+    raise error
+
+
+def working(work: Callable[[Any], T], session: Any) -> T:
+    """`work(session)`; what it raises is Raised."""
+    try:
+        return work(session)
+    except Exception as error:
+        raise Raised(error) from error

@@ -1,0 +1,60 @@
+"""A `sqlalchemy.Connection` on a driver's connection that is ours: it runs statements inside our transaction and cannot end it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy.pool import StaticPool
+
+from connectors.sessions import REFUSED
+from streams.errors import ConfigurationError
+
+_OVER = "sluicegate-over"
+
+
+class Lender:
+    """`url` names dialect and driver, `options` are the dialect's. Any thread may call."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._url = make_url(url)
+        kind: Any = self._url.get_dialect()
+        self._dialect = kind(dbapi=kind.import_dbapi(), **options)
+        for name in ("do_commit", "do_rollback"):
+            setattr(self._dialect, name, _refuse)
+        self._engine = Engine(StaticPool(_nothing), self._dialect, self._url, hide_parameters=True)
+        self._known = False
+        self._lock = threading.Lock()
+
+    def learn(self, driver: Any) -> None:
+        """Let SQLAlchemy ask the server what it must know, once, outside of any transaction."""
+        if self._known:
+            return
+        with self._lock:
+            if not self._known:
+                with self.lent(driver) as connection:
+                    self._dialect.initialize(connection)
+                self._known = True
+
+    @contextmanager
+    def lent(self, driver: Any) -> Iterator[Connection]:
+        """The connection cannot be used after the end; `driver` stays open and in its transaction."""
+        pool = StaticPool(lambda: driver, reset_on_return=None)
+        connection = Connection(self._engine, pool.connect())
+        connection.begin()
+        info = connection.info
+        try:
+            yield connection
+        finally:
+            info[_OVER] = True
+            connection.close()
+
+
+def _nothing() -> Any:
+    raise ConfigurationError("the engine of a session's connection opens no connections of its own")
+
+
+def _refuse(connection: Any) -> None:
+    if not connection.info.get(_OVER):
+        raise ConfigurationError(REFUSED)

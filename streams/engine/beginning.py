@@ -1,0 +1,36 @@
+"""Where a partition begins that was never committed, and what becomes of groups that another rule filled."""
+
+from streams.aggregation.groups import Groups
+from streams.contracts import Input, Store
+from streams.errors import ConfigurationError
+from streams.values import Partition, TopicFacts
+
+
+def start(partition: Partition, wanted: str | float, facts: TopicFacts, store: Store, source: Input) -> int:
+    """The offset of a new agent's `start`; a partition that was added later begins at its start."""
+    if wanted == "earliest" or _added_later(partition, store):
+        return facts.low
+    if wanted == "latest":
+        return facts.high
+    return source.offset_at(partition.topic, partition.number, float(wanted))
+
+
+def _added_later(mine: Partition, store: Store) -> bool:
+    others = [p for p in store.partitions(mine.app) if p.agent == mine.agent and p.topic == mine.topic and p != mine]
+    sources = [view.claim.source for view in map(store.read, others) if view is not None]
+    return any(source.first_count <= mine.number for source in sources if source is not None)
+
+
+def carried_over(old: Groups, new: Groups, partition: Partition, choice: str, now: float) -> Groups:
+    """Groups filled under another key, compute or format can only be ended: fired as they are, or dropped. Raises
+    ConfigurationError while `choice` is to refuse."""
+    if old.states and choice == "refuse":
+        raise ConfigurationError(
+            f"agent {partition.agent}: key, compute or format changed while {len(old.states)} groups of "
+            f"{partition.topic}/{partition.number} are open; run once with --flush (fire them as they are) or --drop"
+        )
+    new.touched = dict.fromkeys(old.states)
+    for key in list(old.states) if choice == "flush" else ():
+        old.fire(key, "manual", now)
+    new.events = list(old.drain())
+    return new

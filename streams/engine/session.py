@@ -1,0 +1,50 @@
+"""A commit with the application's writes in it: handlers run inside the store's transaction."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from streams import failpoints
+from streams.aggregation.events import Event
+from streams.contracts import UnitOfWork
+from streams.engine.handling import Handling, Item, decided
+from streams.engine.rows import Rows
+from streams.errors import NotCommitted, SluicegateError
+from streams.values import Changes, Claim
+
+
+class Ready(NamedTuple):
+    """A commit that is ready to be asked for; `events` are counted when it is done, `items` were handled."""
+
+    changes: Changes
+    events: Sequence[Event]
+    items: Sequence[Item]
+
+
+def in_session(
+    store: UnitOfWork, claim: Claim, handling: Handling, items: Sequence[Item], changes: Changes, rows: Rows, on_timeout: str
+) -> tuple[Claim, Ready]:
+    """Handle the items in the transaction that commits `changes` and their outputs; again without those that failed for good.
+
+    The store may run `work` more than once, so it changes nothing that a later run would see. Raises HandlerFailed, and what
+    `commit_with` raises."""
+    made: list[Ready] = []
+
+    def work(session: Any) -> Changes:
+        rows.number = claim.number
+        events = handling.run(items, rows.fire_id, session)
+        made.append(Ready(replace(changes, outbox=rows.make(events, on_timeout)), decided(items, events), items))
+        if failpoints.armed:
+            failpoints.hit("before-commit")
+        return made[-1].changes
+
+    while True:
+        try:
+            return store.commit_with(claim, work), made[-1]
+        except NotCommitted as error:
+            handling.refused(items, error)
+        except (SluicegateError, failpoints.Failpoint):
+            raise
+        except Exception as error:
+            handling.failed(error)

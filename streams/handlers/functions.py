@@ -1,0 +1,110 @@
+"""The user's functions: found by import path, called with what their parameters ask for."""
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, get_type_hints
+
+import msgspec
+
+from streams.errors import ConfigurationError
+from streams.handlers.values import Batch, Context, Message
+
+Call = Callable[[Any, Context], Any]
+Await = Callable[[Awaitable[Any]], Any]
+
+ARGUMENTS: dict[str, Call] = {
+    "message": lambda item, context: item,
+    "batch": lambda item, context: item,
+    "value": lambda item, context: item.value,
+    "key": lambda item, context: item.key,
+    "headers": lambda item, context: item.headers,
+    "context": lambda item, context: context,
+    "session": lambda item, context: context.session,
+    "send": lambda item, context: context.send,
+    "id": lambda item, context: context.id,
+    "attempt": lambda item, context: context.attempt,
+    "log": lambda item, context: context.log,
+}
+OF_A_TYPE: dict[Any, str] = {Message: "message", Batch: "batch", Context: "context"}
+OTHER = {"message": "batch", "batch": "message"}
+
+
+class Functions(NamedTuple):
+    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values)."""
+
+    calls: Sequence[Call]
+    value_type: Any
+
+
+def functions(paths: Sequence[str], item: str, run: Await) -> Functions:
+    """The functions at `package.module:name`, for items that are a `message` or a `batch`; `run` waits for coroutines.
+
+    Raises ConfigurationError for what cannot be imported or asks for something unknown."""
+    found = [(path, _imported(path)) for path in paths]
+    types = {hint for path, function in found if (hint := _hints(function).get("value", Any)) is not Any}
+    if len(types) > 1:
+        raise ConfigurationError(f"{', '.join(paths)}: the handlers of one agent must agree on the type of `value`")
+    return Functions([_call(path, function, item, run) for path, function in found], types.pop() if types else Any)
+
+
+def decoder(value_type: Any) -> Callable[[bytes], Any]:
+    """JSON straight into the type. Raises ConfigurationError for types that msgspec does not know."""
+    try:
+        return msgspec.json.Decoder(value_type).decode
+    except TypeError as error:
+        raise ConfigurationError(f"a handler's `value` cannot be of type {value_type}: {error}") from error
+
+
+def _imported(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"handler {path} cannot be imported ({type(error).__name__}): write package.module:function") from error
+    if not callable(found):
+        raise ConfigurationError(f"handler {path} is no function")
+    return found  # type: ignore[no-any-return]
+
+
+def _call(path: str, function: Callable[..., Any], item: str, run: Await) -> Call:
+    getters = [ARGUMENTS[name] for name in _wanted(path, function, item)]
+    asynchronous = inspect.iscoroutinefunction(function)
+    if asynchronous:
+        return lambda it, context: run(function(*[get(it, context) for get in getters]))
+    if len(getters) == 1 and getters[0] is ARGUMENTS[item]:
+        return lambda it, context: function(it)
+    if len(getters) == 2:
+        one, two = getters
+        return lambda it, context: function(one(it, context), two(it, context))
+    return lambda it, context: function(*[get(it, context) for get in getters])
+
+
+def _wanted(path: str, function: Callable[..., Any], item: str) -> list[str]:
+    """A name of ARGUMENTS for each parameter: by its name, else by its type; the first one is the item itself."""
+    hints, wanted = _hints(function), []
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"handler {path} does not say what its parameters are") from error
+    for at, parameter in enumerate(parameters):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        name = parameter.name if parameter.name in ARGUMENTS else OF_A_TYPE.get(hints.get(parameter.name), "" if at else item)
+        if name == OTHER[item]:
+            raise ConfigurationError(f"handler {path}: this agent's handler gets a {item}, not a {name}")
+        if not name and parameter.default is parameter.empty:
+            raise ConfigurationError(f"handler {path}: `{parameter.name}` is unknown; there are {', '.join(ARGUMENTS)}")
+        if not name:
+            break  # it has a default, and so have all that follow
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise ConfigurationError(f"handler {path}: `{parameter.name}` must not be keyword-only")
+        wanted.append(name)
+    return wanted
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception:
+        return {}

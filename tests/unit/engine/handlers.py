@@ -1,0 +1,87 @@
+"""Handlers that tests name in their agents; what they were called with, and how they are told to fail."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams.handlers import Batch, Context, Message, Outage
+
+calls: list[Any] = []
+fails: dict[Any, list[BaseException]] = {}
+"""By amount: what the next calls raise, one after the other."""
+
+
+@dataclass
+class Order:
+    amount: int
+    tags: list[str] = field(default_factory=list)
+
+
+def reset() -> None:
+    calls.clear()
+    fails.clear()
+
+
+def _maybe_fail(amount: Any) -> None:
+    if fails.get(amount):
+        raise fails[amount].pop(0)
+
+
+def note(message: Message) -> None:
+    calls.append(message.value["amount"])
+    _maybe_fail(message.value["amount"])
+
+
+def forward(message: Message, send: Any) -> None:
+    calls.append(message.value["amount"])
+    send({"doubled": message.value["amount"] * 2})
+    _maybe_fail(message.value["amount"])
+
+
+def everything(value: Any, key: bytes, headers: Any, context: Context, id: str, attempt: int, session: Any, log: Any) -> None:
+    calls.append((value, key, headers, context.id == id, attempt, session))
+
+
+def typed(value: Order) -> None:
+    calls.append(value)
+
+
+async def slowly(message: Message, context: Context) -> None:
+    await asyncio.sleep(0)
+    calls.append(message.value["amount"])
+    context.send(message.value["amount"], key="async")
+
+
+def two_outputs(value: Any, send: Any) -> None:
+    send(b"raw", key="k1", headers=[("h", "x")])
+    send({"to": "other"}, topic="dead", key=b"k2")
+
+
+def result(batch: Batch, send: Any) -> None:
+    calls.append((batch.key.decode(), batch.reason, batch.value))
+    _maybe_fail(batch.value["total"])
+    send({"sum": batch.value["total"]})
+
+
+def book(value: Any, session: Any, send: Any) -> None:
+    """The books balance when the sum in the store is that of the outputs."""
+    calls.append(value["amount"])
+    session.values["sum"] = session.values.get("sum", 0) + value["amount"]
+    _maybe_fail(value["amount"])
+    send(value["amount"])
+
+
+def book_batch(batch: Batch, session: Any, send: Any) -> None:
+    calls.append(batch.value["total"])
+    session.values["sum"] = session.values.get("sum", 0) + batch.value["total"]
+    _maybe_fail(batch.value["total"])
+    send(batch.value["total"])
+
+
+def audit(value: Any, session: Any) -> None:
+    session.values["audited"] = session.values.get("audited", 0) + 1
+    _maybe_fail(("audit", value["amount"]))
+
+
+def away() -> Outage:
+    return Outage("not there")
