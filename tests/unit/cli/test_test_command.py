@@ -1,5 +1,6 @@
 """`sluicegate test`: what it prints, and how it ends."""
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import structlog
 from typer.testing import CliRunner
 
 from streams.cli import main
+from streams.cli import test as command
 from tests.unit.engine.scene import without
 from tests.unit.testing.files import FIRST, FULL, HEAD, text_of
 
@@ -109,3 +111,15 @@ def test_it_loads_no_driver_of_a_store_or_of_kafka(tmp_path):
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
     assert (done.stdout.splitlines()[-1], done.stderr.strip()) == ("1 of 1 tests passed", "")
+
+
+def test_a_terminal_sees_how_far_it_is_and_nothing_is_left_of_it(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with command._progress("it") as progress:
+        progress(3, 97)
+    assert terminal.getvalue() == "\r\x1b[Kit: 3 of 97\r\x1b[K"

@@ -21,3 +21,8 @@ def a_chain() -> App:
     """Sums of three, and the sum of two such sums."""
     pairs = sums("pairs", ("out",), "pairs", count=2, since_first=60.0, compute=(Reducer("total", "sum", "total"),), receive=("out",))
     return an_app(sums(), pairs)
+
+
+def enter(value: Any, session: Any) -> None:
+    """A handler with a table of its own."""
+    session.connection.exec_driver_sql("insert into book values (?)", (value["amount"],))

@@ -56,5 +56,5 @@ def played(folder: Path, steps: str, head: str = HEAD) -> Failure | None:
     return play(*the_case(folder, steps, head))
 
 
-def crashed(folder: Path, steps: str) -> Verdict:
-    return play_with_crashes(*the_case(folder, steps), lambda done, total: None)
+def crashed(folder: Path, steps: str, head: str = HEAD) -> Verdict:
+    return play_with_crashes(*the_case(folder, steps, head), lambda done, total: None)

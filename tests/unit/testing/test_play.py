@@ -8,6 +8,7 @@ import pytest
 
 from streams import failpoints
 from streams.testing.matching import same
+from tests.unit.engine import scene
 from tests.unit.engine.scene import without
 from tests.unit.testing.files import FIRST, FULL, HEAD, crashed, played
 
@@ -18,6 +19,7 @@ FEED = "- send: {topic: flights, key: UA, value: {delay: 2}, times: 3}\n"
 def _disarmed() -> Iterator[None]:
     yield
     failpoints.arm({})
+    scene.deadly.clear()
 
 
 def test_what_comes_as_expected_passes(tmp_path: Path) -> None:
@@ -84,6 +86,24 @@ def test_a_partition_that_stops_fails_the_test(tmp_path: Path) -> None:
     failure = played(tmp_path, one + one.replace("UA", "AA"), head)
     assert failure is not None
     assert failure.text.startswith("at the end of the test a partition stands still: flights/0 stopped: buffer-full: max_groups 1")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no 7"), "flights.dead; 3 came: key UA, reason reducer"),
+        (SystemExit(0), "the app raised SystemExit: 0"),
+    ],
+)
+def test_what_the_app_raises_or_ends_with_fails_the_test(tmp_path: Path, error: BaseException, text: str) -> None:
+    def raises(message: Any) -> bool:
+        raise error
+
+    scene.deadly["now"] = raises
+    head = HEAD.replace("compute: {total: {sum: delay}", "compute: {alive: {reduce: 'tests.unit.engine.scene:dies'}, total: {sum: delay}")
+    failure = played(tmp_path, FEED, head)
+    assert failure is not None
+    assert text in failure.text
 
 
 @pytest.mark.parametrize(
