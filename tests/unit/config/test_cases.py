@@ -1,7 +1,10 @@
 """The key `tests:`: what it becomes, and what is wrong with it, where."""
 
+import jsonschema
 import pytest
+import yaml
 
+from streams.config.schema import schema
 from streams.testing.cases import ANYTHING, Advance, Case, Expect, ExpectNothing, Send
 from tests.unit.config.files import GOOD, lines, loaded
 
@@ -91,3 +94,17 @@ def test_a_mistake_elsewhere_makes_no_second_one_here(tmp_path):
 def test_without_tests_there_are_none(tmp_path):
     assert loaded(tmp_path, GOOD).cases == ()
     assert loaded(tmp_path, GOOD + "tests:\n").cases == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "good"),
+    [
+        ("send: {topic: orders, key: k, value: {a: [1]}, times: 3, partition: 0}", True), ("send: {topic: orders, value: null}", True),
+        ("expect: {topic: totals, value: {a: 1}, reason: count, headers: {h: x}}", True), ("advance: 30s", True),
+        ("advance: ${T:-30s}", True), ("expect_nothing: totals", True), ("sent: {topic: orders}", False), ("send: {value: 1}", False),
+        ("advance: 30", False), ("{advance: 1s, expect_nothing: totals}", False), ("send: {topic: orders, times: 0}", False),
+    ],
+)  # fmt: skip
+def test_an_editor_knows_the_steps(step, good):
+    text = HEAD + f"  - {step}\n"
+    assert (list(jsonschema.Draft202012Validator(schema()).iter_errors(yaml.safe_load(text))) == []) is good
