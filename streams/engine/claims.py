@@ -5,7 +5,6 @@ claimed again with doubling back-off while it is still assigned: otherwise a lat
 """
 
 from collections.abc import Callable, Iterator
-from math import inf
 
 import structlog
 
@@ -78,9 +77,8 @@ class Claims:
     def busy(self) -> bool:
         return bool(self._taking)
 
-    def next_try(self) -> float:
-        """When a partition that waits is claimed again; infinity when none does."""
-        return min(self._waiting.values(), default=inf)
+    def next_try(self) -> float:  # when a partition that waits is claimed again
+        return min(self._waiting.values(), default=float("inf"))
 
     @property
     def retrying(self) -> bool:

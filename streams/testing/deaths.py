@@ -17,10 +17,12 @@ ENGINE = (
     "after-poll", "after-decode", "before-commit", "commit-sent", "after-commit", "after-claim", "in-restore", "after-restore",
     "produced-not-acked", "acked-not-recorded", "expire-selected", "expire-committed",
 )  # fmt: skip
-"""The engine's failpoints."""
+"""The engine's failpoints on every way of a record."""
+HANDLERS: tuple[str, ...] = ()
+"""Its failpoints around slow handlers."""
 AROUND = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "row-offered", "report-arrived")
 """Before and after each claim and commit, before the hand-over of a row, before its report."""
-PLACES = (*ENGINE, *AROUND)
+PLACES = (*ENGINE, *HANDLERS, *AROUND)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
 """Where the store can fail to answer: `asked` before it did anything, the others after."""
 SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed"})

@@ -11,7 +11,7 @@ from connectors.memory.state import MemoryStore
 from connectors.sql.state import SqliteStore
 from streams.agent import App, Reducer
 from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from streams.testing.deaths import ENGINE, PLACES, REPLIES, Death, Kind
+from streams.testing.deaths import AROUND, ENGINE, HANDLERS, REPLIES, Death, Kind
 from streams.testing.driver import TestDriver
 from tests import house
 from tests.unit.engine import scene
@@ -155,7 +155,7 @@ def crashed_at(place: str, kind: Kind = "kill", app: App | None = None) -> tuple
     return totals(driver), driver
 
 
-@pytest.mark.parametrize(("place", "kind"), [*((place, "kill") for place in PLACES), *((place, "lost") for place in REPLIES)])
+@pytest.mark.parametrize(("place", "kind"), [*((place, "kill") for place in (*ENGINE, *AROUND)), *((place, "lost") for place in REPLIES)])
 def test_whatever_fails_wherever_each_result_comes_out_once(place: str, kind: Kind) -> None:
     results, driver = crashed_at(place, kind)
     assert results == [("a", "count", 3, 3), ("b", "timeout", 1, 7)]
@@ -234,7 +234,7 @@ def test_a_crash_that_never_happened_is_a_failure() -> None:
 
 def test_the_places_of_the_engine_are_those_that_it_has() -> None:
     text = "".join(path.read_text() for path in house.files(PROJECT / "streams" / "engine", "*.py"))
-    assert set(re.findall(r'failpoints\.hit\("([a-z-]+)"\)', text)) == set(ENGINE)
+    assert set(re.findall(r'failpoints\.hit\("([a-z-]+)"\)', text)) == {*ENGINE, *HANDLERS}
 
 
 def test_another_store_is_driven_by_the_same_clock(tmp_path: Path) -> None:
