@@ -4,13 +4,14 @@
 acts at the third time, `name=kind@1*3` in three processes one after the other, each at its first time. Each action is first
 written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it was reached; what stands there is not done
 again, so that the process that is started next goes on. `SLUICEGATE_UNSAFE` names protections to take out: the twin of a chaos
-test, which must then find what it looks for.
+test, which must then find what it looks for. `watched` lets a test driver see each place inside its own process.
 Names are those of protocol.md, Failpoints.
 """
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from streams.errors import PersistenceError
 
@@ -44,10 +45,13 @@ class _Armed:
 
 _armed = _Armed(os.environ)
 armed = bool(_armed.actions)
+_watcher: Callable[[str], object] | None = None
 
 
 def hit(name: str) -> None:
     """The engine is at this place. Call as `if failpoints.armed: failpoints.hit(...)`."""
+    if _watcher is not None:
+        _watcher(name)
     kind, nth = _armed.actions.get(name, ("", 0))
     if not kind:
         return
@@ -74,7 +78,19 @@ def arm(environ: Mapping[str, str]) -> None:
     """Arm anew, for a test inside this process."""
     global _armed, armed
     _armed = _Armed(environ)
-    armed = bool(_armed.actions)
+    armed = bool(_armed.actions) or _watcher is not None
+
+
+@contextmanager
+def watched(watcher: Callable[[str], object]) -> Iterator[None]:
+    """Call `watcher` with the name of each place that is reached meanwhile; what it raises goes through the engine."""
+    global _watcher, armed
+    before, _watcher, armed = _watcher, watcher, True
+    try:
+        yield
+    finally:
+        _watcher = before
+        armed = bool(_armed.actions) or before is not None
 
 
 def _write(line: str) -> None:

@@ -187,7 +187,8 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
     if within(module, "streams.aggregation"):
         return _aggregation_refusal(target)
     if within(module, "streams"):
-        return "only streams.cli joins the rooms" if within(target, "connectors") and not within(module, "streams.cli") else None
+        joins = within(module, "streams.cli") or (within(module, "streams.testing") and lazy and within(target, "connectors.memory"))
+        return "only streams.cli joins the rooms" if within(target, "connectors") and not joins else None
     return _connector_refusal(root, module, target, lazy)
 
 

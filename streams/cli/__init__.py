@@ -7,6 +7,7 @@ from streams.cli.demo import demo
 from streams.cli.migrate import migrate
 from streams.cli.run import run
 from streams.cli.status import status
+from streams.cli.test import play_tests
 from streams.cli.topics import topics
 from streams.cli.version import version
 
@@ -20,3 +21,4 @@ main = typer.Typer(
 )
 for command in (run, check, topics, migrate, status, demo, version):
     main.command()(command)
+main.command("test")(play_tests)

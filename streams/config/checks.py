@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from streams.config import cases
 from streams.config.fields import LONGEST_NAME, NAME
 from streams.config.models import RESERVED, Agent, Aggregate, File
 from streams.config.problems import Finding, Path
@@ -22,6 +23,16 @@ def findings(file: File) -> Iterator[Finding]:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
+    yield from _tests(file)
+
+
+def _tests(file: File) -> Iterator[Finding]:
+    """A handler may send to any topic."""
+    agents = file.agents.values()
+    reads = {source.topic for agent in agents for source in agent.from_}
+    writes = {agent.to.topic for agent in agents if agent.to} | {dead_letters(file, agent) for agent in agents}
+    writes |= {agent.repartition for agent in agents if agent.repartition}
+    yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes)
 
 
 def _http(file: File) -> Iterator[Finding]:

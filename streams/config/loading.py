@@ -10,12 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from streams.agent import App
-from streams.config import build, checks, document, kafka, refusals, rules, secrets, words
+from streams.config import build, cases, checks, document, kafka, refusals, rules, secrets, words
+from streams.config.cases import ExpectStep, SendStep, StepModel
 from streams.config.dedupe import Deduplication, IdSource
 from streams.config.document import Document, Place, Unreadable
 from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Retry, Source, Timeout, Until
 from streams.config.problems import Finding, Path, Problem, dotted, sort
 from streams.config.scalars import Unknown
+from streams.testing.cases import Case
 
 MOST_PASSES = 12
 
@@ -31,6 +33,8 @@ class Loaded:
     vague: frozenset[str] = frozenset()
     """Agents with an unset variable: what they mean is not known."""
     store_at: Place = (1, 1)
+    cases: tuple[Case, ...] = ()
+    """The file's own tests."""
 
 
 def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = False) -> Loaded:
@@ -51,7 +55,8 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     if app is not None and not unset:
         problems += [_problem(name, found, f) for f in rules.findings(app)]
     warnings = [_problem(name, found, f) for f in _warnings(found, model, app)]
-    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)))
+    tests = cases.cases(model.tests, found.places) if model is not None and not problems else ()
+    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests)
 
 
 def _judge(found: Document) -> tuple[File | None, list[Finding]]:
@@ -139,5 +144,8 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.aggregate": Aggregate,
         f"{agent}.aggregate.timeout": Timeout,
         f"{agent}.aggregate.until": Until,
+        "tests.*": StepModel,
+        "tests.*.send": SendStep,
+        "tests.*.expect": ExpectStep,
     }
     return {place: [f.alias or name for name, f in model.model_fields.items()] for place, model in models.items()}

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from streams.config.cases import Tests
 from streams.config.dedupe import Dedupe
 from streams.config.fields import (
     FIELD,
@@ -258,3 +259,4 @@ class File(BaseModel):
     agents: Annotated[dict[str, Agent], BeforeValidator(_agents), unless_unknown(dict)] = Field(
         json_schema_extra={"propertyNames": {"pattern": NAME}, "minProperties": 1}
     )
+    tests: Tests = Field(default_factory=dict)

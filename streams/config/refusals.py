@@ -101,7 +101,7 @@ def _not_a_word(path: Path, context: Mapping[str, Any]) -> Finding:
 def place(path: Path) -> str:
     """`("agents", "delays", "from", 1)` is `agents.*.from`: the kind of place, whatever its names and numbers."""
     steps = [step for step in path if isinstance(step, str)]
-    return ".".join("*" if i == 1 and steps[0] == "agents" else step for i, step in enumerate(steps))
+    return ".".join("*" if i == 1 and steps[0] in ("agents", "tests") else step for i, step in enumerate(steps))
 
 
 def mended(tree: Any, error: ErrorDetails) -> None:

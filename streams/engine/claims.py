@@ -77,6 +77,9 @@ class Claims:
     def busy(self) -> bool:
         return bool(self._taking)
 
+    def next_try(self) -> float:  # when a partition that waits is claimed again
+        return min(self._waiting.values(), default=float("inf"))
+
     @property
     def retrying(self) -> bool:
         """Was a partition lost, and is not well again yet?"""
@@ -241,8 +244,7 @@ class Claims:
 
     def well(self, owner: Owner) -> None:
         """A commit with records went through: back-off begins anew next time."""
-        place = (owner.partition.topic, owner.partition.number)
-        self._backoffs.pop(place, None)
+        self._backoffs.pop(place := (owner.partition.topic, owner.partition.number), None)
         self._again.discard(place)
         self._unreadable.pop(place, None)
 

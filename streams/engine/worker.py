@@ -7,6 +7,7 @@ without any of them.
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 import structlog
@@ -113,6 +114,11 @@ class Worker:
 
     def _calls_run(self) -> bool:
         return any(owner.sealed.running for owner in self._owners.values())
+
+    def due_in(self, now: float) -> float:
+        """Seconds until something happens without a record: a deadline, a partition claimed again; infinity for never."""
+        deadlines = (owner.next_due() - owner.now(now) for owner in self._owners.values())
+        return min(*deadlines, self._claims.next_try() - now, inf)
 
     def _gathering(self, now: float) -> float:
         return 0.0 if self._commits.pending or self._claims.busy else self._commits.gathering(now)

@@ -25,9 +25,9 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def shop(tmp_path: Path, kafka: str, ns: str) -> tuple[Path, dict[str, str]]:
     """The README's file under names of this test's own, and the environment for its commands."""
-    (text,) = blocks("yaml")
+    text = "".join(blocks("yaml"))
     for word in ("clicks", "baskets", "shop"):
-        text = re.sub(rf"(app: |from: |topic: |dead_letters: ){word}", rf"\g<1>{ns}-{word}", text)
+        text = re.sub(rf"(app: |from: |topic: |dead_letters: |expect_nothing: ){word}", rf"\g<1>{ns}-{word}", text)
     (tmp_path / "shop.yaml").write_text(text + "http: {port: 0}\n", encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return tmp_path, {**os.environ, "PATH": path, "KAFKA_BOOTSTRAP_SERVERS": kafka}
@@ -85,8 +85,8 @@ def _run(command: list[str], folder: Path, environ: dict[str, str], kafka: str, 
 
 
 def test_its_python_is_the_same_app_as_its_file(tmp_path: Path) -> None:
-    (code,) = blocks("python")
-    (text,) = blocks("yaml")
+    _driven, code = blocks("python")
+    text, _tests = blocks("yaml")
     (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
     program = code + (
         "\nfrom streams.cli.files import loaded\nfrom pathlib import Path\n"
@@ -97,6 +97,16 @@ def test_its_python_is_the_same_app_as_its_file(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_its_test_passes_on_its_file(tmp_path: Path) -> None:
+    driven, _code = blocks("python")
+    (tmp_path / "shop.yaml").write_text("".join(blocks("yaml")), encoding="utf-8")
+    (tmp_path / "test_shop.py").write_text(driven, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "streams.testing.plugin", "test_shop.py"]
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # so that it is loaded once, installed or not
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def test_every_make_target_it_names_exists() -> None:

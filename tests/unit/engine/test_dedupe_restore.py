@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from connectors.memory.state import MemoryStore
-from streams.aggregation import entry
+from streams.aggregation import changelog, entry
 from streams.aggregation.seen import Seen
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 from tests.unit.engine.producing import metrics, sums, write

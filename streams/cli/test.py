@@ -1,0 +1,130 @@
+"""`sluicegate test`: the file's own tests, without a broker and without waiting; with `--crash` also at every place where it can die."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streams.cli.outcome import DONE, UNEXPECTED, USAGE, complain, debugging, ending
+from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.agent import App
+    from streams.testing.cases import Case
+    from streams.testing.play import Progress, Verdict
+
+EVERY = 0.1  # seconds between two looks at the progress
+
+
+@ending
+def play_tests(
+    file: File,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these tests.", show_default=False)] = None,
+    crash: Annotated[bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""
+    from streams.testing.files import loaded
+
+    found = loaded(file)
+    for problem in found.problems:
+        complain(str(problem))
+    if found.app is None:
+        return USAGE
+    cases = _chosen(file, found.cases, names or [])
+    verdicts = []
+    with _quiet():
+        for case in cases:
+            verdicts.append(_verdict(found.app, case, crash))
+            if not json:
+                print(_line(file, verdicts[-1], crash), flush=True)
+    failed = [verdict for verdict in verdicts if verdict.failure is not None]
+    if json:
+        _as_json(file, verdicts)
+    else:
+        print(f"{len(verdicts) - len(failed)} of {len(verdicts)} tests passed")
+    return UNEXPECTED if failed else DONE
+
+
+def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequence[Case]":
+    from streams.config.problems import did_you_mean
+
+    known = [case.name for case in cases]
+    if not known:
+        raise ConfigurationError(f"{file} holds no tests; write some under `tests:`")
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(f"{file} has no test {name!r}; {did_you_mean(name, known)}")
+    return [case for case in cases if not names or case.name in names]
+
+
+def _verdict(app: "App", case: "Case", crash: bool) -> "Verdict":
+    from streams.testing.play import Verdict, play, play_with_crashes
+
+    if not crash:
+        return Verdict(case, play(app, case))
+    with _progress(case.name) as progress:
+        return play_with_crashes(app, case, progress)
+
+
+def _line(file: str, verdict: "Verdict", crash: bool) -> str:
+    survived = f" ({verdict.deaths} deaths and {verdict.lost} unanswered requests survived)" if crash else ""
+    if verdict.failure is None:
+        return f"ok      {verdict.case.name}{survived}"
+    where = "" if verdict.place is None else f" with {verdict.place}{survived}"
+    return f"FAILED  {verdict.case.name}{where}: {file}:{verdict.failure.line}: {verdict.failure.text}"
+
+
+def _as_json(file: str, verdicts: "Sequence[Verdict]") -> None:
+    from streams.cli.output import print_json
+
+    tests: list[dict[str, Any]] = [
+        {
+            "name": verdict.case.name,
+            "line": verdict.case.line,
+            "ok": verdict.failure is None,
+            "failure": verdict.failure and {"file": file, "line": verdict.failure.line, "text": verdict.failure.text},
+            "deaths": verdict.deaths,
+            "lost": verdict.lost,
+            "place": verdict.place,
+        }
+        for verdict in verdicts
+    ]
+    print_json({"ok": all(test["ok"] for test in tests), "tests": tests})
+
+
+@contextmanager
+def _progress(name: str) -> "Iterator[Progress]":
+    """On a terminal one line that is gone at the end, elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    last = 0.0
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > EVERY:
+            last = time.monotonic()
+            print(f"\r\x1b[K{name}: {done} of {total}", end="", file=sys.stderr, flush=True)
+
+    yield show
+    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The engine's log is for people who run it: here only when debugging."""
+    import structlog
+
+    before = structlog.get_config()
+    if not debugging():
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

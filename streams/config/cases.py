@@ -1,0 +1,154 @@
+"""The key `tests:` of the file: its models, and what they become (streams.testing.cases)."""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from streams.config.document import Place
+from streams.config.fields import Duration, Text, Topic, refused, unless_unknown
+from streams.config.problems import Finding, Path, did_you_mean
+from streams.config.scalars import Decimal, Integer, Unknown
+from streams.testing.cases import ANYTHING, PARTITIONS, Advance, Case, Expect, ExpectNothing, Send, Step
+
+_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
+KINDS = ("send", "expect", "advance", "expect_nothing")
+Partition = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
+Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
+
+
+def _plain(value: Any) -> Any:
+    """Without the text that the file's numbers remember."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return int(value) if isinstance(value, Integer) else float(value) if isinstance(value, Decimal) else value
+
+
+def _from_base64(value: object) -> object:
+    if isinstance(value, Unknown):
+        return b""
+    try:
+        return base64.b64decode(str(value), validate=True)
+    except (binascii.Error, ValueError):
+        raise refused("is not base64", "write the bytes as base64, such as e30=") from None
+
+
+def _map(value: object) -> object:
+    return {} if isinstance(value, Unknown) or value is None else value
+
+
+AnyValue = Annotated[Any, BeforeValidator(_plain), WithJsonSchema({})]
+Base64 = Annotated[bytes, BeforeValidator(_from_base64), WithJsonSchema({"type": "string"})]
+Headers = Annotated[dict[str, Text], BeforeValidator(_map)]
+
+
+class SendStep(BaseModel):
+    """One record, or `times` equal ones; its value is written in the format of the agent that reads the topic."""
+
+    model_config = _CLOSED
+    topic: Topic
+    key: Text | None = None
+    value: AnyValue = None
+    value_base64: Base64 | None = None
+    headers: Headers = Field(default_factory=dict)
+    partition: Partition | None = None
+    times: Times = 1
+
+    @model_validator(mode="after")
+    def _one_value(self) -> Self:
+        if ("value" in self.model_fields_set) == (self.value_base64 is not None):
+            raise refused("needs one value", "write value: ..., or value_base64: ...; value: null is a record without a value")
+        return self
+
+
+class ExpectStep(BaseModel):
+    """The next output of the topic, and of the key if one is named."""
+
+    model_config = _CLOSED
+    topic: Topic
+    key: Text | None = None
+    value: AnyValue = None
+    reason: Text | None = None
+    headers: Headers = Field(default_factory=dict)
+
+
+class StepModel(BaseModel):
+    """Exactly one of its keys; `_as_step` sees to it."""
+
+    model_config = ConfigDict(**_CLOSED, json_schema_extra={"minProperties": 1, "maxProperties": 1})
+    send: Annotated[SendStep, unless_unknown(lambda: SendStep.model_construct(topic="unknown"))] | None = None
+    expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = None
+    advance: Duration | None = None
+    expect_nothing: Topic | None = None
+
+
+def _as_steps(value: object) -> object:
+    if isinstance(value, Unknown):
+        return []
+    if not isinstance(value, list) or not value:
+        raise refused("has no steps", "write a list of steps, such as - send: {topic: T, key: K, value: {...}}")
+    return value
+
+
+def _as_step(value: object) -> object:
+    if isinstance(value, Unknown):
+        return {"advance": "1s"}
+    keys = list(value) if isinstance(value, dict) else []
+    if len(keys) != 1 or keys[0] not in KINDS:
+        raise refused("is no step", did_you_mean(str(keys[0]), KINDS) if len(keys) == 1 else f"write one of {', '.join(KINDS)}")
+    return value
+
+
+def _as_tests(value: object) -> object:
+    return {} if isinstance(value, Unknown) or value is None else value
+
+
+OneStep = Annotated[StepModel, BeforeValidator(_as_step)]
+Steps = Annotated[list[OneStep], Field(json_schema_extra={"minItems": 1}), BeforeValidator(_as_steps)]
+Tests = Annotated[dict[str, Steps], BeforeValidator(_as_tests)]
+
+
+def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None) -> Iterator[Finding]:
+    """Topics that no agent reads, or writes (None: not known): nothing could happen there."""
+    for name, steps in tests.items():
+        for number, step in enumerate(steps):
+            path: Path = ("tests", name, number)
+            for kind, topic, known, verb in _topics(step, reads, writes):
+                if known is not None and topic not in known:
+                    at = (*path, kind) if kind == "expect_nothing" else (*path, kind, "topic")
+                    yield Finding(at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",)))
+
+
+def _topics(step: StepModel, reads: set[str], writes: set[str] | None) -> Iterator[tuple[str, str, set[str] | None, str]]:
+    if step.send is not None:
+        yield "send", step.send.topic, reads, "reads"
+    if step.expect is not None:
+        yield "expect", step.expect.topic, writes, "writes"
+    if step.expect_nothing is not None:
+        yield "expect_nothing", step.expect_nothing, writes, "writes"
+
+
+def cases(tests: Mapping[str, list[StepModel]], places: Mapping[Path, Place]) -> tuple[Case, ...]:
+    """In the order of the file."""
+    return tuple(
+        Case(name, places["tests", name][0], tuple(_step(step, places["tests", name, i][0]) for i, step in enumerate(steps)))
+        for name, steps in tests.items()
+    )
+
+
+def _step(step: StepModel, line: int) -> Step:
+    if step.send is not None:
+        sent = step.send
+        value = sent.value if sent.value_base64 is None else sent.value_base64
+        return Send(line, sent.topic, sent.key, value, sent.headers, sent.partition, sent.times)
+    if step.expect is not None:
+        wanted = step.expect
+        value = wanted.value if "value" in wanted.model_fields_set else ANYTHING
+        return Expect(line, wanted.topic, wanted.key, value, wanted.reason, wanted.headers)
+    if step.expect_nothing is not None:
+        return ExpectNothing(line, step.expect_nothing)
+    return Advance(line, step.advance or 0.0)

@@ -1,0 +1,58 @@
+"""The tests that a file holds, as plain values: what is fed, how the clock moves, what must come out. `line` is the step's own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ANYTHING = object()
+"""An expected value that may be anything."""
+PARTITIONS = 4
+"""Of every topic in such a test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    line: int
+    topic: str
+    key: str | None
+    value: object
+    headers: Mapping[str, str] = field(default_factory=dict)
+    partition: int | None = None
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """`key` None: any. Of a mapping `value` only the fields named must be equal; `reason` is that of a dead letter or a result."""
+
+    line: int
+    topic: str
+    key: str | None = None
+    value: object = ANYTHING
+    reason: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectNothing:
+    """No output on the topic that no earlier `expect` took."""
+
+    line: int
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    line: int
+    seconds: float
+
+
+Step = Send | Expect | ExpectNothing | Advance
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test of the file."""
+
+    name: str
+    line: int
+    steps: tuple[Step, ...]

@@ -1,0 +1,215 @@
+"""The test driver: an app on the real engine without a broker, without a server and without waiting."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+from schemas import codec, json
+from streams.agent import Agent, App
+from streams.config.problems import did_you_mean
+from streams.config.units import duration
+from streams.contracts import Store
+from streams.errors import ConfigurationError
+from streams.record import Headers
+from streams.testing.deaths import Deaths, Kind
+from streams.testing.files import opened
+from streams.testing.group import Group, groups
+from streams.testing.hashing import partition_of
+from streams.testing.log import Clock, Log
+from streams.testing.outputs import Output, Outputs, sender, sent_by_us
+from streams.testing.workers import Workers, on_path
+from streams.values import PartitionView
+
+HeaderValues = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
+
+
+class TestDriver:
+    """Feed records, move the clock, read what comes out. Every call returns when nothing moves any more, chains of agents included.
+
+    `app` is an App or the path of a declarative file; its `kafka:` and `store:` are not used. Every topic has `partitions`, every agent
+    `workers`. State lives in memory, or in `store`, whose own time is not asked. Times are seconds; the clock begins at 2026-01-01 and
+    stands still until `advance`.
+    """
+
+    __test__ = False  # no test case, whatever pytest makes of its name
+
+    def __init__(
+        self, app: App | str | Path, workers: int = 1, partitions: int = 4, *, store: Store | None = None, deaths: Deaths | None = None
+    ) -> None:
+        if workers < 1 or partitions < 1:
+            raise ConfigurationError("workers and partitions must be at least 1")
+        self.app = opened(app)
+        self.clock, self.log = Clock(), Log(partitions=partitions)
+        self.deaths = deaths or Deaths()
+        self._store = store or _memory(self.clock)
+        self._folder = self.app.folder if on_path(self.app.folder) else None
+        self._outputs = Outputs(self.app)
+        self._readers = {topic: agent for agent in reversed(self.app.agents) for topic in agent.topics}
+        self._taken: dict[str, int] = {}
+        self._seen: set[tuple[str, object]] = set()
+        self._workers = Workers(self.app, workers, self.log, self._store, self.clock, self.deaths)
+        try:
+            self._workers.settle()
+        except BaseException:
+            self._release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        self._release()
+        if kind is None:
+            self._check_crashes()
+
+    def close(self) -> None:
+        """Raises AssertionError when a crash was asked for and its place was never reached."""
+        self._release()
+        self._check_crashes()
+
+    # -- what goes in ------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: object,
+        key: str | bytes | None = None,
+        headers: HeaderValues = (),
+        timestamp: float | None = None,
+        partition: int | None = None,
+        times: int = 1,
+    ) -> None:
+        """Bytes travel as they are, None is a null value, anything else is written in the format of the agent that reads the topic.
+        The key chooses the partition as in Kafka (without one: 0). `timestamp` is the record's own time, else the clock's; `times`
+        copies are there at once. Raises ConfigurationError."""
+        reader = self._readers.get(topic)
+        if reader is None:
+            raise ConfigurationError(f"no agent reads {topic!r}; {did_you_mean(topic, sorted(self._readers))}")
+        count = self.log.count(topic)
+        name = key.encode() if isinstance(key, str) else key
+        number = partition if partition is not None else partition_of(name, count) if name is not None else 0
+        if not 0 <= number < count:
+            raise ConfigurationError(f"{topic} has {count} partitions, there is none numbered {number}")
+        written, at = _written(reader, value), int((self.clock.time() if timestamp is None else timestamp) * 1000)
+        for _ in range(times):
+            self.log.append(topic, number, name, written, _headers(headers), at)
+        self._workers.settle()
+
+    def advance(self, by: float | str) -> None:
+        """Move the clock by seconds, or by a duration such as "30s", from deadline to deadline."""
+        seconds = duration(by) if isinstance(by, str) else by
+        if seconds is None or seconds < 0:
+            raise ConfigurationError(f"{by!r} is no time to advance by; write seconds, or a number and ms, s, m, h or d, such as '30s'")
+        self._workers.advance(seconds)
+
+    def crash(self, where: str | None = None, kind: Kind = "kill") -> None:
+        """The process dies now, or when it next reaches a place (streams.testing.deaths.PLACES), and is started anew on its store. What
+        was sent stays sent, what was not is sent by the next one. `kind` lost: it lives, but its store does not answer there."""
+        if where is None:
+            self._workers.die()
+            self._workers.settle()
+        else:
+            self.deaths.plan(where, kind)
+
+    # -- what comes out ----------------------------------------------------------------------------------------------
+
+    def read(self, topic: str) -> list[Output]:
+        """The outputs since the last read of this topic, each once: as a receiver sees it that drops repeats."""
+        messages = self.log.order.get(self._known(topic), [])
+        fresh = []
+        for message in sent_by_us(messages[self._taken.get(topic, 0) :]):
+            repeat = (topic, sender(message))
+            if repeat not in self._seen:
+                self._seen.add(repeat)
+                fresh.append(message)
+        self._taken[topic] = len(messages)
+        return [self._outputs.output(message) for message in fresh]
+
+    def sent(self, topic: str) -> list[Output]:
+        """Every copy that was ever sent, repeats included."""
+        return [self._outputs.output(message) for message in sent_by_us(self.log.order.get(self._known(topic), []))]
+
+    def dead_letters(self, topic: str | None = None) -> list[Output]:
+        """As `read`, of one dead-letter topic or of all."""
+        topics = [topic] if topic is not None else self.dead_letter_topics
+        return [letter for each in topics for letter in self.read(each)]
+
+    @property
+    def dead_letter_topics(self) -> list[str]:
+        return self._outputs.dead_letter_topics
+
+    # -- what is held ------------------------------------------------------------------------------------------------
+
+    def groups(self, agent: str) -> list[Group]:
+        """The open groups, by partition and in the order in which they were opened."""
+        described = self._agent(agent)
+        return [group for view in self._views(agent) for group in groups(described, view)]
+
+    def offsets(self, agent: str) -> dict[tuple[str, int], int]:
+        """The next offset to read of each partition, as committed; without those where nothing was read yet."""
+        claims = [view.claim for view in self._views(agent)]
+        return {(claim.partition.topic, claim.partition.number): claim.offset for claim in claims if claim.offset > 0}
+
+    def troubles(self) -> list[str]:
+        """Why partitions stand still, in words: those that stopped, and those that wait for another try."""
+        reports = self._workers.reports()
+        stopped = [f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}" for r in reports for p in r.partitions if p.state == "halted"]
+        return stopped + [reason for report in reports for reason in report.reasons if not reason.startswith("halted ")]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What handlers wrote through their sessions (of the memory store)."""
+        return dict(cast(Any, self._store).values)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _views(self, agent: str) -> list[PartitionView]:
+        wanted = self._agent(agent).name
+        mine = [p for p in self._store.partitions(self.app.name) if p.agent == wanted]
+        return [view for view in map(self._store.read, mine) if view is not None]
+
+    def _agent(self, name: str) -> Agent:
+        for agent in self.app.agents:
+            if agent.name == name:
+                return agent
+        raise ConfigurationError(f"there is no agent {name!r}; {did_you_mean(name, [agent.name for agent in self.app.agents])}")
+
+    def _known(self, topic: str) -> str:
+        known = topic in self._outputs.topics or topic in self.log.topics
+        if not known and not any(agent.handler for agent in self.app.agents):  # a handler may send to any topic
+            raise ConfigurationError(f"no agent writes {topic!r}; {did_you_mean(topic, self._outputs.topics)}")
+        return topic
+
+    def _release(self) -> None:
+        self._workers.die()
+        if self._folder in sys.path:
+            sys.path.remove(self._folder)
+            self._folder = None
+
+    def _check_crashes(self) -> None:
+        if self.deaths.planned:
+            raise AssertionError(f"a crash was asked for at {', '.join(self.deaths.planned)}, which was never reached")
+
+
+def _memory(clock: Clock) -> Store:
+    from connectors.memory.state import MemoryStore
+
+    return MemoryStore(clock.time)
+
+
+def _written(agent: Agent, value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if agent.format == "raw" and isinstance(value, str):
+        return value.encode()
+    written = json.encode(value) if agent.format in ("json", "raw") else codec(agent.format).encode(value)
+    if not isinstance(written, bytes):
+        raise ConfigurationError(f"agent {agent.name}: encode of {agent.format} gave no bytes; send bytes")
+    return written
+
+
+def _headers(headers: HeaderValues) -> Headers:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]

@@ -1,0 +1,28 @@
+"""The declarative file as a test reads it: its systems are not used, so their variables may be unset."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from streams.agent import App
+from streams.config import Loaded, load
+from streams.errors import ConfigurationError
+
+SYSTEMS = ("kafka", "store", "http")
+
+
+def loaded(path: str | Path) -> Loaded:
+    """As streams.config.load; a variable that is not set is a problem unless it belongs to a system."""
+    found = load(path, os.environ, tolerant=True)
+    missing = tuple(p for p in found.unset if p.key.split(".")[0] not in SYSTEMS)
+    return replace(found, app=None, problems=(*found.problems, *missing)) if missing else found
+
+
+def opened(app_or_path: App | str | Path) -> App:
+    """Raises ConfigurationError that names every problem of the file."""
+    if isinstance(app_or_path, App):
+        return app_or_path
+    found = loaded(app_or_path)
+    if found.app is None:
+        raise ConfigurationError("\n".join(map(str, found.problems)))
+    return found.app

@@ -1,0 +1,50 @@
+"""The groups that are open, as the store holds them."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from schemas import codec, json
+from streams.agent import Agent
+from streams.aggregation.changelog import Changelog
+from streams.aggregation.groups import Groups
+from streams.aggregation.layout import COUNT, OPENED
+from streams.aggregation.rule import Rule
+from streams.engine.receive import Senders
+from streams.engine.rows import rfc3339
+from streams.values import PartitionView
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`values` are the computed fields so far; `opened_at` is as in a result; `due_in` is in seconds, None without a timeout."""
+
+    topic: str
+    partition: int
+    key: str | bytes
+    count: int
+    values: dict[str, Any]
+    opened_at: str
+    due_in: float | None
+
+
+def groups(agent: Agent, view: PartitionView) -> list[Group]:
+    """Those of one partition, in the order in which they were opened. Raises ChangelogIncomplete."""
+    rule, claim = Rule(agent, codec(agent.format)), view.claim
+    held = Groups(rule)
+    Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, Senders(claim.partition.topic))
+    found = []
+    for key, state in held.states.items():
+        due = rule.completion.due(state)
+        values = json.decode_any(json.encode(rule.values(state, held.bags.get(key, []))))
+        due_in = None if due == inf else due - claim.store_time
+        where = claim.partition
+        found.append(Group(where.topic, where.number, _text(key), state[COUNT], values, rfc3339(state[OPENED]), due_in))
+    return found
+
+
+def _text(key: bytes) -> str | bytes:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return key

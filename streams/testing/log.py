@@ -1,0 +1,251 @@
+"""Kafka in memory: a log of topics, a consumer and a producer over it, and a clock that is set."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from streams.contracts import Report, TopicPartition
+from streams.errors import SystemNotReady
+from streams.record import Headers, Record
+from streams.testing import hashing
+from streams.values import OutboxRow, TopicFacts
+
+TICK = 2**-20  # seconds; sums of these with a time of our century are exact, so that a deadline is met when it is due
+START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
+
+
+@dataclass(frozen=True)
+class Message:
+    """Satisfies streams.contracts.Record: topic, partition, offset, key, value, headers, time in ms, leader epoch."""
+
+    t: str
+    p: int
+    o: int
+    k: bytes | None
+    v: bytes | None
+    h: Headers | None = None
+    at: int = 0
+    epoch: int = 0
+
+    def topic(self) -> str:
+        return self.t
+
+    def partition(self) -> int:
+        return self.p
+
+    def offset(self) -> int:
+        return self.o
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> Headers | None:
+        return self.h
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, self.at)
+
+    def leader_epoch(self) -> int:
+        return self.epoch
+
+    def error(self) -> None:
+        return None
+
+
+class Clock:
+    """Satisfies streams.contracts.Clock; stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return START + self.now - 1000.0
+
+    def forward(self, seconds: float) -> None:
+        """Rounded up to TICK."""
+        self.now += ceil(seconds / TICK) * TICK
+
+
+@dataclass
+class Log:
+    """Topics in memory, shared by all workers: a broker that forgets nothing by itself. `order` has each topic's messages as they
+    came. With `partitions` a topic is made with so many when it is first used, else it must be created."""
+
+    topics: dict[str, list[list[Message]]] = field(default_factory=dict)
+    low: dict[TopicPartition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    committed: dict[tuple[str, str, int], tuple[int, str]] = field(default_factory=dict)
+    order: dict[str, list[Message]] = field(default_factory=dict)
+    partitions: int = 0
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        self.topics[topic] = [[] for _ in range(partitions)]
+        self.ids[topic] = f"id-{topic}-{len(self.ids)}"
+
+    def count(self, topic: str) -> int:
+        """How many partitions the topic has. Raises SystemNotReady when there is no such topic."""
+        if topic not in self.topics:
+            if not self.partitions:
+                raise SystemNotReady(f"no topic {topic}")
+            self.create(topic, self.partitions)
+        return len(self.topics[topic])
+
+    def append(
+        self, topic: str, number: int, key: bytes | None, value: bytes | None, headers: Headers | None = None, at: int = 0
+    ) -> Message:
+        """`at` is the message's own time, in milliseconds since 1970."""
+        records = self.topics[topic][number]
+        message = Message(topic, number, records[-1].o + 1 if records else 0, key, value, headers, at)
+        records.append(message)
+        self.order.setdefault(topic, []).append(message)
+        return message
+
+    def after(self, topic: str, number: int, offset: int, most: int) -> list[Message]:
+        """Up to `most` messages from `offset` on."""
+        records = self.topics[topic][number]
+        begin = bisect_left(records, offset, key=Message.offset)
+        return records[begin : begin + most]
+
+    def high(self, topic: str, number: int) -> int:
+        records = self.topics[topic][number]
+        return records[-1].o + 1 if records else self.low.get((topic, number), 0)
+
+
+class LogInput:
+    """Satisfies streams.contracts.Input over a Log. `give` and `take` are the group coordinator."""
+
+    def __init__(self, log: Log, group: str) -> None:
+        self.log, self.group = log, group
+        self.positions: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.given: list[TopicPartition] = []
+        self.taken: list[TopicPartition] = []
+        self.failed: list[tuple[TopicPartition, str, str]] = []
+        self.closed = False
+        self.member = True
+
+    def give(self, *places: TopicPartition) -> None:
+        self.given += places
+
+    def take(self, *places: TopicPartition) -> None:
+        self.taken += places
+        for place in places:
+            self.positions.pop(place, None)
+
+    def poll(self, timeout: float) -> Record | None:
+        found = self.consume(1)
+        return found[0] if found else None
+
+    def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
+        found: list[Record] = []
+        for place, position in self.positions.items():
+            if place in self.paused:
+                continue
+            records = self.log.after(*place, position, most - len(found))
+            if records:
+                self.positions[place] = records[-1].o + 1
+                found += records
+        return found
+
+    def close(self) -> None:
+        self.closed = True
+
+    def assigned(self) -> list[TopicPartition]:
+        given, self.given = self.given, []
+        return given
+
+    def revoked(self) -> list[TopicPartition]:
+        taken, self.taken = self.taken, []
+        return taken
+
+    def failures(self) -> list[tuple[TopicPartition, str, str]]:
+        failed, self.failed = self.failed, []
+        return failed
+
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        self.positions[topic, number] = offset
+        self.paused.discard((topic, number))
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        self.paused.update(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self.paused.difference_update(partitions)
+
+    def facts(self, topic: str, number: int) -> TopicFacts:
+        committed, metadata = self.log.committed.get((self.group, topic, number), (-1, ""))
+        low = self.log.low.get((topic, number), 0)
+        return TopicFacts(self.log.ids[topic], len(self.log.topics[topic]), low, self.log.high(topic, number), committed, metadata)
+
+    def offset_at(self, topic: str, number: int, start: float) -> int:
+        return next((m.o for m in self.log.topics[topic][number] if m.at >= start * 1000), self.log.high(topic, number))
+
+    def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
+        self.log.committed[self.group, topic, number] = (offset, metadata)
+
+    def high(self, topic: str, number: int) -> int:
+        return self.log.high(topic, number)
+
+    def joined(self) -> bool:
+        return self.member
+
+
+def _delivered(row: OutboxRow) -> str:
+    return "delivered"
+
+
+class LogProducer:
+    """Satisfies streams.contracts.Producer over a Log. `hold` keeps reports back; `fate` decides the outcome of a row: delivered,
+    rejected, failed, ack-lost (it arrives, nobody hears of it) or lost. `time` gives seconds since 1970."""
+
+    def __init__(self, log: Log, time: Callable[[], float] = lambda: 0.0) -> None:
+        self.log, self._time = log, time
+        self.waiting: list[tuple[OutboxRow, Report]] = []
+        self.hold = False
+        self.room = 1 << 30
+        self.replaced = 0
+        self.fate: Callable[[OutboxRow], str] = _delivered
+
+    def produce(self, row: OutboxRow, report: Report) -> bool:
+        if len(self.waiting) >= self.room:
+            return False
+        self.waiting.append((row, report))
+        if self.fate(row) in ("delivered", "ack-lost"):
+            self.log.append(row.topic, row.partition, row.key, row.value, list(row.headers), int(self._time() * 1000))
+        return True
+
+    def poll(self) -> int:
+        if not self.hold:
+            waiting, self.waiting = self.waiting, []
+            for row, report in waiting:
+                outcome = self.fate(row)
+                if outcome == "delivered":
+                    report("delivered", "")
+                elif outcome in ("rejected", "failed"):
+                    report(outcome, f"{outcome}: by the test")
+                else:
+                    self.waiting.append((row, report))
+        return len(self.waiting)
+
+    def replace(self) -> None:
+        self.waiting = []
+        self.replaced += 1
+
+    def partitions(self, topic: str) -> int:
+        return self.log.count(topic)
+
+    def partition_of(self, key: bytes, count: int) -> int:
+        return hashing.partition_of(key, count)
+
+    def flush(self, timeout: float) -> int:
+        return self.poll()
+
+    def close(self) -> None: ...

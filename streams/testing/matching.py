@@ -1,0 +1,78 @@
+"""Does an output fit an expectation, and if not, why: in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
+from typing import Any
+
+from schemas import json
+from streams.testing.cases import ANYTHING, Expect
+from streams.testing.outputs import Output
+
+LONGEST = 300  # characters of a value that are shown
+
+
+def candidates(outputs: Sequence[Output], key: str | None) -> list[Output]:
+    """The oldest output of each key, or of this one: the order of keys among each other is not promised."""
+    oldest: dict[str | bytes | None, Output] = {}
+    for output in outputs:
+        if key is None or output.key == key:
+            oldest.setdefault(output.key, output)
+    return list(oldest.values())
+
+
+def differences(expect: Expect, output: Output) -> list[str]:
+    """Empty: it fits."""
+    found = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value))
+    if expect.reason is not None and output.reason != expect.reason:
+        found.append(f"its reason is {output.reason}, not {expect.reason}")
+    for name, text in expect.headers.items():
+        if name not in output.headers:
+            found.append(f"it has no header {name}")
+        elif output.headers[name] != text:
+            found.append(f"its header {name} is {shown(output.headers[name])}, not {shown(text)}")
+    return found
+
+
+def _of_value(wanted: Any, value: Any) -> Iterator[str]:
+    if not isinstance(wanted, Mapping) or not isinstance(value, Mapping):
+        if not same(wanted, value):
+            yield f"its value is {shown(value)}, not {shown(wanted)}"
+        return
+    for name, each in wanted.items():
+        if name not in value:
+            yield f"it has no {name}"
+        elif not same(each, value[name]):
+            yield f"its {name} is {shown(value[name])}, not {shown(each)}"
+
+
+def same(wanted: Any, value: Any) -> bool:
+    """Equal as JSON is: true is not 1, 100 is 100.0; fractions to about nine digits."""
+    if isinstance(wanted, Mapping) and isinstance(value, Mapping):
+        return wanted.keys() == value.keys() and all(same(wanted[name], value[name]) for name in wanted)
+    if isinstance(wanted, list) and isinstance(value, list):
+        return len(wanted) == len(value) and all(map(same, wanted, value))
+    if json.is_number(wanted) and json.is_number(value):
+        return bool(wanted == value if isinstance(wanted, int) and isinstance(value, int) else isclose(wanted, value, abs_tol=1e-12))
+    return type(wanted) is type(value) and bool(wanted == value)
+
+
+def wanted(expect: Expect) -> str:
+    """The expectation in words."""
+    parts = [] if expect.key is None else [f"key {expect.key}"]
+    parts += [] if expect.reason is None else [f"reason {expect.reason}"]
+    parts += [] if expect.value is ANYTHING else [f"value {shown(expect.value)}"]
+    parts += [f"header {name}: {text}" for name, text in expect.headers.items()]
+    return f"an output on {expect.topic}" + (f" with {' and '.join(parts)}" if parts else "")
+
+
+def described(output: Output) -> str:
+    """What an output is, for a failure's text."""
+    reason = "" if output.reason is None else f", reason {output.reason}"
+    key = output.key if isinstance(output.key, str) else repr(output.key)
+    return f"key {key}{reason}, value {shown(output.value)}"
+
+
+def shown(value: Any) -> str:
+    """As JSON, cut when it is long."""
+    text = repr(value) if isinstance(value, bytes) else json.encode(value).decode()
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

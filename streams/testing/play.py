@@ -1,0 +1,139 @@
+"""One test of a file, played on a driver: once as it is, and once more for each place at which something can fail."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams.agent import App
+from streams.errors import SluicegateError
+from streams.testing import matching
+from streams.testing.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, Send, Step
+from streams.testing.deaths import REPLIES, Deaths, Kind
+from streams.testing.driver import TestDriver
+from streams.testing.outputs import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Where and why a test failed; `text` says what was expected and what came instead."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of one test. `deaths` and `lost` count the deaths and the unanswered requests that it was played with and survived; `place`
+    is the one that it did not survive."""
+
+    case: Case
+    failure: Failure | None
+    deaths: int = 0
+    lost: int = 0
+    place: str | None = None
+
+
+Progress = Callable[[int, int], object]
+
+
+def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
+    """None when everything came as expected. What the app raises is a failure, too."""
+    at = case.line
+    try:
+        with TestDriver(app, partitions=PARTITIONS, deaths=deaths) as driver:
+            stage = _Stage(driver, case)
+            for step in case.steps:
+                at = step.line
+                stage.take(step)
+            stage.end()
+    except _Unexpected as error:
+        return Failure(error.line, str(error))
+    except SluicegateError as error:
+        return Failure(at, f"the app could not go on: {error}")
+    except (Exception, SystemExit) as error:
+        return Failure(at, f"the app raised {type(error).__name__}: {error}")
+    return None
+
+
+def play_with_crashes(app: App, case: Case, progress: Progress) -> Verdict:
+    """Plain, then with a death at every place that the plain run reached, and with every request to the store left unanswered."""
+    plain = Deaths()
+    failure = play(app, case, plain)
+    if failure is not None:
+        return Verdict(case, failure)
+    breaks: list[tuple[int, Kind]] = [(number, "kill") for number in range(1, len(plain.reached) + 1)]
+    breaks += [(number, "lost") for number, name in enumerate(plain.reached, 1) if name in REPLIES]
+    survived: dict[Kind, int] = {"kill": 0, "lost": 0}
+    for done, (number, kind) in enumerate(breaks):
+        progress(done, len(breaks))
+        deaths = Deaths(number, kind)
+        failure = play(app, case, deaths)
+        if failure is not None:
+            what = "a death" if kind == "kill" else "no answer from the store"
+            return Verdict(case, failure, survived["kill"], survived["lost"], f"{what} at {plain.reached[number - 1]}, place {number}")
+        survived[kind] += len(deaths.done)
+    return Verdict(case, None, survived["kill"], survived["lost"])
+
+
+class _Unexpected(Exception):
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+class _Stage:
+    """A driver, and the outputs that no step has taken yet."""
+
+    def __init__(self, driver: TestDriver, case: Case) -> None:
+        self._driver = driver
+        self._left: dict[str, list[Output]] = {}
+        self._lines = dict.fromkeys(driver.dead_letter_topics, case.line)  # where to complain of what is left on a topic
+
+    def take(self, step: Step) -> None:
+        """Raises _Unexpected."""
+        match step:
+            case Send():
+                self._driver.send(step.topic, step.value, step.key, step.headers, partition=step.partition, times=step.times)
+            case Advance():
+                self._driver.advance(step.seconds)
+            case Expect():
+                self._lines[step.topic] = step.line
+                self._expect(step)
+            case ExpectNothing():
+                self._lines[step.topic] = step.line
+                self._expect_nothing(step.line, step.topic, "no further output")
+
+    def end(self) -> None:
+        """Nothing may be left on a topic that some step expects of, nor a dead letter, nor a partition that stands still. Raises
+        _Unexpected."""
+        for topic, line in self._lines.items():
+            self._expect_nothing(line, topic, "no further output until the end of the test")
+        for trouble in self._driver.troubles():
+            raise _Unexpected(max(self._lines.values()), f"at the end of the test a partition stands still: {trouble}")
+
+    def _expect(self, step: Expect) -> None:
+        outputs = self._outputs(step.topic)
+        found = matching.candidates(outputs, step.key)
+        for output in found:
+            if not matching.differences(step, output):
+                outputs.remove(output)
+                return
+        raise _Unexpected(step.line, f"expected {matching.wanted(step)}; {self._instead(step, found, outputs)}")
+
+    def _instead(self, step: Expect, found: list[Output], outputs: list[Output]) -> str:
+        if found:
+            which = "the next one" if len(found) == 1 else f"the first of the {len(found)} that may be next"
+            return f"{which} does not fit: {', '.join(matching.differences(step, found[0]))} ({matching.described(found[0])})"
+        troubles = "".join(f"; {each}" for each in self._driver.troubles())
+        if outputs:
+            return f"none came with this key, {len(outputs)} with others: {matching.described(outputs[0])}{troubles}"
+        return f"none came{troubles}"
+
+    def _expect_nothing(self, line: int, topic: str, wanted: str) -> None:
+        outputs = self._outputs(topic)
+        if outputs:
+            raise _Unexpected(line, f"expected {wanted} on {topic}; {len(outputs)} came: {matching.described(outputs[0])}")
+
+    def _outputs(self, topic: str) -> list[Output]:
+        left = self._left.setdefault(topic, [])
+        left += self._driver.read(topic)
+        return left

@@ -1,0 +1,31 @@
+"""The pytest plugin: one fixture, and nothing imported before a test asks for it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from streams.agent import App
+    from streams.contracts import Store
+    from streams.testing.driver import TestDriver
+
+MakeDriver = Callable[..., "TestDriver"]
+
+
+@pytest.fixture
+def sluicegate_driver() -> Iterator[MakeDriver]:
+    """`sluicegate_driver(app_or_path, workers=1, partitions=4, store=None)` makes a streams.testing.driver.TestDriver, closed after the
+    test."""
+    from streams.testing.driver import TestDriver
+
+    with ExitStack() as stack:
+
+        def make(app: "App | str | Path", workers: int = 1, partitions: int = 4, store: "Store | None" = None) -> TestDriver:
+            driver = TestDriver(app, workers, partitions, store=store)
+            stack.callback(driver.close)
+            return driver
+
+        yield make

@@ -1,0 +1,125 @@
+"""`sluicegate test`: what it prints, and how it ends."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import structlog
+from typer.testing import CliRunner
+
+from streams.cli import main
+from streams.cli import test as command
+from tests.unit.engine.scene import without
+from tests.unit.testing.files import FIRST, FULL, HEAD, text_of
+
+BAD = "- send: {topic: flights, key: UA, value: {delay: 2}}\n- advance: 30s\n- expect: {topic: delays, reason: count}\n"
+
+
+@pytest.fixture
+def invoke(monkeypatch, tmp_path):
+    """`invoke(text, *options)`: the command on a file of this text, in the file's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLUICEGATE_LOG_LEVEL", raising=False)
+
+    def call(text, *options):
+        (tmp_path / "f.yaml").write_text(text)
+        return CliRunner().invoke(main, ["test", "f.yaml", *options])
+
+    return call
+
+
+def test_a_line_for_each_test_and_0_when_all_pass(invoke):
+    result = invoke(text_of(FULL) + "  again:\n    - advance: 1s\n")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == ["ok      it", "ok      again", "2 of 2 tests passed"]
+
+
+def test_1_when_one_fails_with_its_file_and_line(invoke):
+    result = invoke(text_of(BAD) + "  again:\n    - advance: 1s\n")
+    assert result.exit_code == 1
+    first, *rest = result.stdout.splitlines()
+    expected = "expected an output on delays with reason count; the next one does not fit: its reason is timeout, not count"
+    assert first.startswith(f"FAILED  it: f.yaml:{FIRST + 2}: {expected} (key UA, reason timeout, value {{")
+    assert rest == ["ok      again", "1 of 2 tests passed"]
+
+
+def test_only_the_tests_that_are_named(invoke):
+    result = invoke(text_of(BAD) + "  again:\n    - advance: 1s\n", "again")
+    assert (result.exit_code, result.stdout) == (0, "ok      again\n1 of 1 tests passed\n")
+
+
+def test_2_for_a_name_that_is_none_for_no_tests_and_for_a_bad_file(invoke):
+    result = invoke(text_of(FULL), "its")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "sluicegate: f.yaml has no test 'its'; did you mean it?\n"
+    result = invoke(HEAD.partition("tests:")[0])
+    assert (result.exit_code, result.stderr) == (2, "sluicegate: f.yaml holds no tests; write some under `tests:`\n")
+    result = invoke(text_of("- wait: 3s"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"f.yaml:{FIRST}:7: tests.it[0]: is no step; ")
+    assert CliRunner().invoke(main, ["test"]).exit_code == 2
+
+
+def test_with_crash_it_says_what_was_survived(invoke):
+    result = invoke(text_of(BAD.replace("count}", "timeout}")), "--crash")
+    assert result.exit_code == 0
+    line = result.stdout.splitlines()[0]
+    assert line.startswith("ok      it (")
+    assert line.endswith(" unanswered requests survived)")
+    assert int(line.split()[2].strip("(")) > 30
+
+
+def test_without_a_protection_it_says_which_place_was_not_survived(invoke):
+    with without("seek"):
+        result = invoke(text_of(FULL), "--crash")
+    assert result.exit_code == 1
+    line = result.stdout.splitlines()[0]
+    assert line.startswith("FAILED  it with no answer from the store at c")
+    assert " unanswered requests survived): f.yaml:" in line
+    assert ": expected " in line
+
+
+def test_for_machines_there_is_one_document(invoke):
+    result = invoke(text_of(BAD), "--json")
+    assert (result.exit_code, result.stderr) == (1, "")
+    document = json.loads(result.stdout)
+    assert document["ok"] is False
+    (test,) = document["tests"]
+    text = test["failure"].pop("text")
+    assert text.startswith("expected an output on delays")
+    assert test == {
+        "name": "it", "line": FIRST - 1, "ok": False, "failure": {"file": "f.yaml", "line": FIRST + 2},
+        "deaths": 0, "lost": 0, "place": None,
+    }  # fmt: skip
+
+
+def test_the_engine_s_log_is_left_as_it_was(invoke):
+    before = structlog.get_config()
+    assert invoke(text_of(FULL)).exit_code == 0
+    assert structlog.get_config() == before
+
+
+def test_it_loads_no_driver_of_a_store_or_of_kafka(tmp_path):
+    (tmp_path / "f.yaml").write_text(text_of(FULL))
+    code = (
+        "import sys\nfrom streams.cli import main\nmain(['test', 'f.yaml'], standalone_mode=False)\n"
+        "print(*sorted({*sys.modules} & {'confluent_kafka', 'redis', 'sqlite3', 'sqlalchemy', 'pymongo', 'psycopg'}), file=sys.stderr)"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.splitlines()[-1], done.stderr.strip()) == ("1 of 1 tests passed", "")
+
+
+def test_a_terminal_sees_how_far_it_is_and_nothing_is_left_of_it(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with command._progress("it") as progress:
+        progress(3, 97)
+    assert terminal.getvalue() == "\r\x1b[Kit: 3 of 97\r\x1b[K"
