@@ -102,6 +102,7 @@ class Sealed:
         self._attempts: dict[int, int] = {}
         self.cancelled = threading.Event()
         self.running = 0
+        self.logged = Section()  # the last changes
 
     @property
     def full(self) -> bool:
@@ -194,9 +195,9 @@ class Sealed:
 
     def changes(self) -> Section:
         """Since the last call."""
-        section = Section(self._items, self._attempts)
+        self.logged = Section(self._items, self._attempts)
         self._items, self._attempts = {}, {}
-        return section
+        return self.logged
 
     def whole(self) -> Section:
         """Everything that is held."""

@@ -9,6 +9,7 @@ import structlog
 
 from streams import failpoints
 from streams.agent import Handler
+from streams.aggregation.entry import Section
 from streams.aggregation.events import Event, Fire, Refused, Unhandled
 from streams.engine.backoff import Backoff
 from streams.engine.calls import Calls
@@ -71,6 +72,8 @@ class Slow:
 
     def start(self, sealed: Sealed, identify: Identify) -> None:
         """Their attempt is durable: what was begun runs."""
+        if failpoints.armed:
+            _hit(sealed.logged)
         for held in sealed.begun():
             self._calls.submit(partial(self._job, sealed, held, identify(held.number)))
 
@@ -112,3 +115,12 @@ def _given_up(item: Message | Fire, error: str, attempts: int) -> Refused | Unha
     if isinstance(item, Message):
         return Refused(item.record, "handler", "handler-failed", error, attempts)
     return Unhandled(item, error, attempts)
+
+
+def _hit(logged: Section) -> None:
+    if any(item is not None for item in logged.items.values()):
+        failpoints.hit("sealed")
+    if logged.attempts:
+        failpoints.hit("attempt-marked")
+    if any(item is None for item in logged.items.values()):
+        failpoints.hit("complete-sent")

@@ -18,7 +18,7 @@ ENGINE = (
     "produced-not-acked", "acked-not-recorded", "expire-selected", "expire-committed",
 )  # fmt: skip
 """The engine's failpoints on every way of a record."""
-HANDLERS = ("handler-running", "handler-done")
+HANDLERS = ("sealed", "attempt-marked", "handler-running", "handler-done", "complete-sent")
 """Its failpoints around slow handlers."""
 AROUND = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "row-offered", "report-arrived")
 """Before and after each claim and commit, before the hand-over of a row, before its report."""

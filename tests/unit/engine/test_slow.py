@@ -78,7 +78,7 @@ def test_completed_groups_are_sealed_and_handled(log: Log, store: MemoryStore, c
 def after_a_death(store: MemoryStore, log: Log, clock: Clock, point: str, rule: Aggregation | None = None) -> None:
     """A process that dies at this place with work in hand, and one that goes on."""
     agent = an_agent("result" if rule else "forward", rule)
-    failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@2"})
+    failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@{1 if point == 'sealed' else 2}"})
     feed(log, *[(f"k{n % 3}", n) for n in range(12)])
     first = Driver(agent, store, log, clock).give(0)
     with suppress(failpoints.Failpoint):
@@ -90,9 +90,10 @@ def after_a_death(store: MemoryStore, log: Log, clock: Clock, point: str, rule: 
 
 COMMITS = ("before-commit", "commit-sent", "after-commit")
 POINTS = ("after-poll", "after-decode", "after-claim", "after-restore", "produced-not-acked", *COMMITS)
+SEALS = ("sealed", "attempt-marked", "complete-sent")
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [*POINTS, *SEALS])
 def test_each_is_handled_and_sent_once_after_a_death_anywhere(point: str, log: Log, store: MemoryStore, clock: Clock) -> None:
     after_a_death(store, log, clock, point)
     assert sorted(out["doubled"] for out in outputs(log)) == [2 * n for n in range(12)]
