@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tests.chaos.feed import Feed
-from tests.chaos.progress import Progress
+from tests.chaos.progress import Effect, Progress, of_a_group
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
 from tests.chaos.verdict import Place, Verdict, balance, judge
@@ -57,12 +57,13 @@ class Scene:
         collect: bool = False,
         count: int = COUNT,
         kafka: dict[str, Any] | None = None,
+        effect: Effect = of_a_group,
     ) -> None:
         self.name, self.folder, self.bootstrap, self.store, self.partitions = name, folder, bootstrap, store, partitions
         self.spec = document(name, bootstrap, store, collect, count, kafka or {})
         self.feed = Feed(bootstrap, f"{name}.in", partitions)
         self.tap = Tap(bootstrap, [f"{name}.{topic}" for topic in ("in", "out", "dead", "totals")])
-        self.progress = Progress(name)
+        self.progress = Progress(name, effect)
         self.workers: list[Worker] = []
         self.poison: frozenset[Place] = frozenset()
 
@@ -134,10 +135,14 @@ class Scene:
 
     def verdict(self, settle: float = 90.0, repeats: bool = False) -> Verdict:
         """Drain, stop everything, read all topics to their ends, judge."""
+        self.end(settle, repeats)
+        return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison, repeats)
+
+    def end(self, settle: float = 90.0, repeats: bool = False) -> None:
+        """Drain, stop everything, read all topics to their ends."""
         self.settle(settle, repeats)
         self.stop()
         self.catch_up()
-        return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison, repeats)
 
     def downstream(self) -> Verdict:
         """After `verdict`: what the agent further down made of it."""
