@@ -26,8 +26,12 @@ Entry = dict[str, Any]
 def book(message: Message, session: Any, send: Any) -> None:
     entry = payment(message)
     enter(session, entry)
-    misbehave(message.value)
     send(entry)
+
+
+def check(message: Message) -> None:
+    """After `book`: does what the payment says, so that its entry must go again."""
+    misbehave(message.value)
 
 
 def book_batch(batch: Batch, session: Any, send: Any) -> None:
@@ -71,10 +75,12 @@ def payment(message: Message) -> Entry:
 
 
 def misbehave(value: dict[str, Any]) -> None:
-    """What the payment says, after its entry was made."""
     match value.get("do"):
         case "raise":
             raise RuntimeError("this payment is refused")
+        case "raise-until-corrected":
+            if not (HERE / "corrected").exists():
+                raise RuntimeError("this payment is refused")
         case "outage":
             if not (HERE / "back").exists():
                 raise Outage("the bank does not answer")

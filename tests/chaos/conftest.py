@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connectors import open_store
-from tests.chaos.ledger import Ledger, of_a_payment
+from tests.chaos.ledger import PAUSE, Ledger, of_a_payment
 from tests.chaos.scene import Scene
 
 TOPICS = {"out": 2, "dead": 1, "totals": 1}
@@ -58,7 +58,7 @@ def scene(
 def ledger(scene: Callable[..., Scene]) -> Callable[..., Ledger]:
     def make(store: str, handler: str = "book", kafka: dict[str, Any] | None = None, partitions: int = 2, **agent: Any) -> Ledger:
         """`agent` are further keys of the agent in the file."""
-        app = scene(store, partitions=partitions, kafka=kafka, effect=of_a_payment(partitions))
+        app = scene(store, partitions=partitions, kafka=kafka, effect=of_a_payment(partitions), pause=PAUSE)
         return Ledger(app, handler, agent)
 
     return make

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from tests.chaos.record import Seen
 from tests.chaos.verdict import good
 
-
 Effect = Callable[[Seen], tuple[int, int]]
 """Of an output: the input partition that it came from, and how many records it covers."""
 

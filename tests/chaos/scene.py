@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.chaos.feed import Feed
+from tests.chaos.feed import PAUSE, Feed
 from tests.chaos.progress import Effect, Progress, of_a_group
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
@@ -58,10 +58,11 @@ class Scene:
         count: int = COUNT,
         kafka: dict[str, Any] | None = None,
         effect: Effect = of_a_group,
+        pause: float = PAUSE,
     ) -> None:
         self.name, self.folder, self.bootstrap, self.store, self.partitions = name, folder, bootstrap, store, partitions
         self.spec = document(name, bootstrap, store, collect, count, kafka or {})
-        self.feed = Feed(bootstrap, f"{name}.in", partitions)
+        self.feed = Feed(bootstrap, f"{name}.in", partitions, pause)
         self.tap = Tap(bootstrap, [f"{name}.{topic}" for topic in ("in", "out", "dead", "totals")])
         self.progress = Progress(name, effect)
         self.workers: list[Worker] = []
