@@ -55,6 +55,7 @@ def in_session(
 def _apart(store: UnitOfWork, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
     """The handlers' writes in a commit of their own, then the rest: without the protection that this module is."""
     made: list[Changes] = []
-    claim = store.commit_with(claim, lambda session: (made.append(work(session)), Changes(claim.offset, claim.epoch, trying=claim.trying))[1])
+    same = Changes(claim.offset, claim.epoch, trying=claim.trying)
+    claim = store.commit_with(claim, lambda session: (made.append(work(session)), same)[1])
     failpoints.hit("before-commit")
     return store.commit_with(claim, lambda session: made[-1])

@@ -150,6 +150,7 @@ def enter_apart(entry: Entry, id: str) -> bool:
         if not known.rowcount:
             return False
         db.execute(f"insert into entries_{name} (line) values (%s)", (json.dumps(entry),))
-        upsert = f"insert into balances_{name} as b (account, amount) values (%s, %s) on conflict (account) do update set amount = b.amount + %s"
-        db.execute(upsert, (entry["account"], entry["amount"], entry["amount"]))
+        upsert = "on conflict (account) do update set amount = b.amount + excluded.amount"
+        values = (entry["account"], entry["amount"])
+        db.execute(f"insert into balances_{name} as b (account, amount) values (%s, %s) {upsert}", values)
     return True

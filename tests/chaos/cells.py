@@ -58,16 +58,16 @@ ELSEWHERE = [
 # With the newer group protocol: a member that is killed, and one that is overtaken while it stands still.
 CONSUMER_PROTOCOL = [("before-commit", "kill"), ("commit-sent", "stop")]
 
-# Handlers with a session, on the stores of an application's own data: before, in and after the commit that both share, a restore,
-# messages under way; each with another store.
+# Handlers with a session, on the stores of an application's own data: before, in and after the commit that both share, a claim,
+# messages under way.
 BOOKS_STORES = ("postgresql", "mongodb", "redis")
 BOOKS = [
     ("before-commit", "kill", "postgresql"), ("before-commit", "stop", "mongodb"), ("before-commit", "stop", "redis"),
     ("before-commit", "lost", "mongodb"), ("commit-sent", "lost", "postgresql"), ("commit-sent", "raise", "redis"),
-    ("after-commit", "kill", "redis"), ("in-restore", "kill", "mongodb"), ("acked-not-recorded", "stop", "postgresql"),
+    ("after-commit", "kill", "redis"), ("after-claim", "kill", "mongodb"), ("acked-not-recorded", "stop", "postgresql"),
 ]  # fmt: skip
 BOOKED_GROUPS = [
-    ("expire-selected", "kill", "postgresql"), ("before-commit", "kill", "mongodb"), ("expire-committed", "stop", "redis"),
+    ("expire-selected", "kill", "postgresql"), ("in-restore", "kill", "mongodb"), ("expire-committed", "stop", "redis"),
 ]  # fmt: skip
 NO_BOOKS = {
     ("before-commit", "stop", "sqlite"): "the handlers work under the lock of the whole file: nobody takes over while it is held",
@@ -92,17 +92,17 @@ def newer() -> list[Cell]:
 
 
 def books() -> list[Cell]:
-    """For handlers of messages: in a whole run everything but the timers, with every store."""
+    """For handlers of messages: in a whole run everything, with every store, but the timers and a restore, which is one of groups."""
     if not WHOLE:
         return [Cell(*each) for each in BOOKS]
-    return [cell for cell in ALL if cell.point not in TIMER and tuple(cell) not in NO_BOOKS]
+    return [cell for cell in ALL if cell.point not in ("in-restore", *TIMER) and tuple(cell) not in NO_BOOKS]
 
 
 def booked_groups() -> list[Cell]:
-    """For handlers of groups: in a whole run the commit and the timers."""
+    """For handlers of groups: in a whole run the commit, a restore and the timers."""
     if not WHOLE:
         return [Cell(*each) for each in BOOKED_GROUPS]
-    return [cell for cell in ALL if cell.point in ("before-commit", *TIMER) and tuple(cell) not in NO_BOOKS]
+    return [cell for cell in ALL if cell.point in ("before-commit", "in-restore", *TIMER) and tuple(cell) not in NO_BOOKS]
 
 
 def stores() -> tuple[str, ...]:

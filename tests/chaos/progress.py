@@ -36,7 +36,7 @@ class Progress:
                 self._dead.add(record.id)
             elif topic == "totals":
                 self._further[record.id] = int(record.headers["sluicegate-count"])
-            elif record.id not in self._covered:
+            elif topic == "out" and record.id not in self._covered:
                 partition, self._covered[record.id] = self._effect(record)
                 self.fired[partition] += 1
 

@@ -67,6 +67,7 @@ class Scene:
         self.progress = Progress(name, effect)
         self.workers: list[Worker] = []
         self.poison: frozenset[Place] = frozenset()
+        self.between: list[str] = []  # topics besides `in` that must be read to their ends
 
     def run(self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", store: str = "") -> Worker:
         """Start a worker; names are unique. `store` is the URL by which this one reaches its store."""
@@ -124,7 +125,7 @@ class Scene:
 
     def _quiet(self) -> bool:
         """Is everything read, no group open, nothing unsent, as the workers say?"""
-        ends = {("in", *end) for end in self.tap.ends(f"{self.name}.in").items()}
+        ends = {(topic, *end) for topic in ("in", *self.between) for end in self.tap.ends(f"{self.name}.{topic}").items() if end[1]}
         if self._downstream():
             ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items() if end[1]}
         running = [worker for worker in self.workers if worker.process.poll() is None]
