@@ -56,9 +56,9 @@ def scene(
 
 @pytest.fixture
 def ledger(scene: Callable[..., Scene]) -> Callable[..., Ledger]:
-    def make(store: str, handler: str = "book", kafka: dict[str, Any] | None = None, partitions: int = 2, **agent: Any) -> Ledger:
-        """`agent` are further keys of the agent in the file."""
-        app = scene(store, partitions=partitions, kafka=kafka, effect=of_a_payment(partitions), pause=PAUSE)
-        return Ledger(app, handler, agent)
+    def make(store: str, *handlers: str, kafka: dict[str, Any] | None = None, **agent: Any) -> Ledger:
+        """`agent` are further keys of the agent in the file; `handlers` are `book` unless named."""
+        app = scene(store, kafka=kafka, effect=of_a_payment(2), pause=PAUSE)
+        return Ledger(app, handlers or ("book",), agent)
 
     return make

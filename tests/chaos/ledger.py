@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,16 @@ def of_a_payment(partitions: int) -> Effect:
 
 
 class Ledger:
-    """The agent of `scene`, replaced by one that calls `handler` of tests/chaos/book_handlers.py, with the keys of `agent`."""
+    """The agent of `scene`, replaced by one that calls `handlers` of tests/chaos/book_handlers.py, with the keys of `agent`."""
 
-    def __init__(self, scene: Scene, handler: str, agent: dict[str, Any]) -> None:
+    def __init__(self, scene: Scene, handlers: Sequence[str], agent: dict[str, Any]) -> None:
         self.scene, self.books = scene, Books(scene.store, scene.name)
-        self._stored = handler != "forward"
+        self._stored = "forward" not in handlers
         self.books.make()
         shutil.copy(Path(__file__).with_name("book_handlers.py"), scene.folder / "chaos_books.py")
         (scene.folder / "books.json").write_text(json.dumps({"name": scene.name, "store": scene.store}))
-        given = {"from": f"{scene.name}.in", "handler": f"chaos_books:{handler}", "to": {"topic": f"{scene.name}.out"}}
+        functions = [f"chaos_books:{name}" for name in handlers]
+        given = {"from": f"{scene.name}.in", "handler": functions, "to": {"topic": f"{scene.name}.out"}}
         scene.spec["agents"] = {"sums": given | {"session": True, "retry": RETRY} | agent}
 
     def pay(self, count: int = 1, partition: int = 0, key: bytes = b"k0", **said: Any) -> list[Place]:

@@ -10,7 +10,7 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.test_cells import meet
 
 MakeLedger = Callable[..., Ledger]
-GROUPS = {"aggregate": {"count": 7, "timeout": {"after": "1s"}, "compute": {"total": {"sum": "v"}}}, "handler": "chaos_books:book_batch"}
+GROUPS = {"count": 7, "timeout": {"after": "1s"}, "compute": {"total": {"sum": "v"}}}
 
 
 @pytest.mark.parametrize("cell", cells.books(), ids=str)
@@ -24,7 +24,7 @@ def test_the_books_balance_when_a_worker_fails_at(ledger: MakeLedger, cell: Cell
 
 @pytest.mark.parametrize("cell", cells.booked_groups(), ids=str)
 def test_groups_are_booked_once_when_a_worker_fails_at(ledger: MakeLedger, cell: Cell) -> None:
-    app = ledger(cell.store, **GROUPS)
+    app = ledger(cell.store, "book_batch", aggregate=GROUPS)
     meet(app.scene, cell)
     app.scene.flowing()
     verdict = app.verdict()

@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 
 MakeLedger = Callable[..., Ledger]
 QUICK = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 200}
-BOTH = ["chaos_books:book", "chaos_books:check"]
+BOTH = ("book", "check")
 THREE = {"attempts": 3, "backoff": "20ms..50ms"}
 
 
@@ -34,7 +34,7 @@ def row(worker: Worker, number: int) -> dict[str, object]:
 
 def test_a_payment_that_always_fails_is_a_dead_letter_after_its_attempts_and_leaves_no_entry(ledger: MakeLedger) -> None:
     """The first handler wrote, the second one raises: what both did is undone (A9, 201 and 202)."""
-    app = ledger("postgresql", handler="book", partitions=2, **{"handler": BOTH, "retry": THREE})
+    app = ledger("postgresql", *BOTH, retry=THREE)
     given(app, do="raise")
     app.scene.run()
     verdict = app.verdict()
@@ -44,7 +44,7 @@ def test_a_payment_that_always_fails_is_a_dead_letter_after_its_attempts_and_lea
 
 
 def test_the_judge_finds_the_entry_of_a_failed_payment_without_a_shared_transaction(ledger: MakeLedger) -> None:
-    app = ledger("postgresql", **{"handler": ["chaos_books:book_apart", "chaos_books:check"], "session": False, "retry": THREE})
+    app = ledger("postgresql", "book_apart", "check", session=False, retry=THREE)
     given(app, do="raise")
     app.scene.run()
     verdict = app.verdict()
@@ -52,7 +52,7 @@ def test_the_judge_finds_the_entry_of_a_failed_payment_without_a_shared_transact
 
 
 def test_then_stop_halts_that_partition_alone_and_goes_on_when_the_handler_is_corrected(ledger: MakeLedger) -> None:
-    app = ledger("mongodb", **{"handler": BOTH, "then": "stop"})
+    app = ledger("mongodb", *BOTH, then="stop")
     app.scene.feed.send(60)
     [bad] = app.pay(do="raise-until-corrected")
     app.pay(5, partition=0, key=b"k2")
@@ -74,7 +74,7 @@ def test_then_stop_halts_that_partition_alone_and_goes_on_when_the_handler_is_co
 
 
 def test_while_another_system_is_away_nothing_is_given_up(ledger: MakeLedger) -> None:
-    app = ledger("redis", **{"handler": BOTH, "retry": {"attempts": 1}})
+    app = ledger("redis", *BOTH)
     app.scene.feed.send(60)
     app.pay(do="outage")
     app.pay(5, partition=0, key=b"k2")
@@ -91,7 +91,7 @@ def test_a_partition_whose_handler_hangs_longer_than_the_poll_interval_moves_and
     ledger: MakeLedger, store: str
 ) -> None:
     """It wakes up when another worker has the partition, and its transaction is nobody's any more."""
-    app = ledger(store, kafka=QUICK | {"max.poll.interval.ms": 2000}, **{"handler": BOTH})
+    app = ledger(store, *BOTH, kafka=QUICK | {"max.poll.interval.ms": 2000})
     app.scene.feed.send(60)
     app.pay(do="hang-once", seconds=7)
     app.pay(5, partition=0, key=b"k2")
@@ -109,7 +109,7 @@ def test_a_payment_that_ends_three_processes_is_a_dead_letter_without_an_entry(
     ledger: MakeLedger, do: str, code: int, store: str
 ) -> None:
     """`os._exit`, or a signal as the kernel sends it to who has too much memory."""
-    app = ledger(store, kafka=QUICK, **{"handler": BOTH})
+    app = ledger(store, *BOTH, kafka=QUICK)
     given(app, do=do)
     worker = app.scene.run()
     verdict = app.verdict()
@@ -119,7 +119,7 @@ def test_a_payment_that_ends_three_processes_is_a_dead_letter_without_an_entry(
 
 
 def test_without_crash_marks_a_payment_that_ends_the_process_stops_its_partition(ledger: MakeLedger) -> None:
-    app = ledger("redis", kafka=QUICK, **{"handler": BOTH})
+    app = ledger("redis", *BOTH, kafka=QUICK)
     given(app, do="exit")
     worker = app.scene.run(unsafe="crash-marks")
     worker.wait("worker.ended", 5, code=1)  # one more than it ever takes
@@ -129,7 +129,7 @@ def test_without_crash_marks_a_payment_that_ends_the_process_stops_its_partition
 
 def test_a_payment_for_which_the_memory_does_not_suffice_is_a_failure_of_the_handler(ledger: MakeLedger) -> None:
     """Under a limit that the interpreter is told of; no process ends by it."""
-    app = ledger("redis", **{"handler": BOTH, "retry": THREE})
+    app = ledger("redis", *BOTH, retry=THREE)
     given(app, do="memory")
     worker = app.scene.run()
     verdict = app.verdict()

@@ -19,7 +19,7 @@ def crashed(app: Ledger, fault: str, unsafe: str = "", settle: float = 90.0) -> 
     app.scene.feed.start()
     worker = app.scene.run("faulty", fault, unsafe)
     worker.wait_hit()
-    worker.wait("partition.claimed", 2 * app.scene.partitions)
+    worker.wait("partition.claimed", app.scene.partitions + 1)
     app.scene.feed.stop()
     return app.verdict(settle)
 
