@@ -11,7 +11,7 @@ from tests.chaos.books import Books
 from tests.chaos.progress import Effect
 from tests.chaos.record import Seen
 from tests.chaos.scene import Scene
-from tests.chaos.verdict import Place, Verdict
+from tests.chaos.verdict import Place, Verdict, distinct
 
 PAUSE = 0.12  # seconds between ten payments: each costs its calls to the store, and one in a hundred a whole transaction
 RETRY = {"attempts": 1, "backoff": "20ms..50ms"}
@@ -52,5 +52,5 @@ class Ledger:
         )
 
     def letters(self, reason: str) -> list[Seen]:
-        """The dead letters of this reason."""
-        return [letter for letter in self.scene.records("dead") if letter.headers["sluicegate-dead-reason"] == reason]
+        """The distinct dead letters of this reason."""
+        return [letter for letter in distinct(self.scene.records("dead")) if letter.headers["sluicegate-dead-reason"] == reason]
