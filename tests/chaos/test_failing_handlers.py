@@ -104,6 +104,22 @@ def test_a_partition_whose_handler_hangs_longer_than_the_poll_interval_moves_and
     assert verdict.clean, verdict
 
 
+def test_a_handler_that_always_outlasts_its_transaction_holds_its_partition_loudly_and_the_other_one_flows(ledger: MakeLedger) -> None:
+    """PostgreSQL ends a transaction that was idle for 4 s: an outage of the store, as far as anybody can tell, and no attempt."""
+    app = ledger("postgresql", *BOTH)
+    app.scene.feed.send(60)
+    [bad] = app.pay(do="hang", seconds=5)
+    app.pay(5, partition=1, key=b"k1")
+    worker = app.scene.run()
+    wait_until(lambda: "idle-in-transaction" in str(worker.get("/readyz")), 40, "the reason", pause=0.2)
+    done = app.scene.tap.ends(f"{app.scene.name}.in")[1]
+    wait_until(lambda: row(worker, 1).get("offset") == done, 40, "the other partition", pause=0.2)
+    verdict = app.verdict(settle=0.1)
+    assert [line for line in verdict.lost if str(bad) in line]
+    assert not verdict.duplicate, verdict
+    assert not [each for each in app.scene.records("dead") if b'"do"' in (each.value or b"")]
+
+
 @pytest.mark.parametrize(("do", "code", "store"), [("exit", 1, "postgresql"), ("killed", -9, "mongodb")])
 def test_a_payment_that_ends_three_processes_is_a_dead_letter_without_an_entry(
     ledger: MakeLedger, do: str, code: int, store: str
