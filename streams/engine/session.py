@@ -1,6 +1,8 @@
 """A commit with the application's writes in it: handlers run inside the store's transaction."""
 
 from collections.abc import Callable, Sequence
+        made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
+        if failpoints.armed and not failpoints.unsafe("session"):
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -42,13 +44,14 @@ def in_session(
         rows.number = claim.number
         events = handling.run(items, rows.fire_id, session)
         made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
-        if failpoints.armed:
+        if failpoints.armed and not failpoints.unsafe("session"):
             failpoints.hit("before-commit")
         return made[-1].changes
 
+    commit = partial(_apart, store) if failpoints.unsafe("session") else store.commit_with
     while True:
         try:
-            return store.commit_with(claim, work), made[-1]
+            return commit(claim, work), made[-1]
         except NotCommitted as error:
             handling.refused(items, error)
         except ConfigurationError as error:  # the handler ended the transaction by itself
@@ -57,3 +60,12 @@ def in_session(
             raise
         except Exception as error:
             handling.failed(error)
+
+
+def _apart(store: UnitOfWork, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+    """The handlers' writes in a commit of their own, then the rest: without the protection that this module is."""
+    made: list[Changes] = []
+    same = Changes(claim.offset, claim.epoch, trying=claim.trying)
+    claim = store.commit_with(claim, lambda session: (made.append(work(session)), same)[1])
+    failpoints.hit("before-commit")
+    return store.commit_with(claim, lambda session: made[-1])

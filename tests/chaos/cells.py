@@ -58,6 +58,21 @@ ELSEWHERE = [
 # With the newer group protocol: a member that is killed, and one that is overtaken while it stands still.
 CONSUMER_PROTOCOL = [("before-commit", "kill"), ("commit-sent", "stop")]
 
+# Handlers with a session, on the stores of an application's own data: before, in and after the commit that both share, a claim,
+# messages under way.
+BOOKS_STORES = ("postgresql", "mongodb", "redis")
+BOOKS = [
+    ("before-commit", "kill", "postgresql"), ("before-commit", "stop", "mongodb"), ("before-commit", "stop", "redis"),
+    ("before-commit", "lost", "mongodb"), ("commit-sent", "lost", "postgresql"), ("commit-sent", "raise", "redis"),
+    ("after-commit", "kill", "redis"), ("after-claim", "kill", "mongodb"), ("acked-not-recorded", "stop", "postgresql"),
+]  # fmt: skip
+BOOKED_GROUPS = [
+    ("expire-selected", "kill", "postgresql"), ("in-restore", "kill", "mongodb"), ("expire-committed", "stop", "redis"),
+]  # fmt: skip
+NO_BOOKS = {
+    ("before-commit", "stop", "sqlite"): "the handlers work under the lock of the whole file: nobody takes over while it is held",
+}
+
 WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
 
 
@@ -74,6 +89,20 @@ def newer() -> list[Cell]:
     if WHOLE:
         return [cell for cell in ALL if cell.point in BATCH and cell.store in STORES]
     return [Cell(*each, STORES[number % 2]) for number, each in enumerate(CONSUMER_PROTOCOL)]
+
+
+def books() -> list[Cell]:
+    """For handlers of messages: in a whole run everything, with every store, but the timers and a restore, which is one of groups."""
+    if not WHOLE:
+        return [Cell(*each) for each in BOOKS]
+    return [cell for cell in ALL if cell.point not in ("in-restore", *TIMER) and tuple(cell) not in NO_BOOKS]
+
+
+def booked_groups() -> list[Cell]:
+    """For handlers of groups: in a whole run the commit, a restore and the timers."""
+    if not WHOLE:
+        return [Cell(*each) for each in BOOKED_GROUPS]
+    return [cell for cell in ALL if cell.point in ("before-commit", "in-restore", *TIMER) and tuple(cell) not in NO_BOOKS]
 
 
 def stores() -> tuple[str, ...]:

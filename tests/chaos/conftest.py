@@ -1,4 +1,5 @@
-"""`scene(store=..., **options)`: a scenario of the test's own on the run's broker; `store_url(kind)`: a store that is not shared."""
+"""`scene(store=..., **options)`: a scenario of the test's own on the run's broker; `ledger(...)`: one whose agent is a handler of payments;
+`store_url(kind)`: a store that is not shared."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from connectors import open_store
+from tests.chaos.ledger import PAUSE, Ledger, of_a_payment
 from tests.chaos.scene import Scene
 
 TOPICS = {"out": 2, "dead": 1, "totals": 1}
@@ -50,3 +52,13 @@ def scene(
     for each in made:
         print(each.tail())
         each.close()
+
+
+@pytest.fixture
+def ledger(scene: Callable[..., Scene]) -> Callable[..., Ledger]:
+    def make(store: str, *handlers: str, kafka: dict[str, Any] | None = None, **agent: Any) -> Ledger:
+        """`agent` are further keys of the agent in the file; `handlers` are `book` unless named."""
+        app = scene(store, kafka=kafka, effect=of_a_payment(2), pause=PAUSE)
+        return Ledger(app, handlers or ("book",), agent)
+
+    return make

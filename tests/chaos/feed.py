@@ -16,8 +16,8 @@ class Feed:
     """Produces to a topic from `start` to `stop`; keys stay in their partitions. When it `repeats` it writes each record twice, some
     at once and the others AGAIN records later, and names them in the header `message-id`."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._topic, self._partitions = topic, partitions
+    def __init__(self, bootstrap: str, topic: str, partitions: int, pause: float = PAUSE) -> None:
+        self._topic, self._partitions, self._pause = topic, partitions, pause
         self._producer: Any = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "log_level": 0})
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -50,7 +50,7 @@ class Feed:
         assert self._producer.flush(60) == 0
 
     def _run(self) -> None:
-        while not self._ended.wait(PAUSE):
+        while not self._ended.wait(self._pause):
             self._piece(PIECE)
             self._producer.poll(0)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from tests.chaos.feed import Feed
-from tests.chaos.progress import Progress
+from tests.chaos.feed import PAUSE, Feed
+from tests.chaos.progress import Effect, Progress, of_a_group
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
 from tests.chaos.verdict import Place, Verdict, balance, judge
@@ -57,14 +57,17 @@ class Scene:
         collect: bool = False,
         count: int = COUNT,
         kafka: dict[str, Any] | None = None,
+        effect: Effect = of_a_group,
+        pause: float = PAUSE,
     ) -> None:
         self.name, self.folder, self.bootstrap, self.store, self.partitions = name, folder, bootstrap, store, partitions
         self.spec = document(name, bootstrap, store, collect, count, kafka or {})
-        self.feed = Feed(bootstrap, f"{name}.in", partitions)
+        self.feed = Feed(bootstrap, f"{name}.in", partitions, pause)
         self.tap = Tap(bootstrap, [f"{name}.{topic}" for topic in ("in", "out", "dead", "totals")])
-        self.progress = Progress(name)
+        self.progress = Progress(name, effect)
         self.workers: list[Worker] = []
         self.poison: frozenset[Place] = frozenset()
+        self.between: list[str] = []  # topics besides `in` that must be read to their ends
 
     def run(self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", store: str = "") -> Worker:
         """Start a worker; names are unique. `store` is the URL by which this one reaches its store."""
@@ -122,7 +125,7 @@ class Scene:
 
     def _quiet(self) -> bool:
         """Is everything read, no group open, nothing unsent, as the workers say?"""
-        ends = {("in", *end) for end in self.tap.ends(f"{self.name}.in").items()}
+        ends = {(topic, *end) for topic in ("in", *self.between) for end in self.tap.ends(f"{self.name}.{topic}").items() if end[1]}
         if self._downstream():
             ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items() if end[1]}
         running = [worker for worker in self.workers if worker.process.poll() is None]
@@ -134,10 +137,14 @@ class Scene:
 
     def verdict(self, settle: float = 90.0, repeats: bool = False) -> Verdict:
         """Drain, stop everything, read all topics to their ends, judge."""
+        self.end(settle, repeats)
+        return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison, repeats)
+
+    def end(self, settle: float = 90.0, repeats: bool = False) -> None:
+        """Drain, stop everything, read all topics to their ends."""
         self.settle(settle, repeats)
         self.stop()
         self.catch_up()
-        return judge(self.records("in"), self.records("out"), self.records("dead"), self.poison, repeats)
 
     def downstream(self) -> Verdict:
         """After `verdict`: what the agent further down made of it."""

@@ -14,9 +14,15 @@ class Tap:
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
         settings = {"bootstrap.servers": bootstrap, "group.id": "tap", "enable.auto.commit": False, "fetch.wait.max.ms": 20, "log_level": 0}
         self._consumer: Any = Consumer(settings)
-        self._topics = topics
+        self._topics = list(topics)
         self._next: dict[tuple[str, int], int] = {}
         self._seen: dict[str, list[Seen]] = {topic: [] for topic in topics}
+        self.look_again()
+
+    def follow(self, topic: str) -> None:
+        """This one, too, which was made later."""
+        self._topics.append(topic)
+        self._seen[topic] = []
         self.look_again()
 
     def look_again(self) -> None:

@@ -18,8 +18,8 @@ NEWER = {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.in
 """KIP-848, where the broker says when a silent member is out."""
 
 
-def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
-    """A healthy worker and a faulty one share the input while records come; the fault; then everything must go on."""
+def meet(scene: Scene, cell: Cell, unsafe: str = "") -> None:
+    """A healthy worker and a faulty one share the input while records come; the fault."""
     healthy = scene.run("healthy", unsafe=unsafe)
     scene.feed.start()
     scene.flowing()
@@ -28,6 +28,11 @@ def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
     if cell.kind == "stop":
         overtaken(scene, healthy)
         os.kill(pid, signal.SIGCONT)
+
+
+def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
+    """After the fault everything must go on."""
+    meet(scene, cell, unsafe)
     if unsafe:
         return scene.verdict(settle=20.0)
     scene.flowing()

@@ -59,14 +59,14 @@ def judge(
     verdict = Verdict()
     counted = {record.place: record for record in inputs if good(record) and record.place not in poison}
     refused = {record.place: record for record in inputs if record.place not in counted}
-    _repeats([*outputs, *dead], verdict)
-    _groups(counted, _distinct(outputs, repeats), verdict)
+    exact_copies([*outputs, *dead], verdict)
+    _groups(counted, distinct(outputs, repeats), verdict)
     _order(outputs, verdict)
-    _dead_letters(counted, refused, _distinct(dead), verdict)
+    dead_letters(counted, refused, distinct(dead), verdict)
     return verdict
 
 
-def _distinct(records: Iterable[Seen], by_number: bool = False) -> list[Seen]:
+def distinct(records: Iterable[Seen], by_number: bool = False) -> list[Seen]:
     """What a receiver keeps that has a unique key on the id, or on shard and number."""
     first: dict[object, Seen] = {}
     for record in records:
@@ -74,7 +74,7 @@ def _distinct(records: Iterable[Seen], by_number: bool = False) -> list[Seen]:
     return list(first.values())
 
 
-def _repeats(records: Sequence[Seen], verdict: Verdict) -> None:
+def exact_copies(records: Sequence[Seen], verdict: Verdict) -> None:
     """A repeat is an exact copy, in the same partition: else a receiver that drops by id, or by shard and number, is deceived."""
     by_id: dict[str, Seen] = {}
     by_number: dict[tuple[str, str], Seen] = {}
@@ -147,7 +147,7 @@ def _order(outputs: Sequence[Seen], verdict: Verdict) -> None:
         last[line] = fire
 
 
-def _dead_letters(counted: dict[Place, Seen], refused: dict[Place, Seen], letters: Sequence[Seen], verdict: Verdict) -> None:
+def dead_letters(counted: dict[Place, Seen], refused: dict[Place, Seen], letters: Sequence[Seen], verdict: Verdict) -> None:
     found: Counter[Place] = Counter()
     for letter in letters:
         place = int(letter.headers["sluicegate-dead-partition"]), int(letter.headers["sluicegate-dead-offset"])
@@ -166,8 +166,8 @@ def balance(inputs: Sequence[Seen], outputs: Sequence[Seen], further: Sequence[S
     """An agent further down adds up the counts of the groups and lists their totals: each group must be there once, and per key
     the sum must be the number of good input records."""
     verdict = Verdict()
-    _repeats(further, verdict)
-    fires = [json.loads(fire.value or b"{}") for fire in _distinct(further)]
+    exact_copies(further, verdict)
+    fires = [json.loads(fire.value or b"{}") for fire in distinct(further)]
     verdict.groups = len(fires)
     sent = {(fire.id, json.loads(fire.value or b"{}")["total"]) for fire in outputs}
     came = Counter(total for fire in fires for total in fire["totals"])
