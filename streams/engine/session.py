@@ -1,8 +1,7 @@
 """A commit with the application's writes in it: handlers run inside the store's transaction."""
 
 from collections.abc import Callable, Sequence
-        made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
-        if failpoints.armed and not failpoints.unsafe("session"):
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
