@@ -91,6 +91,24 @@ def newer() -> list[Cell]:
     return [Cell(*each, STORES[number % 2]) for number, each in enumerate(CONSUMER_PROTOCOL)]
 
 
+# Slow handlers: what is sealed, an attempt that is noted, a call, its end, and the commit of what it came to.
+SLOW_NTH = 20
+SLOW = [
+    ("sealed", "kill", "redis"), ("attempt-marked", "stop", "postgresql"), ("handler-running", "kill", "mongodb"),
+    ("handler-done", "stop", "redis"), ("complete-sent", "lost", "sqlite"),
+]  # fmt: skip
+SEALING = [
+    ("sealed", KINDS), ("attempt-marked", KINDS), ("handler-running", KINDS[:2]), ("handler-done", KINDS[:2]), ("complete-sent", KINDS),
+]  # fmt: skip
+
+
+def slow() -> list[Cell]:
+    """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault of the engine."""
+    if not WHOLE:
+        return [Cell(*each) for each in SLOW]
+    return [Cell(point, kind, store) for point, kinds in SEALING for kind in kinds for store in (*STORES, *SERVERS)]
+
+
 def books() -> list[Cell]:
     """For handlers of messages: in a whole run everything, with every store, but the timers and a restore, which is one of groups."""
     if not WHOLE:
