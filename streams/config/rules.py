@@ -59,7 +59,7 @@ def _functions(agent: Agent) -> Iterator[Finding]:
         return
     path = ("agents", agent.name, "handler")
     try:
-        found = functions(agent.handler.functions, "message" if agent.aggregation is None else "batch", lambda coroutine: None)
+        found = functions(agent.handler.functions, "message" if agent.aggregation is None else "batch", lambda coroutine: None, agent.handler.session)
         decoder(found.value_type)
     except ConfigurationError as error:
         what, _, hint = printable(str(error)).partition("; ")

@@ -47,4 +47,4 @@ def in_session(
         except (SluicegateError, failpoints.Failpoint):
             raise
         except Exception as error:
-            handling.failed(error)
+            handling.failed(error, items)
