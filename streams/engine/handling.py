@@ -104,7 +104,7 @@ class Handling:
         self._runner: asyncio.Runner | None = None
         self._current: tuple[Message | Fire | None, Calls, bool]  # None: the functions of `together`
         found = functions(handler.functions, "batch" if self.batches else "message", self._await, handler.session)
-        self._functions, self._ask = found.calls, found.ask
+        self._functions = found.calls
         typed = found.value_type is not Any and not self.batches
         self._decode = decoder(found.value_type) if typed and codec.name == "json" else codec.decode
         self._largest = rule.max_record_bytes

@@ -29,16 +29,13 @@ ARGUMENTS: dict[str, Call] = {
 }
 OF_A_TYPE: dict[Any, str] = {Message: "message", Batch: "batch", Context: "context"}
 OTHER = {"message": "batch", "batch": "message"}
-OF_THE_ITEM = {"message", "batch", "value", "key", "headers"}
 
 
 class Functions(NamedTuple):
-    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values). Some `ask` for more than the
-    item itself."""
+    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values)."""
 
     calls: Sequence[Call]
     value_type: Any
-    ask: bool
 
 
 def functions(paths: Sequence[str], item: str, run: Await, session: bool = False) -> Functions:
@@ -50,11 +47,10 @@ def functions(paths: Sequence[str], item: str, run: Await, session: bool = False
     if len(types) > 1:
         raise ConfigurationError(f"{', '.join(paths)}: the handlers of one agent must agree on the type of `value`")
     wanted = [_wanted(path, function, item) for path, function in found]
-    names = {name for each in wanted for name in each}
-    if "together" in names and (item == "batch" or not session):
+    if any("together" in each for each in wanted) and (item == "batch" or not session):
         raise ConfigurationError(f"{', '.join(paths)}: `together` is for handlers of messages with session: true")
     calls = [_call(function, each, item, run) for (_, function), each in zip(found, wanted, strict=True)]
-    return Functions(calls, types.pop() if types else Any, not names <= OF_THE_ITEM)
+    return Functions(calls, types.pop() if types else Any)
 
 
 def decoder(value_type: Any) -> Callable[[bytes], Any]:

@@ -1,6 +1,6 @@
 """`make bench`: the product's `run` path with each store next to the tuned loop, alternating, medians of several rounds.
 
-    python -m tests.bench [--rounds 3] [--jobs J1,J2,latency,H1,H1-send,H2,H3] [--stores memory,sqlite,redis,postgresql,...] [--records 1000000]
+    python -m tests.bench [--rounds 3] [--jobs J1,J2,latency,H1,...] [--stores memory,sqlite,...] [--records 1000000]
 
 Ends with 1 when a result was wrong. Figures of one run compare with each other, not with those of another machine or hour.
 """
@@ -100,7 +100,7 @@ def latencies(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
 
 
 def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterator[str]:
-    """H1 to H3 as tables; yields what was wrong. Those with a database get fewer records, at most one result's worth less than a part."""
+    """H1 to H3 as tables; yields what was wrong. Each gets its part of the records (handled.JOBS)."""
     for name in [name for name in options.jobs if name in handled.JOBS]:
         title, _, part = handled.JOBS[name]
         records = max(load.PER_KEY, options.records // part // load.PER_KEY * load.PER_KEY)

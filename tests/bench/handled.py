@@ -20,7 +20,7 @@ import psycopg
 from connectors import open_store
 from tests.bench.jobs import TIMEOUT, Outcome, consumed
 from tests.bench.load import create, delete
-from tests.bench.processes import PROJECT, Measured, Mark, peak_mib
+from tests.bench.processes import PROJECT, Mark, Measured, peak_mib
 from tests.bench.results import await_results, reader, written
 from tests.bench.systems import LOOP
 from tests.waiting import wait_until

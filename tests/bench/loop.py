@@ -45,7 +45,7 @@ def clients(options: argparse.Namespace) -> tuple[Consumer, Producer]:
 
 
 def batches(consumer: Consumer, low_latency: bool, stop: list[int], size: int = BATCH):
-    """Lists of up to `size` messages until `stop`. `consume(n, t)` waits for n messages or all of t: with `low_latency`, wait only for the first."""
+    """Lists of up to `size` until `stop`. `consume(n, t)` waits for n messages or all of t: with `low_latency`, wait only for the first."""
     first = True
     while not stop:
         if low_latency:
