@@ -8,15 +8,19 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
-from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
+from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, text
 
 from connectors.sessions import SqlSession
 
 ORDERS = Table("bench_orders", MetaData(), Column("id", Text, primary_key=True), Column("key", Text), Column("amount", Integer))
 INSERT = insert(ORDERS)
+# 500 rows a statement, client CPU per row on a busy machine: 4 µs; executemany of psycopg 21, of SQLAlchemy 29, a value list 78, one
+# by one 149. COPY takes 2, but knows no `on conflict`.
+INSERT_ALL = text(
+    "insert into bench_orders select * from unnest(cast(:ids as text[]), cast(:keys as text[]), cast(:amounts as integer[]))"
+)
 
 
 class Order(msgspec.Struct, gc=False):
@@ -58,8 +62,9 @@ def enter(value: Order, session: SqlSession) -> None:
 
 def enter_together(value: Order, together: Callable[[Callable[..., None], object], None]) -> None:
     tally.add(value.amount)
-    together(insert_all, {"id": value.id, "key": value.key, "amount": value.amount})
+    together(insert_all, value)
 
 
-def insert_all(rows: Sequence[dict[str, Any]], session: SqlSession) -> None:
-    session.connection.execute(INSERT, rows)
+def insert_all(orders: Sequence[Order], session: SqlSession) -> None:
+    columns = {"ids": [each.id for each in orders], "keys": [each.key for each in orders], "amounts": [each.amount for each in orders]}
+    session.connection.execute(INSERT_ALL, columns)

@@ -10,7 +10,6 @@ import argparse
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, Message, Producer
@@ -70,11 +69,9 @@ def enter_each(orders: Sequence[Order], connection: Connection) -> None:
 
 
 def enter_all(orders: Sequence[Order], connection: Connection) -> None:
-    rows: list[dict[str, Any]] = []
     for order in orders:
         functions.tally.add(order.amount)
-        rows.append({"id": order.id, "key": order.key, "amount": order.amount})
-    connection.execute(functions.INSERT, rows)
+    functions.insert_all(orders, SqlSession(connection))
 
 
 def arguments() -> argparse.Namespace:
