@@ -2,7 +2,7 @@
 
     python -m tests.bench.handloop JOB BOOTSTRAP TOPIC OUT GROUP [--store URL]
 
-Without a session offsets are committed by librdkafka now and then, and nothing is kept against a crash. With one, 500 messages,
+Without a session offsets are committed by librdkafka now and then, and nothing is kept against a crash. With one, 1,000 messages,
 the most that the product takes, share a transaction with the offsets of their partitions.
 """
 

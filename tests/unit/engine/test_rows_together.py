@@ -62,13 +62,13 @@ def test_an_outage_while_rows_are_written_is_no_attempt(error: Exception, log: L
 def test_rows_written_together_are_there_once_after_a_death(point: str, log: Log, store: MemoryStore, clock: Clock) -> None:
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@2"})
     first = Driver(an_agent("book_together"), store, log, clock).give(0)
-    feed(log, *[("k", amount) for amount in range(600)])
+    feed(log, *[("k", amount) for amount in range(2500)])
     with pytest.raises(failpoints.Failpoint):
         first.turns(30)
     failpoints.arm({})
     second = Driver(an_agent("book_together"), store, log, clock).give(0)
     second.turns(10).later(1).turns(10)
-    assert balanced(log, store, sum(range(600)))
+    assert balanced(log, store, sum(range(2500)))
 
 
 @pytest.mark.parametrize(
