@@ -152,9 +152,10 @@ class Handling:
         except HandlerFailed:
             self.failures.done.update((calls.identify(item), sent) for item, sent in handled)
             raise
-        self._current = None, calls, True
-        for function, rows in calls.gathered.items():
-            function(rows, session)
+        if calls.gathered:
+            self._current = None, calls, True
+            for function, rows in calls.gathered.items():
+                function(rows, session)
         return events
 
     def _shared(self, identify: Callable[[int], str], session: Any) -> Calls:
@@ -192,6 +193,8 @@ class Handling:
     def refused(self, items: Sequence[Item], error: Exception) -> None:
         """The transaction failed as a whole: it is tried again in halves, down to the one that is the cause."""
         called = [item for item in items if not isinstance(item, Refused)]
+        if not called:
+            raise error
         if len(called) == 1 or _outage(error):
             self._current = called[0], self._current[1], True
             self.failed(error)

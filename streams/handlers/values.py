@@ -130,7 +130,11 @@ class Context:
 
     def together(self, function: Callable[[list[Any], Any], object], row: Any) -> None:
         """Have `function(rows, session)` called once before the commit, with the rows of all its messages in their order: many rows
-        are written in the time of a few. What it raises is nobody's error: the messages are tried again in halves."""
+        are written in the time of a few. What it raises is nobody's error: the messages are tried again in halves.
+
+        Raises ValueError without a session, and for completed groups."""
+        if self.session is None or isinstance(self._item, Fire):
+            raise ValueError("together() is for handlers of messages with session: true")
         self._calls.gathered.setdefault(function, []).append(row)
 
     def send(

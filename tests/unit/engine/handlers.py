@@ -87,6 +87,10 @@ def add_up(amounts: list[int], session: Any) -> None:
         _maybe_fail(("row", amount))
 
 
+def context_together(value: Any, context: Context) -> None:
+    context.together(add_up, value["amount"])
+
+
 def together_of_a_batch(batch: Batch, together: Any) -> None:
     together(add_up, batch.value["total"])
 

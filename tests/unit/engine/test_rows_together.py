@@ -84,3 +84,10 @@ def test_together_is_refused_where_it_would_have_no_transaction_or_no_halves(
     agent = Agent("a", ("in",), rule, Destination("out"), "dead", handler=Handler((f"{HERE}:{function}",), session=session))
     with pytest.raises(ConfigurationError, match="`together` is for handlers of messages with session: true"):
         Driver(agent, store, log, clock)
+
+
+def test_together_through_the_context_fails_the_message_where_there_is_no_session(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("k", 1))
+    agent = Agent("a", ("in",), None, None, "dead", handler=Handler((f"{HERE}:context_together",), attempts=1))
+    Driver(agent, store, log, clock).give(0).turns(3)
+    assert (dead(log), handlers.added) == ([("0", "handler-failed")], [])
