@@ -22,10 +22,16 @@ def _numbered(*parts: str | int) -> Callable[[int], str]:
     def identify(number: int) -> str:
         digest = shared.copy()
         digest.update(b"%d]" % number)
-        text = digest.hexdigest()
-        return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:32]}"
+        return _text(digest.hexdigest())
 
     return identify
+
+
+def _text(digest: str) -> str:
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{_VARIANT[digest[16]]}{digest[17:20]}-{digest[20:32]}"
+
+
+_output = hashlib.sha1(NAMESPACE.bytes + b'["output","', usedforsecurity=False)
 
 
 def fire_ids(partition: Partition, topic_id: str) -> Callable[[int], str]:
@@ -40,4 +46,6 @@ def dead_ids(partition: Partition, topic_id: str) -> Callable[[int], str]:
 
 def output_id(fire: str, index: int) -> str:
     """The id of a fire's output number `index`, from 0."""
-    return _numbered("output", fire)(index)
+    digest = _output.copy()
+    digest.update(b'%s",%d]' % (fire.encode(), index))  # the id of a fire needs no escapes
+    return _text(digest.hexdigest())

@@ -45,8 +45,7 @@ class Unhandled:
     reason: str = "handler-failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True, gc=False):
     """Output number `index` of a handler; `fire` is the id of the message or batch."""
 
     fire: str

@@ -9,8 +9,8 @@ import uuid
 from connectors import open_store
 from streams.cli.running import member
 from streams.engine.build import build
-from streams.engine.calls import Threads
 from streams.engine.child import Place, Report, Runner, main
+from streams.engine.pool import Threads
 from streams.engine.worker import Parts
 from streams.observe.metrics import Meter
 

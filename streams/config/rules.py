@@ -57,9 +57,9 @@ def _functions(agent: Agent) -> Iterator[Finding]:
 
     if agent.handler is None:
         return
-    path = ("agents", agent.name, "handler")
+    path, item = ("agents", agent.name, "handler"), "message" if agent.aggregation is None else "batch"
     try:
-        found = functions(agent.handler.functions, "message" if agent.aggregation is None else "batch", lambda coroutine: None)
+        found = functions(agent.handler.functions, item, lambda coroutine: None, agent.handler.session)
         decoder(found.value_type)
     except ConfigurationError as error:
         what, _, hint = printable(str(error)).partition("; ")

@@ -6,10 +6,10 @@ from schemas import Codec, codec
 from streams.agent import Agent, App
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
-from streams.engine.calls import Inline
 from streams.engine.claims import Claims
 from streams.engine.dedupe import IdRule
 from streams.engine.handling import Failures, Handling
+from streams.engine.pool import Inline
 from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
 from streams.engine.rows import Rows
@@ -50,7 +50,7 @@ def _handling(
         return None, None
     if handler.session and handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
-    calls = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
+    pool = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
     failures = Failures(handler, parts.random, parts.clock.monotonic)
-    handling = Handling(agent, handler, rule, reads, outputs, failures, calls)
-    return handling, Slow(handler, handling, calls, parts.random, parts.clock.monotonic) if handler.concurrency else None
+    handling = Handling(agent, handler, rule, reads, outputs, failures, pool)
+    return handling, Slow(handler, handling, pool, parts.random, parts.clock.monotonic) if handler.concurrency else None

@@ -17,11 +17,11 @@ from streams.aggregation.events import Event, Fire, Refused, Sent, Unhandled
 from streams.aggregation.groups import Groups, traceparent
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
-from streams.engine.calls import Calls
+from streams.engine.pool import Pool
 from streams.engine.rows import document
 from streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
 from streams.handlers.functions import decoder, functions
-from streams.handlers.values import Batch, Context, Flag, Message, Outage, Outputs, never, plain
+from streams.handlers.values import Batch, Calls, Context, Flag, Message, Outage, Outputs, plain
 from streams.record import Record
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
@@ -68,7 +68,7 @@ class Failures:
         """Returns when the item is to be given up as a dead letter. Raises HandlerFailed and HandlerStopped. What is not the `first` of
         its batch is tried again at once, apart from the others."""
         handler, kind = self._handler, type(error).__name__
-        if isinstance(error, OUTAGES) and not isinstance(error, NotCommitted):
+        if _outage(error):
             delay = self._outage.delay()
             self._away_until = self._clock() + delay
             log.warning("handler.outage", where=where, error=kind, retry_in=round(delay, 3))
@@ -99,13 +99,13 @@ class Handling:
     """The handlers of one agent in one worker."""
 
     def __init__(
-        self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, failures: Failures, calls: Calls
+        self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, failures: Failures, pool: Pool
     ) -> None:
         self.session, self.failures, self._outputs = handler.session, failures, outputs
-        self.batches, self.slow = agent.aggregation is not None, handler.concurrency > 0
-        self._current: tuple[Message | Fire, str, bool]
-        found = functions(handler.functions, "batch" if self.batches else "message", calls.wait)
-        self._calls = found.calls
+        self.batches = agent.aggregation is not None
+        self._current: tuple[Message | Fire | None, Calls, bool]  # None: the functions of `together`
+        found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
+        self._functions = found.calls
         typed = found.value_type is not Any and not self.batches
         self.decode = decoder(found.value_type) if typed and codec.name == "json" else codec.decode
         self._largest = rule.max_record_bytes
@@ -133,48 +133,65 @@ class Handling:
         """What all items come to. Raises what `Failures.judge` raises; with a session what the handler raised: the store must see it
         first, and `failed` follows."""
         events: list[Event] = []
-        handled: list[tuple[str, Sequence[Event]]] = []
+        handled: list[tuple[Message | Fire, Sequence[Event]]] = []
         self.failures.breaker()
+        calls = self._shared(identify, session)
         try:
             for item in items:
                 if isinstance(item, Refused):
                     events.append(item)
                     continue
-                identity = identify(_number(item))
-                sent = self._handled(item, identity, session, first=not events and not handled)
-                handled.append((identity, sent))
-                events += sent
+                sent = self._handled(item, calls, item is items[0])
+                handled.append((item, sent))
+                if sent:
+                    events += sent
         except HandlerFailed:
-            self.failures.done.update(handled)
+            self.failures.done.update((calls.identify(item), sent) for item, sent in handled)
             raise
+        if calls.gathered:
+            self._current = None, calls, True
+            for function, rows in calls.gathered.items():
+                function(rows, session)
         return events
 
-    def _handled(self, item: Message | Fire, identity: str, session: Any, first: bool) -> Sequence[Event]:
-        failures = self.failures
-        while identity not in failures.verdicts:
-            if failures.done and identity in failures.done:
-                return failures.done[identity]
-            self._current = item, identity, first
-            try:
-                return self.call(item, identity, self.failures.attempt(identity), session)
-            except Exception as error:
-                if session is not None:
-                    raise
-                self.failed(error)
-        return [self._given_up(item, identity)]
+    def _shared(self, identify: Callable[[int], str], session: Any) -> Calls:
+        identity: Callable[[Message | Fire], str] = lambda item: identify(_number(item))  # noqa: E731
+        return Calls(session, self._outputs, identity, lambda item: self.failures.attempt(identity(item)), self._bound, {})
 
-    def failed(self, error: Exception) -> None:
-        """What the item that was called last failed with. As Failures.judge."""
-        item, identity, first = self._current
+    def _handled(self, item: Message | Fire, calls: Calls, first: bool) -> Sequence[Event]:
+        failures = self.failures
+        if failures.verdicts or failures.done:
+            identity = calls.identify(item)
+            if identity in failures.verdicts:
+                return [self._given_up(item, identity)]
+            if identity in failures.done:
+                return failures.done[identity]
+        self._current = item, calls, first
+        try:
+            return self._call(item, calls)
+        except Exception as error:
+            if calls.session is not None:
+                raise
+            self.failed(error)
+        return [self._given_up(item, calls.identify(item))]
+
+    def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
+        """What was called last failed with this. As Failures.judge; what failed for all `items` of a commit is as `refused`."""
+        item, calls, first = self._current
+        if item is None:
+            self.refused(items, error)
+            return
         if isinstance(item, Message) and not first:
             record = item.record
             self.failures.apart.setdefault((record.topic(), record.partition()), set()).add(record.offset())
-        self.failures.judge(identity, error, self.where(item), first or not isinstance(item, Message), self._log)
+        self.failures.judge(calls.identify(item), error, self.where(item), first or not isinstance(item, Message), self._log)
 
-    def refused(self, items: Sequence[Item], error: NotCommitted) -> None:
-        """The store refused the transaction as a whole: it is tried again in halves, down to the one that is the cause."""
+    def refused(self, items: Sequence[Item], error: Exception) -> None:
+        """The transaction failed as a whole: it is tried again in halves, down to the one that is the cause."""
         called = [item for item in items if not isinstance(item, Refused)]
-        if len(called) == 1:
+        if not called:
+            raise error
+        if len(called) == 1 or _outage(error):
             self._current = called[0], self._current[1], True
             self.failed(error)
             return
@@ -182,22 +199,25 @@ class Handling:
         if isinstance(middle, Fire):
             raise error
         self.failures.apart.setdefault((middle.topic, middle.partition), set()).add(middle.offset)
-        raise HandlerFailed(f"the store refused {len(called)} messages together: again in two halves", 0.0) from error
+        raise HandlerFailed(f"{len(called)} messages failed together ({type(error).__name__}): again in two halves", 0.0) from error
 
     def committed(self, items: Sequence[Item], identify: Callable[[int], str]) -> None:
         """Forget what failed before."""
         if self.failures.remembers:
             self.failures.well([identify(_number(item)) for item in items if not isinstance(item, Refused)])
 
-    def call(self, item: Message | Fire, identity: str, attempt: int, session: Any, cancelled: Flag = never) -> list[Sent]:
-        """All handlers, one after the other; what they sent. Raises what they raise."""
-        context = Context(identity, attempt, session, self._outputs, lambda: self._bound(item), cancelled)
+    def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Sent]:
+        """One slow call, in a thread of its own; what was sent. Raises what the handlers raise."""
+        return self._call(item, Calls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled))
+
+    def _call(self, item: Message | Fire, calls: Calls) -> Sequence[Sent]:
         subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))
-        for call in self._calls:
-            call(subject, context)
+        context = Context(item, calls)
+        for function in self._functions:
+            function(subject, context)
         if not context.sent:
-            return []
-        trace = item.trace if isinstance(item, Fire) else traceparent(item.record)
+            return ()
+        identity, trace = context.id, item.trace if isinstance(item, Fire) else traceparent(item.record)
         return [
             Sent(identity, index, topic, subject.key if key is None else key, value, headers, trace)
             for index, (topic, key, value, headers) in enumerate(context.sent)
@@ -217,6 +237,10 @@ class Handling:
 
     def _bound(self, item: Message | Fire) -> Any:
         return self._log.bind(where=self.where(item))
+
+
+def _outage(error: Exception) -> bool:
+    return isinstance(error, OUTAGES) and not isinstance(error, NotCommitted)
 
 
 def _number(item: Message | Fire) -> int:

@@ -54,11 +54,11 @@ def in_session(
         except NotCommitted as error:
             handling.refused(items, error)
         except ConfigurationError as error:  # the handler ended the transaction by itself
-            handling.failed(error)
+            handling.failed(error, items)
         except (SluicegateError, failpoints.Failpoint):
             raise
         except Exception as error:
-            handling.failed(error)
+            handling.failed(error, items)
 
 
 def _apart(store: UnitOfWork, claim: Claim, work: Callable[[Any], Changes]) -> Claim:

@@ -12,8 +12,8 @@ from streams.agent import Handler
 from streams.aggregation.entry import Section
 from streams.aggregation.events import Event, Fire, Refused, Unhandled
 from streams.engine.backoff import Backoff
-from streams.engine.calls import Calls
 from streams.engine.handling import LONGEST_OUTAGE_PAUSE, OUTAGES, Handling, Item
+from streams.engine.pool import Pool
 from streams.engine.sealed import Held, Sealed, SealedRecord
 from streams.errors import HandlerStopped
 from streams.handlers.values import Message
@@ -24,8 +24,8 @@ Identify = Callable[[int], str]
 class Slow:
     """The sealed items of all partitions of one worker, as its handlers see them."""
 
-    def __init__(self, handler: Handler, handling: Handling, calls: Calls, random: Callable[[], float], clock: Callable[[], float]) -> None:
-        self._handler, self._handling, self._calls, self._random, self._clock = handler, handling, calls, random, clock
+    def __init__(self, handler: Handler, handling: Handling, pool: Pool, random: Callable[[], float], clock: Callable[[], float]) -> None:
+        self._handler, self._handling, self._pool, self._random, self._clock = handler, handling, pool, random, clock
         self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
         self._away_until = 0.0
         self._all: WeakSet[Sealed] = WeakSet()
@@ -56,7 +56,7 @@ class Slow:
         here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
         if any(sealed.suspects for sealed in here):
             return 0 if any(sealed.running for sealed in here) else 1, True
-        return self._calls.free(), False
+        return self._pool.free(), False
 
     def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
         """Seal what is new, settle what ended, and let begin what may: `start` follows the commit."""
@@ -75,14 +75,14 @@ class Slow:
         if failpoints.armed:
             _hit(sealed.logged)
         for held in sealed.begun():
-            self._calls.submit(partial(self._job, sealed, held, identify(held.number)))
+            self._pool.submit(partial(self._job, sealed, held, identify(held.number)))
 
     def _job(self, sealed: Sealed, held: Held, identity: str) -> None:
         """In a thread of the pool. Never raises."""
         try:
             if failpoints.armed:
                 failpoints.hit("handler-running")
-            outcome: Any = self._handling.call(held.item, identity, held.attempts, None, sealed.cancelled.is_set)
+            outcome: Any = self._handling.call(held.item, identity, held.attempts, sealed.cancelled.is_set)
             if failpoints.armed:
                 failpoints.hit("handler-done")
             self._outage.reset()

@@ -15,11 +15,11 @@ import structlog
 from streams import failpoints
 from streams.agent import Agent, App
 from streams.contracts import Clock, Input, Producer, Store
-from streams.engine.calls import Calls, Inline
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.commits import Commits
 from streams.engine.owner import Owner
+from streams.engine.pool import Inline, Pool
 from streams.engine.relay import Relay, Shard
 from streams.engine.setting import Setting
 from streams.engine.status import partition_report
@@ -47,7 +47,7 @@ class Parts(NamedTuple):
     random: Callable[[], float]
     token: Callable[[], str]
     report: Callable[[WorkerReport], object]
-    pool: Callable[[int], Calls] = Inline
+    pool: Callable[[int], Pool] = Inline
 
 
 class Worker:

@@ -95,6 +95,19 @@ class Outputs(NamedTuple):
     most: int
 
 
+class Calls(NamedTuple):
+    """What the calls for one commit share. The three functions are asked about a message or a completed group. `gathered` are the rows
+    of `together`, by the function that they are for."""
+
+    session: Any
+    outputs: Outputs
+    identify: Callable[[Any], str]
+    attempt: Callable[[Any], int]
+    log: Callable[[Any], FilteringBoundLogger]
+    gathered: dict[Callable[[list[Any], Any], object], list[Any]]
+    cancelled: Flag = never
+
+
 class Context:
     """One call. `id` is the same for the same message or batch whatever crashes: the key for effects outside the store.
 
@@ -102,23 +115,41 @@ class Context:
     connectors.sessions. `log` is bound to the agent and to where the message or batch stands.
     """
 
-    __slots__ = ("_cancelled", "_log", "_outputs", "attempt", "id", "sent", "session")
+    __slots__ = ("_calls", "_item", "sent")
 
-    def __init__(
-        self, identity: str, attempt: int, session: Any, outputs: Outputs, log: Callable[[], FilteringBoundLogger], cancelled: Flag
-    ) -> None:
-        self.id, self.attempt, self.session, self._outputs, self._log = identity, attempt, session, outputs, log
-        self._cancelled = cancelled
+    def __init__(self, item: Any, calls: Calls) -> None:
+        self._item, self._calls = item, calls
         self.sent: list[Send] = []
+
+    @property
+    def id(self) -> str:
+        return self._calls.identify(self._item)  # 1 µs, so only for who asks
+
+    @property
+    def attempt(self) -> int:
+        return self._calls.attempt(self._item)
+
+    @property
+    def session(self) -> Any:
+        return self._calls.session
 
     @property
     def cancelled(self) -> bool:
         """Another worker has the partition now: what this call comes to is void, it may end at once. Only where `concurrency` > 0."""
-        return self._cancelled()
+        return self._calls.cancelled()
 
     @property
     def log(self) -> FilteringBoundLogger:
-        return self._log()
+        return self._calls.log(self._item)
+
+    def together(self, function: Callable[[list[Any], Any], object], row: Any) -> None:
+        """Have `function(rows, session)` called once before the commit, with the rows of all its messages in their order: many rows
+        are written in the time of a few. What it raises is nobody's error: the messages are tried again in halves.
+
+        Raises ValueError without a session, and for completed groups."""
+        if self.session is None or isinstance(self._item, Fire):
+            raise ValueError("together() is for handlers of messages with session: true")
+        self._calls.gathered.setdefault(function, []).append(row)
 
     def send(
         self, value: Any, topic: str | None = None, key: bytes | str | None = None, headers: Iterable[tuple[str, bytes | str | None]] = ()
@@ -127,13 +158,15 @@ class Context:
         the key of the message or batch; None and bytes go as they are, anything else in the format of `to` (other topics: JSON).
 
         Raises ValueError without a topic and for what is too large for a message, TypeError for what cannot be encoded."""
-        to, encode, most = self._outputs
+        to, encode, most = self._calls.outputs
         if topic is None and to is None:
             raise ValueError("send() names no topic, and the agent has no `to`")
         if value is not None and not isinstance(value, bytes):
             value = encode(value) if topic in (None, to) else json.encode(value)
-        packed = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers]
-        size = len(value or b"") + len(key or b"") + sum(len(name) + len(text or b"") for name, text in packed)
+        size, packed = len(value or b"") + len(key or b""), []
+        for name, text in headers:
+            packed.append((name, text.encode() if isinstance(text, str) else text))
+            size += len(name) + len(text or b"")
         if size + OVERHEAD > most:
             raise ValueError(f"send() of {size} bytes: a message may have {most - OVERHEAD}")
         self.sent.append((topic or to or "", key.encode() if isinstance(key, str) else key, value, packed))

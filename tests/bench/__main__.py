@@ -1,6 +1,6 @@
 """`make bench`: the product's `run` path with each store next to the tuned loop, alternating, medians of several rounds.
 
-    python -m tests.bench [--rounds 3] [--jobs J1,J2,latency] [--stores memory,sqlite,redis,postgresql,...] [--records 1000000]
+    python -m tests.bench [--rounds 3] [--jobs J1,J2,latency,H1,...] [--stores memory,sqlite,...] [--records 1000000]
 
 Ends with 1 when a result was wrong. Figures of one run compare with each other, not with those of another machine or hour.
 """
@@ -12,20 +12,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
-from tests.bench import jobs, latency, load, table
+from tests.bench import handled, jobs, latency, load, table
 from tests.bench.systems import LOOP, STORES, TIGHT, Work
-from tests.servers import Kafka, Unavailable
+from tests.servers import Kafka, Postgres, Unavailable
 from tests.servers.shared import open_server
 
 JOBS = {"J1": "fold: per key every 100 records -> count, sum, max", "J2": "collect: the same, the result carries the 100 records"}
 LATENCY = "latency"
+ALL = (*JOBS, LATENCY, *handled.JOBS)
 TOPIC = "orders"
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jobs", type=partial(_chosen, (*JOBS, LATENCY)), default=(*JOBS, LATENCY))
+    parser.add_argument("--jobs", type=partial(_chosen, ALL), default=ALL)
     parser.add_argument("--stores", type=partial(_chosen, STORES), default=STORES)
     parser.add_argument("--records", type=int, default=1_000_000, help="a multiple of 100")
     parser.add_argument("--seconds", type=float, default=15.0, help="of one latency run, after its warm-up")
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 3
         opened.callback(server.destroy)
-        return verdict([*throughput(server.url, TOPIC, options), *latencies(server.url, options)])
+        return verdict([*throughput(server.url, TOPIC, options), *latencies(server.url, options), *handlers(server.url, TOPIC, options)])
 
 
 def verdict(problems: list[str]) -> int:
@@ -96,6 +97,29 @@ def latencies(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
         say(f"latency round {turn + 1}: {system} p50 {outcome.p50:.1f} ms, p99 {outcome.p99:.1f} ms")
         yield from (f"latency, {system}: {problem}" for problem in outcome.problems)
     print(table.latency(f"latency at {latency.RATE} records a second, a result each", found), flush=True)
+
+
+def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterator[str]:
+    """H1 to H3 as tables; yields what was wrong. Each gets its part of the records (handled.JOBS)."""
+    for name in [name for name in options.jobs if name in handled.JOBS]:
+        title, _, part = handled.JOBS[name]
+        records = max(load.PER_KEY, options.records // part // load.PER_KEY * load.PER_KEY)
+        with ExitStack() as opened:
+            stores, database = ("memory", "sqlite"), ""
+            if name in handled.DATABASE:
+                server = open_server(Postgres())
+                opened.callback(server.destroy)
+                stores, database = ("postgresql",), str(server.url)
+            own = f"{topic}-{name}"
+            total = sum(each.total for each in load.fill(bootstrap, own, records).values())
+            opened.callback(load.delete, bootstrap, own)
+            found: dict[str, list[jobs.Outcome]] = {}
+            for turn, system in alternating((LOOP, *stores), options.rounds):
+                outcome = handled.once(system, handled.Task(name, bootstrap, own, database or handled.STORES[system], records, total))
+                found.setdefault(system, []).append(outcome)
+                say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
+                yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)
+        print(table.throughput(f"{name} {title}; {records} records", records, found), flush=True)
 
 
 def alternating(systems: tuple[str, ...], rounds: int) -> Iterator[tuple[int, str]]:

@@ -44,15 +44,15 @@ def clients(options: argparse.Namespace) -> tuple[Consumer, Producer]:
     return consumer, producer
 
 
-def batches(consumer: Consumer, low_latency: bool, stop: list[int]):
-    """Lists of messages until `stop`. `consume(n, t)` waits for n messages or all of t: with `low_latency`, wait only for the first."""
+def batches(consumer: Consumer, low_latency: bool, stop: list[int], size: int = BATCH):
+    """Lists of up to `size` until `stop`. `consume(n, t)` waits for n messages or all of t: with `low_latency`, wait only for the first."""
     first = True
     while not stop:
         if low_latency:
             message = consumer.poll(0.2)
-            batch = [] if message is None else [message, *consumer.consume(BATCH, 0)]
+            batch = [] if message is None else [message, *consumer.consume(size, 0)]
         else:
-            batch = consumer.consume(BATCH, 0.2)
+            batch = consumer.consume(size, 0.2)
         if first and batch:
             first = False
             say("loop.first", at=time.monotonic(), cpu=time.process_time())

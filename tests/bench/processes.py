@@ -58,15 +58,17 @@ class Measured:
     """A running system. Its log lines (JSON on stderr) say which process works, when its first record is at hand, and on
     which port it listens."""
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
+    def __init__(self, command: Sequence[str], folder: Path, **environment: str) -> None:
         self._process = subprocess.Popen(
             command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"TMPDIR": str(folder)}, preexec_fn=die_with_parent(signal.SIGTERM),
+            env=os.environ | {"TMPDIR": str(folder)} | environment, preexec_fn=die_with_parent(signal.SIGTERM),
         )  # fmt: skip
         self.pid = self._process.pid
         self.worker: int = 0
         self.port: int = 0
         self.begun: Mark | None = None
+        self.ended: Mark | None = None  # the handler was called for the last message
+        self.total = 0
         self.claims = 0
         self._tail: deque[str] = deque(maxlen=30)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -96,6 +98,8 @@ class Measured:
         elif event == "partition.claimed":
             self.claims += 1
             self.begun = self.begun or self.mark()
+        elif event == "handler.last":
+            self.ended, self.total = self.mark()._replace(at=said["at"], worker=said["cpu"]), said["total"]
 
     def mark(self) -> Mark:
         above = 0.0 if self.pid == self.worker else cpu_seconds(self.pid)

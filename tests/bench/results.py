@@ -2,14 +2,16 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.bench.load import PARTITIONS, PER_KEY, Expected
 from tests.bench.processes import Mark, Measured
+from tests.waiting import wait_until
 
 SHOWN = 5  # of the problems found
 
@@ -56,7 +58,13 @@ def await_results(consumer: Consumer, many: int, process: Measured, timeout: flo
 
 def written(consumer: Consumer, topic: str) -> int:
     """How many records the topic has."""
-    return sum(consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in range(PARTITIONS))
+
+    def ends() -> list[int]:
+        with suppress(KafkaException):  # a new topic's leader may still be on its way
+            return [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in range(PARTITIONS)]
+        return []
+
+    return sum(wait_until(ends, 20, f"the ends of {topic}"))
 
 
 def judge(values: Sequence[bytes], expected: Mapping[str, Expected], rows: bool) -> list[str]:

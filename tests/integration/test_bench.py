@@ -5,8 +5,8 @@ from hashlib import blake2b
 
 import pytest
 
-from tests.bench import jobs, latency, load
-from tests.bench.__main__ import arguments, throughput, verdict
+from tests.bench import handled, jobs, latency, load
+from tests.bench.__main__ import arguments, handlers, throughput, verdict
 from tests.bench.results import judge
 from tests.bench.systems import LOOP, TIGHT, Work
 
@@ -21,6 +21,21 @@ def test_the_bench_measures_the_loop_and_the_product_and_finds_their_results_rig
         (LOOP, "1/1"), (TIGHT, "1/1"), ("memory", "1/1"), ("sqlite", "1/1"),
         (LOOP, "1/1"), ("memory", "1/1"), ("sqlite", "1/1"),
     ]  # fmt: skip
+
+
+def test_the_bench_measures_handlers_with_and_without_a_database_and_finds_their_books_right(kafka, ns, capsys):
+    options = arguments(["--rounds", "1", "--jobs", ",".join(handled.JOBS), "--records", str(RECORDS)])
+    assert list(handlers(kafka, ns, options)) == []
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    without, within = [(LOOP, "1/1"), ("memory", "1/1"), ("sqlite", "1/1")], [(LOOP, "1/1"), ("postgresql", "1/1")]
+    assert [(row[0], row[-1]) for row in rows if row and row[0] in (LOOP, "memory", "sqlite", "postgresql")] == 2 * without + 2 * within
+
+
+@pytest.mark.parametrize("job", ["H1", "H1-send"])
+def test_a_handlers_wrong_sum_is_noticed(job, kafka, ns):
+    load.fill(kafka, ns, 500)
+    outcome = handled.once("memory", handled.Task(job, kafka, ns, "memory://", 500, 1))
+    assert any(problem.startswith("sum of calls: ") for problem in outcome.problems)
 
 
 def test_a_system_that_fires_too_early_is_noticed(kafka, ns):

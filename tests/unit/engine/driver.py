@@ -7,7 +7,7 @@ from connectors.memory.state import MemoryStore
 from streams.agent import Agent, App
 from streams.contracts import Store
 from streams.engine.build import build
-from streams.engine.calls import Inline
+from streams.engine.pool import Inline
 from streams.engine.worker import Parts, Worker
 from streams.observe.metrics import Meter
 from streams.testing.log import Clock, Log, LogInput, LogProducer, Message

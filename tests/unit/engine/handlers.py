@@ -10,6 +10,7 @@ from tests.unit.engine.scene import Killed
 from tests.waiting import wait_until
 
 calls: list[Any] = []
+added: list[list[int]] = []
 fails: dict[Any, list[BaseException]] = {}
 """By amount: what the next calls raise, one after the other."""
 
@@ -22,6 +23,7 @@ class Order:
 
 def reset() -> None:
     calls.clear()
+    added.clear()
     fails.clear()
     killer.clear()
 
@@ -73,6 +75,28 @@ def book(value: Any, session: Any, send: Any) -> None:
     session.values["sum"] = session.values.get("sum", 0) + value["amount"]
     _maybe_fail(value["amount"])
     send(value["amount"])
+
+
+def book_together(value: Any, send: Any, together: Any) -> None:
+    """As `book`, with one look at the store for all messages of a commit."""
+    calls.append(value["amount"])
+    together(add_up, value["amount"])
+    send(value["amount"])
+
+
+def add_up(amounts: list[int], session: Any) -> None:
+    added.append(amounts)
+    session.values["sum"] = session.values.get("sum", 0) + sum(amounts)
+    for amount in amounts:
+        _maybe_fail(("row", amount))
+
+
+def context_together(value: Any, context: Context) -> None:
+    context.together(add_up, value["amount"])
+
+
+def together_of_a_batch(batch: Batch, together: Any) -> None:
+    together(add_up, batch.value["total"])
 
 
 def book_batch(batch: Batch, session: Any, send: Any) -> None:

@@ -11,7 +11,7 @@ from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from streams.engine import sealed as sealed_module
-from streams.engine.calls import Inline, Threads
+from streams.engine.pool import Inline, Threads
 from streams.errors import ConfigurationError
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header

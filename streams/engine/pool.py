@@ -9,7 +9,7 @@ from typing import Any, Protocol
 Job = Callable[[], None]
 
 
-class Calls(Protocol):
+class Pool(Protocol):
     """What runs jobs; a job never raises."""
 
     def submit(self, job: Job) -> None: ...
@@ -22,7 +22,7 @@ class Calls(Protocol):
 
 
 class Inline:
-    """Runs a job at once, in the caller's thread: handlers inside the commit, and tests. Satisfies Calls."""
+    """Runs a job at once, in the caller's thread: handlers inside the commit, and tests. Satisfies Pool."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -41,7 +41,7 @@ class Inline:
 
 
 class Threads:
-    """`size` daemon threads: one that hangs does not keep the process from ending. Satisfies Calls."""
+    """`size` daemon threads: one that hangs does not keep the process from ending. Satisfies Pool."""
 
     def __init__(self, size: int) -> None:
         self._size, self._busy, self._lock = size, 0, threading.Lock()

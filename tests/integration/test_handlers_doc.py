@@ -1,0 +1,82 @@
+"""docs/handlers.md does what it says: its file is run with each of its modules."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+
+from connectors import open_store
+from streams.handlers.functions import ARGUMENTS
+from tests.bench.load import create
+from tests.bench.results import reader, written
+from tests.waiting import wait_until
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "handlers.md").read_text(encoding="utf-8")
+MESSAGES = 100
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.S)
+
+
+def modules() -> dict[str, str]:
+    """Name -> text; the first line of a block says its file."""
+    return {re.match(r"# (\w+)\.py\n", text)[1]: text for text in blocks("python")}  # type: ignore[index]
+
+
+def named(text: str, ns: str) -> str:
+    """The same under names of this test's own."""
+    text = re.sub(r"(app: |from: |topic: |dead_letters: )(\w)", rf"\g<1>{ns}-\g<2>", text)
+    return text.replace("into orders", f"into {ns}_orders")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, kafka: str, postgres_url: str, ns: str) -> Path:
+    """With the document's file and modules; its topics and tables are there."""
+    create(kafka, *(f"{ns}-{name}" for name in ("orders", "invoices", "shop.dead")))
+    store = open_store(postgres_url)
+    store.migrate()
+    store.close()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"create table {ns}_orders (id text primary key, amount integer)")
+    for name, text in modules().items():
+        (tmp_path / f"{name}.py").write_text(named(text, ns), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("module", modules())
+def test_its_file_enters_each_order_and_sends_each_invoice(module: str, folder: Path, kafka: str, postgres_url: str, ns: str) -> None:
+    (text,) = blocks("yaml")
+    file = folder / "shop.yaml"
+    file.write_text(named(text, ns).replace("handler: shop:", f"handler: {module}:") + "http: {port: 0}\n", encoding="utf-8")
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(MESSAGES):
+        producer.produce(f"{ns}-orders", b'{"id":"%d","amount":%d}' % (number, number), key=str(number))
+    assert producer.flush(20) == 0
+    environ = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka, "STORE_URL": postgres_url}
+    command = [str(Path(sys.executable).with_name("sluicegate")), "run", str(file)]
+    consumer = reader(kafka, f"{ns}-invoices")
+    with (folder / "run.log").open("wb") as log:
+        worker = subprocess.Popen(command, env=environ, stderr=log)
+        try:
+            wait_until(lambda: written(consumer, f"{ns}-invoices") >= MESSAGES, 60, "the invoices", pause=0.2)
+        finally:
+            worker.send_signal(signal.SIGTERM)
+            code = worker.wait(40)
+            consumer.close()
+    assert code == 0
+    with psycopg.connect(postgres_url) as connection:
+        [row] = connection.execute(f"select count(*), sum(amount) from {ns}_orders").fetchall()
+    assert tuple(row) == (MESSAGES, sum(range(MESSAGES)))
+
+
+def test_every_argument_is_in_its_table() -> None:
+    (table,) = re.findall(r"\| name \| what \|\n(.*?)\n\n", DOCUMENT, re.S)
+    for name in ARGUMENTS:
+        assert re.search(rf"^\| [^|]*`{name}[`(]", table, re.M), name
