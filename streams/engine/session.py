@@ -55,7 +55,11 @@ def in_session(
 def _apart(store: UnitOfWork, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
     """The handlers' writes in a commit of their own, then the rest: without the protection that this module is."""
     made: list[Changes] = []
-    same = Changes(claim.offset, claim.epoch, trying=claim.trying)
-    claim = store.commit_with(claim, lambda session: (made.append(work(session)), same)[1])
+
+    def alone(session: Any) -> Changes:
+        made.append(work(session))
+        return Changes(claim.offset, claim.epoch, trying=claim.trying)
+
+    following = store.commit_with(claim, alone)
     failpoints.hit("before-commit")
-    return store.commit_with(claim, lambda session: made[-1])
+    return store.commit_with(following, lambda session: made[-1])
