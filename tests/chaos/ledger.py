@@ -13,7 +13,7 @@ from tests.chaos.record import Seen
 from tests.chaos.scene import Scene
 from tests.chaos.verdict import Place, Verdict, distinct
 
-PAUSE = 0.12  # seconds between ten payments: each costs its calls to the store, and one in a hundred a whole transaction
+PAUSE = 0.2  # seconds between ten payments: each costs its calls to the store, and one in a hundred a whole transaction
 RETRY = {"attempts": 1, "backoff": "20ms..50ms"}
 
 

@@ -32,9 +32,9 @@ def test_groups_are_booked_once_when_a_worker_fails_at(ledger: MakeLedger, cell:
 
 
 TWINS = [
-    ("session", Cell("before-commit", "kill", "postgresql")),
-    ("session", Cell("before-commit", "lost", "mongodb")),
-    ("fence", Cell("before-commit", "stop", "redis")),
+    ("session", Cell("before-commit", "kill", "postgresql", nth=2)),
+    ("session", Cell("before-commit", "lost", "mongodb", nth=2)),
+    ("fence", Cell("before-commit", "stop", "redis", nth=2)),
 ]
 
 
@@ -47,6 +47,6 @@ def test_the_judge_finds_repeats_in_the_books_without(ledger: MakeLedger, unsafe
 
 
 def test_every_failpoint_of_a_handler_is_in_a_cell_or_has_a_reason() -> None:
-    there = {tuple(cell) for cell in cells.ALL}
+    there = {cell[:3] for cell in cells.ALL}
     assert {*cells.BOOKS, *cells.BOOKED_GROUPS, *cells.NO_BOOKS} <= there
     assert not {*cells.BOOKS, *cells.BOOKED_GROUPS} & set(cells.NO_BOOKS)

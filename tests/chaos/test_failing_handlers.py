@@ -111,9 +111,11 @@ def test_a_handler_that_always_outlasts_its_transaction_holds_its_partition_loud
     [bad] = app.pay(do="hang", seconds=5)
     app.pay(5, partition=1, key=b"k1")
     worker = app.scene.run()
-    wait_until(lambda: "idle-in-transaction" in str(worker.get("/readyz")), 40, "the reason", pause=0.2)
+    worker.wait("partition.unavailable", partition=0)
+    wait_until(lambda: "waiting to claim" in str(worker.get("/readyz")), 20, "the reason", pause=0.2)
     done = app.scene.tap.ends(f"{app.scene.name}.in")[1]
     wait_until(lambda: row(worker, 1).get("offset") == done, 40, "the other partition", pause=0.2)
+    worker.kill9()
     verdict = app.verdict(settle=0.1)
     assert [line for line in verdict.lost if str(bad) in line]
     assert not verdict.duplicate, verdict

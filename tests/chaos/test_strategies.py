@@ -26,7 +26,7 @@ def crashed(app: Ledger, fault: str, unsafe: str = "", settle: float = 90.0) -> 
 
 def test_a_shared_local_transaction_survives_a_crash_between_the_work_and_its_commit(ledger: MakeLedger) -> None:
     """201, 202, 205: the twin, with the commit in two, is in test_books."""
-    verdict = crashed(ledger("mongodb"), "before-commit=kill@6")
+    verdict = crashed(ledger("mongodb"), "before-commit=kill@2")
     assert verdict.clean, verdict
 
 
@@ -39,24 +39,24 @@ def test_the_outbox_sends_again_what_a_crash_left_unrecorded_and_receivers_drop_
 
 def test_the_judge_finds_ghost_messages_when_they_leave_before_the_commit(ledger: MakeLedger) -> None:
     """210."""
-    verdict = crashed(ledger("redis", "forward", session=False), "before-commit=lost@6", "output-commit", settle=10.0)
+    verdict = crashed(ledger("redis", "forward", session=False), "before-commit=lost@2", "output-commit", settle=10.0)
     assert verdict.duplicate, verdict
 
 
 def test_manual_a_unique_id_of_the_handlers_own_makes_a_repeated_call_harmless(ledger: MakeLedger) -> None:
     """208, 209, 213."""
-    verdict = crashed(ledger("postgresql", "book_by_id", session=False), "before-commit=kill@6")
+    verdict = crashed(ledger("postgresql", "book_by_id", session=False), "before-commit=kill@2")
     assert verdict.clean, verdict
 
 
 def test_manual_without_the_id_the_judge_finds_entries_twice(ledger: MakeLedger) -> None:
-    verdict = crashed(ledger("postgresql", "book_apart", session=False), "before-commit=kill@6", settle=10.0)
+    verdict = crashed(ledger("postgresql", "book_apart", session=False), "before-commit=kill@2", settle=10.0)
     assert verdict.duplicate, verdict
 
 
 def test_manual_the_judge_finds_messages_missing_when_a_repeat_is_taken_for_sent(ledger: MakeLedger) -> None:
     """211: a duplicate must still cause what was not sent to be sent."""
-    verdict = crashed(ledger("postgresql", "book_unless_known", session=False), "before-commit=kill@6", settle=10.0)
+    verdict = crashed(ledger("postgresql", "book_unless_known", session=False), "before-commit=kill@2", settle=10.0)
     assert verdict.lost, verdict
     assert not verdict.duplicate, verdict
 
