@@ -1,12 +1,12 @@
 """The user's functions: found by import path, called with what their parameters ask for."""
 
-import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
+from streams.aggregation.reducers import imported
 from streams.errors import ConfigurationError
 from streams.handlers.values import Batch, Context, Message
 
@@ -42,7 +42,7 @@ def functions(paths: Sequence[str], item: str, run: Await, session: bool = False
     """The functions at `package.module:name`, for items that are a `message` or a `batch`; `run` waits for coroutines.
 
     Raises ConfigurationError for what cannot be imported or asks for something unknown."""
-    found = [(path, _imported(path)) for path in paths]
+    found = [(path, imported(path)) for path in paths]
     types = {hint for path, function in found if (hint := _hints(function).get("value", Any)) is not Any}
     if len(types) > 1:
         raise ConfigurationError(f"{', '.join(paths)}: the handlers of one agent must agree on the type of `value`")
@@ -59,17 +59,6 @@ def decoder(value_type: Any) -> Callable[[bytes], Any]:
         return msgspec.json.Decoder(value_type).decode
     except TypeError as error:
         raise ConfigurationError(f"a handler's `value` cannot be of type {value_type}: {error}") from error
-
-
-def _imported(path: str) -> Callable[..., Any]:
-    module, _, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(f"handler {path} cannot be imported ({type(error).__name__}): write package.module:function") from error
-    if not callable(found):
-        raise ConfigurationError(f"handler {path} is no function")
-    return found  # type: ignore[no-any-return]
 
 
 def _call(function: Callable[..., Any], wanted: Sequence[str], item: str, run: Await) -> Call:

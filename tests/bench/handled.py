@@ -22,7 +22,7 @@ from tests.bench.jobs import TIMEOUT, Outcome, consumed
 from tests.bench.load import create, delete
 from tests.bench.processes import PROJECT, Mark, Measured, peak_mib
 from tests.bench.results import await_results, reader, written
-from tests.bench.systems import LOOP
+from tests.bench.systems import HEAD, LOOP
 from tests.waiting import wait_until
 
 JOBS = {
@@ -35,16 +35,7 @@ JOBS = {
 DATABASE = ("H2", "H3")
 STORES = {LOOP: "", "memory": "memory://", "sqlite": "sqlite:///bench.db"}
 
-FILE = """\
-app: {app}
-kafka:
-  bootstrap.servers: {bootstrap}
-store: {store}
-dead_letters: {app}.dead
-http: {{port: 0}}
-agents:
-  bench:
-    from: {topic}
+FILE = HEAD + """\
     handler: tests.bench.functions:{function}
     session: {session}
 """

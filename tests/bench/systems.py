@@ -19,7 +19,7 @@ LOOP, TIGHT = "loop", "tight"
 SERVERS: dict[str, type[Program]] = {"redis": Valkey, "postgresql": Postgres, "mariadb": Mariadb, "mongodb": MongoDB}
 STORES = ("memory", "sqlite", *SERVERS)
 
-FILE = """\
+HEAD = """\
 app: {app}
 kafka:
   bootstrap.servers: {bootstrap}
@@ -29,6 +29,8 @@ http: {{port: 0}}
 agents:
   bench:
     from: {topic}
+"""
+FILE = HEAD + """\
     aggregate:
       count: {count}
       timeout: {{after: 10m, since: first}}

@@ -71,10 +71,9 @@ AGENT = [
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),
     (f"{FROM}\nhandler: a:b\n{COUNT}\n{TO}", [
-        "8:5: agents.a.handler: handler a:b cannot be imported (ModuleNotFoundError): write package.module:function; "
-        "correct the function, or the name",
+        "8:5: agents.a.handler: a:b: cannot be imported (ModuleNotFoundError); write it as package.module:function",
     ]),
-    (f"{FROM}\nhandler: os.path:sep", ["8:5: agents.a.handler: handler os.path:sep is no function; correct the function, or the name"]),
+    (f"{FROM}\nhandler: os.path:sep", ["8:5: agents.a.handler: os.path:sep: is not a function; correct the function, or the name"]),
     (f"{FROM}\nhandler: []", ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"]),
     (f"{FROM}\nhandler: operator:add", [
         "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, headers, context, session, "
