@@ -201,7 +201,7 @@ class Owner:
 
     def next_due(self) -> float:
         """The nearest deadline of a group, or try of a handler, on the owner's clock."""
-        return min(self.groups.next_due(), self.sealed.next_ready())
+        return min(self.groups.next_due(), self.sealed.next_ready(self._last))
 
     @property
     def full(self) -> bool:

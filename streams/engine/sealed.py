@@ -188,9 +188,9 @@ class Sealed:
         """Is there anything for the log, or any outcome?"""
         return bool(self._items or self._attempts or self.results)
 
-    def next_ready(self) -> float:
-        """When the next one that waits for its back-off may be tried again, on the owner's clock."""
-        return min((held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at), default=inf)
+    def next_ready(self, now: float) -> float:
+        """When the next one that waits for its back-off may be tried again, on the owner's clock. What waits for a thread is not meant."""
+        return min((held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at > now), default=inf)
 
     # -- the log -------------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class Slow:
         self._handler, self._handling, self._pool, self._random, self._clock = handler, handling, pool, random, clock
         self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
         self._away_until = 0.0
+        self._stopped = False
         self._all: WeakSet[Sealed] = WeakSet()
         self._log = structlog.get_logger()
 
@@ -40,6 +41,10 @@ class Slow:
     def _read(self, record: SealedRecord) -> Message:
         return Message(self._handling.decode(record.v or b""), record)
 
+    def stop(self) -> None:
+        """Nothing begins any more: the process is about to end."""
+        self._stopped = True
+
     def work(self, sealed: Sealed, now: float) -> bool:
         """Is there anything for a commit?"""
         if sealed.changed:
@@ -51,7 +56,7 @@ class Slow:
         """How many calls may begin, and whether only suspects may: after a process ended, what was running runs alone, one after the
         other, so that the one that ends its process again is found and no other is taken for it. None while a system that the
         handlers need is away."""
-        if self._clock() < self._away_until:
+        if self._stopped or self._clock() < self._away_until:
             return 0, False
         here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
         if any(sealed.suspects for sealed in here):

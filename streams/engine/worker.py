@@ -260,6 +260,8 @@ class Worker:
         self._draining = True
         clock = self._parts.clock
         self._log.info("worker.draining")
+        if self._setting.slow is not None:
+            self._setting.slow.stop()
         self._parts.report(self.describe(clock.monotonic()))
         self._commits.all(clock.monotonic())
         while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:

@@ -193,14 +193,29 @@ def test_a_lost_partition_cancels_its_calls_and_their_outcome_is_void(log: Log, 
     assert outputs(log) == [{"doubled": 0}]
 
 
-def test_a_full_stop_waits_for_running_calls(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_stop_waits_for_running_calls_and_begins_no_other(log: Log, store: MemoryStore, clock: Clock) -> None:
     handlers.gate.clear()
-    feed(log, ("a", 0))
+    feed(log, ("a", 0), ("a", 1))
     driver = Driver(an_agent("waits"), store, log, clock, pool=Threads).give(0).turns(4)
     wait_until(lambda: handlers.calls == [0], 10, "the call")
     threading.Timer(0.2, handlers.gate.set).start()
     driver.worker.run(lambda: True, drain=1e9)
-    assert outputs(log) == [0]
+    assert (outputs(log), handlers.calls) == ([0], [0])
+    turned(Driver(an_agent("waits"), store, log, clock).give(0), 5)
+    assert (outputs(log), handlers.calls) == ([0, 1], [0, 1])
+
+
+def test_what_waits_for_a_thread_does_not_keep_the_loop_busy(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers.fails[0] = [ValueError()]
+    feed(log, ("a", 0))
+    driver = Driver(an_agent(), store, log, clock).give(0).turns(6)
+    monkeypatch.setattr(Inline, "free", lambda self: 0)
+    driver.later(10).turns(2)
+    assert driver.worker._wait(clock.now) > 0
+    monkeypatch.undo()
+    assert outputs(turned(driver, 3) or log) == [{"doubled": 0}]
 
 
 def test_what_is_sealed_is_not_forgotten_when_the_file_changes(log: Log, store: MemoryStore, clock: Clock) -> None:
