@@ -22,7 +22,7 @@ STAGES = {
 # Real processes with deadlines: a machine that others use may stall one for longer. Where nothing but deadlines failed (never a
 # verdict, never an assertion), those few are tried once more, and it is said.
 TRIED_AGAIN = ("unit", "integration", "chaos")
-FEW = 3  # more than these are no accident
+FEW = 8  # of some 450 with real processes; more than these are no accident
 
 
 class Count(NamedTuple):
