@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+import msgspec
+
 from streams.aggregation.entry import Entry, Section, halves, packed, unpacked
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COUNT, FIRST, State
@@ -59,7 +61,7 @@ class Changelog:
         added, groups.added = groups.added, {}
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
-        if not states and not senders and not ids and not sealed.items and not sealed.attempts and self._queue is None:
+        if not states and not senders and not ids and sealed.empty and self._queue is None:
             return [], None
         entry = Entry(self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "", sealed)
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
@@ -209,4 +211,5 @@ def _bag_reducers(groups: Groups) -> list[Any]:
 def _all(sealed: SealedItems, fresh: Section) -> Section:
     """Everything that is sealed, and what ended with this entry."""
     whole = sealed.whole()
-    return Section({**{number: None for number, item in fresh.items.items() if item is None}, **whole.items}, whole.attempts)
+    ended = {number: None for number, item in fresh.items.items() if item is None}
+    return msgspec.structs.replace(whole, items={**ended, **whole.items})

@@ -15,10 +15,16 @@ BIG_INT = 1
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
-    """What an entry says of sealed items (streams.engine.sealed): `items` by number (None: ended), attempts that were begun."""
+    """What an entry says of sealed items (streams.engine.sealed): `items` by number (None: ended), attempts that were begun, and why
+    an item is parked (empty: it is not any more)."""
 
     items: dict[int, bytes | None] = {}
     attempts: dict[int, int] = {}
+    parked: dict[int, str] = {}
+
+    @property
+    def empty(self) -> bool:
+        return not (self.items or self.attempts or self.parked)
 
 
 class Entry(msgspec.Struct, array_like=True):
@@ -68,7 +74,7 @@ def halves(entry: Entry) -> list[Entry]:
     """The same changes as two entries: the ids apart, by keys, or when there is one key, by the items of its bags."""
     if entry.seen:
         return _seen_apart(entry)
-    if entry.sealed.items or entry.sealed.attempts:
+    if not entry.sealed.empty:
         return _sealed_apart(entry)
     keys = list(entry.states)
     if len(keys) > 1:
@@ -97,7 +103,7 @@ def _seen_apart(entry: Entry) -> list[Entry]:
     """The ids apart from all else, or in two."""
     parts = [entry.seen]
     others = [msgspec.structs.replace(entry, seen=[])]
-    if not (entry.states or entry.senders or entry.all_senders or entry.sealed.items or entry.sealed.attempts):
+    if not (entry.states or entry.senders or entry.all_senders or not entry.sealed.empty):
         parts, others = list(seen_halves(entry.seen)), []
     return others + [Entry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
 
@@ -119,8 +125,8 @@ def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
 
 
 def _sealed_apart(entry: Entry) -> list[Entry]:
-    """The sealed items apart from all else, or in two. Attempts follow the items."""
-    items, attempts = dict(entry.sealed.items), entry.sealed.attempts
+    """The sealed items apart from all else, or in two. What else is said of them follows."""
+    items, rest = dict(entry.sealed.items), msgspec.structs.replace(entry.sealed, items={})
     if entry.states or entry.senders or entry.all_senders:
         return [msgspec.structs.replace(entry, sealed=Section()), Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=entry.sealed)]
     if len(items) < 2:
@@ -130,7 +136,7 @@ def _sealed_apart(entry: Entry) -> list[Entry]:
     other = {number: items[number] for number in numbers[len(numbers) // 2 :]}
     return [
         Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=Section(one)),
-        Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=Section(other, attempts)),
+        Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=msgspec.structs.replace(rest, items=other)),
     ]
 
 

@@ -5,6 +5,7 @@ import typer
 from streams.cli.check import check
 from streams.cli.demo import demo
 from streams.cli.migrate import migrate
+from streams.cli.parked import parked
 from streams.cli.run import run
 from streams.cli.status import status
 from streams.cli.test import play_tests
@@ -22,3 +23,4 @@ main = typer.Typer(
 for command in (run, check, topics, migrate, status, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
+main.add_typer(parked)

@@ -91,6 +91,8 @@ def _progress(agent: Agent, partition: Partition, view: PartitionView | None, hi
     claim = view.claim
     offset = claim.offset if claim.offset >= 0 else None
     lag = None if high is None else max(0, high - (offset or 0))
+    from streams.engine.parking import in_entries
+
     common = (agent.name, partition.topic, partition.number, claim.member or None, offset, high, lag)
     try:
         groups = _groups(agent, claim, view.entries)
@@ -98,7 +100,9 @@ def _progress(agent: Agent, partition: Partition, view: PartitionView | None, hi
         return Progress(*common, unsent=view.unsent, dead=view.dead, note=str(error))
     if groups is None:
         return Progress(*common, unsent=view.unsent, dead=view.dead, note="written by another rule than the file's")
-    return Progress(*common, *groups, unsent=view.unsent, dead=view.dead)
+    parked = len(in_entries(partition, view.entries)) if agent.handler is not None and agent.handler.concurrency else 0
+    note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
+    return Progress(*common, *groups, unsent=view.unsent, dead=view.dead, note=note)
 
 
 def _groups(agent: Agent, claim: Claim, entries: Sequence[bytes]) -> tuple[int, float | None, float | None] | None:

@@ -61,6 +61,9 @@ def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
             yield Finding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
         for name in [name for name in ("session", "concurrency", "retry", "then") if name in agent.model_fields_set]:
             yield Finding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
+    elif agent.then == "park" and not agent.concurrency:
+        needs = ((*path, "then"), (*path, "concurrency"))
+        yield Finding(needs[0], "needs concurrency: without it the whole partition would wait", "write concurrency: 1 or more", needs)
     elif agent.session and agent.concurrency:
         needs = ((*path, "session"), (*path, "concurrency"))
         what = "needs concurrency 0: a slow handler would hold the store's transaction open"

@@ -46,7 +46,7 @@ OnNull = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")
 OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown("fire-oldest")]
 Senders = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition"], unless_unknown("partition")]
-Then = Annotated[Literal["dead-letter", "stop"], unless_unknown("dead-letter")]
+Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
 
 

@@ -60,7 +60,8 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     sentences = [f"calls {_listed(handler.functions)} for {what}, {inside}"]
     if agent.to is not None:
         sentences.append(f"sends what the handler sends to {agent.to.topic} as {agent.to.format}, after the commit")
-    last = "stops the partition" if handler.then == "stop" else f"goes to {agent.dead_letters}"
+    ends = {"stop": "stops the partition", "park": "waits with its key until `sluicegate parked retry`"}
+    last = ends.get(handler.then, f"goes to {agent.dead_letters}")
     pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
     waits = "key" if handler.concurrency else "partition"
     sentences.append(f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}")

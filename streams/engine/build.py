@@ -50,6 +50,8 @@ def _handling(
         return None, None
     if handler.session and handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
+    if handler.then == "park" and not handler.concurrency:
+        raise ConfigurationError(f"agent {agent.name}: then: park needs concurrency")
     pool = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
     failures = Failures(handler, parts.random, parts.clock.monotonic)
     handling = Handling(agent, handler, rule, reads, outputs, failures, pool)

@@ -67,6 +67,14 @@ class Commits:
         if reports:
             self._reports_at = now + RECORD_REPORTS_EVERY
 
+    def look(self, now: float) -> None:
+        """An owner with parked items finds out, without any record, that a person let one go: by being fenced."""
+        for owner in [owner for owner in self._claims.owners.values() if owner.sealed.parked]:
+            try:
+                self.one(owner, now)
+            except LOST as error:
+                self._lost(owner, error)
+
     def one(self, owner: Owner, now: float) -> None:
         """Raises what ends the owner (LOST)."""
         before, pending = self._clock(), owner.pending

@@ -69,8 +69,8 @@ class SealedRecord:
 
 @dataclass(slots=True)
 class Held:
-    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), or running. A
-    `suspect` was running when a process ended: it may be the cause."""
+    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), running, or
+    parked (for this `error`). A `suspect` was running when a process ended: it may be the cause."""
 
     number: int
     key: bytes
@@ -80,10 +80,19 @@ class Held:
     ready_at: float = 0.0
     state: str = "waiting"
     suspect: bool = False
+    error: str = ""
 
 
-Judge = Callable[[Held, Exception], Event | float]
-"""What a failed call comes to: a dead letter, or the pause in seconds until it is tried again. May raise Halt."""
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The item waits for a person, and its key with it."""
+
+    error: str
+
+
+Verdict = Event | float | Parked
+Judge = Callable[[Held, Exception], Verdict]
+"""What a failed call comes to: a dead letter, the pause in seconds until it is tried again, or Parked. May raise Halt."""
 
 
 def _unread(record: SealedRecord) -> Message:
@@ -101,6 +110,7 @@ class Sealed:
         self._queues: dict[bytes, deque[int]] = {}
         self._items: dict[int, bytes | None] = {}
         self._attempts: dict[int, int] = {}
+        self._parked: dict[int, str] = {}
         self.cancelled = threading.Event()
         self.running = 0
         self.logged = Section()  # the last changes
@@ -131,19 +141,26 @@ class Sealed:
                 events += outcome
                 self._end(held)
                 continue
-            verdict = judge(held, outcome)
-            if isinstance(verdict, float):
-                held.ready_at, held.state = now + verdict, "waiting"
-            else:
-                events.append(verdict)
-                self._end(held)
+            events += self._judged(held, judge(held, outcome), now)
         return events
+
+    def _judged(self, held: Held, verdict: Verdict, now: float) -> list[Event]:
+        if isinstance(verdict, float):
+            held.ready_at, held.state = now + verdict, "waiting"
+            return []
+        if isinstance(verdict, Parked):
+            held.state, held.error, held.suspect = "parked", verdict.error, False
+            self._parked[held.number] = verdict.error
+            return []
+        self._end(held)
+        return [verdict]
 
     def _end(self, held: Held) -> None:
         del self.held[held.number]
         self.bytes -= len(held.packed)
         self._items[held.number] = None
         self._attempts.pop(held.number, None)
+        self._parked.pop(held.number, None)
         queue = self._queues[held.key]
         queue.popleft()
         if not queue:
@@ -158,8 +175,7 @@ class Sealed:
             if held.suspect and held.attempts >= self._most:
                 verdict = judge(held, ProcessEnded())
                 if not isinstance(verdict, float):
-                    events.append(verdict)
-                    self._end(held)
+                    events += self._judged(held, verdict, now)
                     continue
             held.attempts += 1
             held.state, self._attempts[held.number] = "begun", held.attempts
@@ -171,6 +187,10 @@ class Sealed:
         """What may begin: the first of each key, unless it runs or waits for its back-off."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
         return [held for held in heads if held.state == "waiting" and held.ready_at <= now and (held.suspect or not suspects_only)]
+
+    @property
+    def parked(self) -> bool:
+        return any(held.state == "parked" for held in self.held.values())
 
     @property
     def suspects(self) -> bool:
@@ -186,7 +206,7 @@ class Sealed:
     @property
     def changed(self) -> bool:
         """Is there anything for the log, or any outcome?"""
-        return bool(self._items or self._attempts or self.results)
+        return bool(self._items or self._attempts or self._parked or self.results)
 
     def next_ready(self, now: float) -> float:
         """When the next one that waits for its back-off may be tried again, on the owner's clock. What waits for a thread is not meant."""
@@ -196,8 +216,8 @@ class Sealed:
 
     def changes(self) -> Section:
         """Since the last call."""
-        self.logged = Section(self._items, self._attempts)
-        self._items, self._attempts = {}, {}
+        self.logged = Section(self._items, self._attempts, self._parked)
+        self._items, self._attempts, self._parked = {}, {}, {}
         return self.logged
 
     def whole(self) -> Section:
@@ -205,6 +225,7 @@ class Sealed:
         return Section(
             {held.number: held.packed for held in self.held.values()},
             {held.number: held.attempts for held in self.held.values() if held.attempts},
+            {held.number: held.error for held in self.held.values() if held.state == "parked"},
         )
 
     def replay(self, section: Section) -> None:
@@ -222,6 +243,9 @@ class Sealed:
         for number, attempts in section.attempts.items():
             if number in self.held:
                 self.held[number].attempts = attempts
+        for number, error in section.parked.items():
+            if number in self.held:
+                self.held[number].state, self.held[number].error = "parked" if error else "waiting", error
 
     def settle(self, handled: bool) -> None:
         """After the last entry: each key's items in their order. Raises ConfigurationError where nobody handles them."""
@@ -233,7 +257,7 @@ class Sealed:
         self.held = dict(sorted(self.held.items()))
         self._queues = {}
         for held in self.held.values():
-            held.suspect = held.attempts > 0
+            held.suspect = held.attempts > 0 and held.state == "waiting"
             self._queues.setdefault(held.key, deque()).append(held.number)
 
     def _unpacked(self, packed: bytes, number: int) -> Message | Fire:

@@ -14,7 +14,7 @@ from streams.aggregation.events import Event, Fire, Refused, Unhandled
 from streams.engine.backoff import Backoff
 from streams.engine.handling import LONGEST_OUTAGE_PAUSE, OUTAGES, Handling, Item
 from streams.engine.pool import Pool
-from streams.engine.sealed import Held, Sealed, SealedRecord
+from streams.engine.sealed import Held, Parked, Sealed, SealedRecord, Verdict
 from streams.errors import HandlerStopped
 from streams.handlers.values import Message
 
@@ -96,8 +96,8 @@ class Slow:
             outcome = error
         sealed.results.append((held, outcome))
 
-    def judge(self, identify: Identify, held: Held, error: Exception) -> Event | float:
-        """The pause in seconds before it is tried again, or its dead letter. Raises HandlerStopped."""
+    def judge(self, identify: Identify, held: Held, error: Exception) -> Verdict:
+        """The pause in seconds before it is tried again, its dead letter, or that it is parked. Raises HandlerStopped."""
         handler, kind, where = self._handler, type(error).__name__, self._handling.where(held.item)
         if isinstance(error, OUTAGES):
             held.attempts -= 1
@@ -113,6 +113,9 @@ class Slow:
             return bound * (0.5 + self._random() / 2)
         if handler.then == "stop":
             raise HandlerStopped(f"{where}: the handler raised {kind} {held.attempts} times and `then` is stop; correct it, and restart")
+        if handler.then == "park":
+            self._log.error("handler.parked", where=where, id=identity, error=kind)
+            return Parked(f"the handler raised {kind} (attempt {held.attempts})")
         return _given_up(held.item, f"the handler raised {kind}", held.attempts)
 
 

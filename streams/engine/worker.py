@@ -211,6 +211,7 @@ class Worker:
         if self._claims.fresh or now >= self._probe_at:
             self._claims.fresh, self._probe_at = False, now + PROBE_EVERY
             self._probe()
+            self._commits.look(now)
         if now >= self._inform_at:
             self._inform_at = now + INFORM_EVERY
             self._inform()

@@ -92,7 +92,7 @@ AGENT = [
     (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}", [
         "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
         "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",
-        "10:5: agents.a.then: must be dead-letter or stop; write one of these words; park comes with a later version",
+        "10:5: agents.a.then: needs concurrency: without it the whole partition would wait; write concurrency: 1 or more",
     ]),
     (f"{FROM}\nrepartition: t\n{COUNT}\n{TO}", [
         "8:5: agents.a.repartition: needs a key: the field to re-key by; add key: FIELD, or leave it out",

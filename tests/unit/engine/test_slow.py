@@ -10,14 +10,18 @@ import pytest
 from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from streams.aggregation import changelog
+from streams.engine import parking
 from streams.engine import sealed as sealed_module
 from streams.engine.pool import Inline, Threads
 from streams.errors import ConfigurationError
+from streams.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import dead, feed, shown, until_killed
 from tests.waiting import wait_until
 
+PLACE = Partition("app", "a", "in", 0)
 HERE = "tests.unit.engine.handlers"
 SUMS = Aggregation(count=2, since_first=30.0, compute=(Reducer("total", "sum", "amount"),))
 
@@ -224,3 +228,45 @@ def test_what_is_sealed_is_not_forgotten_when_the_file_changes(log: Log, store: 
     Driver(an_agent(), store, log, clock).give(0).turns(6)
     with pytest.raises(ConfigurationError, match="1 messages or groups of in/0 wait for a handler"):
         Driver(an_agent(concurrency=0), store, log, clock).give(0).turns(6)
+
+
+def given_parked(log: Log, store: MemoryStore, clock: Clock) -> Driver:
+    handlers.fails[0] = [ValueError()] * 2
+    feed(log, ("a", 0), ("b", 1), ("a", 2))
+    driver = Driver(an_agent(attempts=2, backoff_first=0.1, then="park"), store, log, clock).give(0)
+    turned(driver, 10)
+    return driver
+
+
+def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: Log, store: MemoryStore, clock: Clock) -> None:
+    given_parked(log, store, clock)
+    turned(Driver(an_agent(attempts=2, then="park"), store, log, clock).give(0), 10)
+    assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])
+    [item] = parking.parked(store, "app", "a")
+    assert (item.partition, item.offset, item.key, item.attempts, item.kind) == (PLACE, 0, b"a", 2, "message")
+    assert item.error == "the handler raised ValueError (attempt 2)"
+
+
+def test_what_is_let_go_is_tried_anew_and_its_key_goes_on(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = given_parked(log, store, clock)
+    handlers.fails.clear()
+    parking.retry(store, PLACE, [0], "a token", "a person")
+    turned(driver, 20)
+    assert outputs(log) == [{"doubled": 2}, {"doubled": 0}, {"doubled": 4}]
+    assert parking.parked(store, "app", "a") == []
+
+
+def test_a_parked_message_survives_the_compaction_of_its_log(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changelog, "SLACK", 200)
+    driver = given_parked(log, store, clock)
+    for number in range(40):
+        feed(log, (f"k{number}", 100 + number))
+        turned(driver, 2)
+    assert store.read(PLACE).claim.first > 1  # type: ignore[union-attr]
+    assert [item.offset for item in parking.parked(store, "app", "a")] == [0]
+    handlers.fails.clear()
+    parking.retry(store, PLACE, [0], "a token", "a person")
+    turned(driver, 10)
+    assert {"doubled": 0} in outputs(log)

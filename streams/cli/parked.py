@@ -1,0 +1,85 @@
+"""`sluicegate parked`: what handlers failed for good where the file says `then: park`."""
+
+import uuid
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.outcome import DONE, ending
+from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.agent import App
+    from streams.engine.parking import Parked
+
+parked = typer.Typer(name="parked", help="What handlers failed for good, with `then: park`: list it, let it go on.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
+
+
+@parked.command("ls")
+@ending
+def ls(file: File, agent: Name, json: AsJson = False) -> int:
+    """The parked messages and groups; claims nothing."""
+    from streams.cli.output import print_json, print_table
+
+    found = _found(file, agent)[1]
+    if json:
+        print_json({"parked": [_document(each) for each in found]})
+        return DONE
+    rows = [[_place(each), each.kind, each.key.decode(errors="replace"), str(each.attempts), each.error] for each in found]
+    print_table(("place", "kind", "key", ">attempts", "error"), rows)
+    return DONE
+
+
+@parked.command("retry")
+@ending
+def retry(
+    file: File,
+    agent: Name,
+    places: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]...", help="All of them unless named.")] = None,
+) -> int:
+    """Let parked items go: their attempts begin anew, and their keys go on."""
+    from connectors import open_store
+    from streams.engine import parking
+
+    app, found = _found(file, agent)
+    unknown = set(places or ()) - {_place(each) for each in found}
+    if unknown:
+        raise ConfigurationError(f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists what is")
+    chosen = [each for each in found if not places or _place(each) in places]
+    store = open_store(app.store, app.folder)
+    try:
+        for partition in sorted({each.partition for each in chosen}):
+            offsets = [each.offset for each in chosen if each.partition == partition]
+            parking.retry(store, partition, offsets, uuid.uuid4().hex, "sluicegate parked retry")
+    finally:
+        store.close()
+    print(f"{len(chosen)} let go")
+    return DONE
+
+
+def _found(file: str, agent: str) -> tuple["App", list["Parked"]]:
+    from connectors import open_store
+    from streams.cli.files import loaded
+    from streams.engine import parking
+
+    app = loaded(file)
+    if agent not in [each.name for each in app.agents]:
+        raise ConfigurationError(f"there is no agent {agent!r}; the file has {', '.join(each.name for each in app.agents)}")
+    if app.store.startswith("memory:"):
+        raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
+    store = open_store(app.store, app.folder)
+    try:
+        return app, parking.parked(store, app.name, agent)
+    finally:
+        store.close()
+
+
+def _place(item: "Parked") -> str:
+    return f"{item.partition.topic}/{item.partition.number}/{item.offset}"
+
+
+def _document(item: "Parked") -> dict[str, object]:
+    key = item.key.decode(errors="replace")
+    return {"place": _place(item), "kind": item.kind, "key": key, "attempts": item.attempts, "error": item.error}

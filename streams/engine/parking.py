@@ -1,0 +1,52 @@
+"""Parked items as a person sees them: read without a claim, and let go by a claim that commits once and leaves."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from streams.aggregation.entry import Entry, Section, packed, unpacked
+from streams.aggregation.events import Fire
+from streams.contracts import Store
+from streams.engine.sealed import Held, Sealed
+from streams.values import Changes, Claim, Partition
+
+
+class Parked(NamedTuple):
+    """A message or completed group that its handler failed for good; `offset` is that of the message, or of the group's first one."""
+
+    partition: Partition
+    offset: int
+    key: bytes
+    attempts: int
+    error: str
+    kind: str
+
+
+def parked(store: Store, app: str, agent: str) -> list[Parked]:
+    """By topic, partition and offset. Raises PersistenceError, SystemNotReady and ChangelogIncomplete."""
+    found: list[Parked] = []
+    for partition in [each for each in store.partitions(app) if each.agent == agent]:
+        view = store.read(partition)
+        found += in_entries(partition, view.entries) if view is not None else []
+    return found
+
+
+def in_entries(partition: Partition, entries: Sequence[bytes]) -> list[Parked]:
+    """By offset. Raises ChangelogIncomplete."""
+    sealed = Sealed(place=(partition.topic, partition.number))
+    for blob in entries:
+        sealed.replay(unpacked(blob).sealed)
+    return [_seen(partition, held) for number, held in sorted(sealed.held.items()) if held.state == "parked"]
+
+
+def _seen(partition: Partition, held: Held) -> Parked:
+    kind = "group" if isinstance(held.item, Fire) else "message"
+    return Parked(partition, held.number, held.key, held.attempts, held.error, kind)
+
+
+def retry(store: Store, partition: Partition, offsets: Collection[int], token: str, member: str) -> Claim:
+    """Let these go: their attempts begin anew. The owner of the partition is fenced by it and claims again. Raises Fenced when
+    somebody claimed in between, and PersistenceError (unknown: look again)."""
+    claim = store.claim(partition, token, member)
+    section = Section({}, dict.fromkeys(offsets, 0), dict.fromkeys(offsets, ""))
+    entry = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, sealed=section), compress=False)
+    return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[entry], trying=claim.trying))
