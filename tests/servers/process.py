@@ -49,6 +49,15 @@ def die_with_parent(with_signal: signal.Signals) -> Callable[[], None]:
     return child
 
 
+def _stands(pid: int) -> bool:
+    """Are all threads of the process stopped, as far as the system tells?"""
+    states = []
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):
+            states.append(stat.read_text().rpartition(")")[2].split()[0])
+    return all(state in "TtZX" for state in states)
+
+
 def free_port() -> int:
     """A port that nobody listens on, below the range from which outgoing connections take theirs."""
     while True:
@@ -130,8 +139,10 @@ class Server:
         self.start(timeout)
 
     def pause(self) -> None:
-        """SIGSTOP: it accepts connections and answers nothing."""
+        """SIGSTOP: it accepts connections and answers nothing. A thread on another processor runs on for a moment: that is waited for."""
         self._signal(signal.SIGSTOP)
+        own = psutil.Process(self.pid)
+        wait_until(lambda: all(_stands(each.pid) for each in [own, *own.children(recursive=True)]), 10, "the stop of all threads")
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
