@@ -106,10 +106,7 @@ class ServerStore:
 
     def _write_alone(self, db: Session, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
-        [result] = self._write(db, [(claim, changes)])
-        if isinstance(result, SluicegateError):
-            raise result
-        return result
+        return alone(lambda commits: self._write(db, commits), claim, changes)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         found = self._server.run(lambda db: db.rows(texts.UNSENT, (_key(partition), after, limit)))

@@ -1,6 +1,8 @@
 """`sluicegate parked`: what handlers failed for good where the file says `then: park`."""
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +12,7 @@ from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import App
+    from streams.contracts import Store
     from streams.engine.parking import Parked
 
 parked = typer.Typer(name="parked", help="What handlers failed for good, with `then: park`: list it, let it go on.", no_args_is_help=True)
@@ -23,12 +25,12 @@ def ls(file: File, agent: Name, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
     from streams.cli.output import print_json, print_table
 
-    found = _found(file, agent)[1]
-    if json:
-        print_json({"parked": [_document(each) for each in found]})
-        return DONE
-    rows = [[_place(each), each.kind, each.key.decode(errors="replace"), str(each.attempts), each.error] for each in found]
-    print_table(("place", "kind", "key", ">attempts", "error"), rows)
+    with _opened(file, agent) as (_, found):
+        if json:
+            print_json({"parked": [_document(each) for each in found]})
+            return DONE
+        rows = [[_place(each), each.kind, each.key.decode(errors="replace"), str(each.attempts), each.error] for each in found]
+        print_table(("place", "kind", "key", ">attempts", "error"), rows)
     return DONE
 
 
@@ -40,26 +42,23 @@ def retry(
     places: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]...", help="All of them unless named.")] = None,
 ) -> int:
     """Let parked items go: their attempts begin anew, and their keys go on."""
-    from connectors import open_store
     from streams.engine import parking
 
-    app, found = _found(file, agent)
-    unknown = set(places or ()) - {_place(each) for each in found}
-    if unknown:
-        raise ConfigurationError(f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists what is")
-    chosen = [each for each in found if not places or _place(each) in places]
-    store = open_store(app.store, app.folder)
-    try:
+    with _opened(file, agent) as (store, found):
+        unknown = set(places or ()) - {_place(each) for each in found}
+        if unknown:
+            raise ConfigurationError(f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists what is")
+        chosen = [each for each in found if not places or _place(each) in places]
         for partition in sorted({each.partition for each in chosen}):
             offsets = [each.offset for each in chosen if each.partition == partition]
             parking.retry(store, partition, offsets, uuid.uuid4().hex, "sluicegate parked retry")
-    finally:
-        store.close()
     print(f"{len(chosen)} let go")
     return DONE
 
 
-def _found(file: str, agent: str) -> tuple["App", list["Parked"]]:
+@contextmanager
+def _opened(file: str, agent: str) -> Iterator[tuple["Store", list["Parked"]]]:
+    """The store, and what is parked in it."""
     from connectors import open_store
     from streams.cli.files import loaded
     from streams.engine import parking
@@ -71,7 +70,7 @@ def _found(file: str, agent: str) -> tuple["App", list["Parked"]]:
         raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
     store = open_store(app.store, app.folder)
     try:
-        return app, parking.parked(store, app.name, agent)
+        yield store, parking.parked(store, app.name, agent)
     finally:
         store.close()
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streams.agent import Agent, App
 from streams.cli.running import halted
@@ -12,6 +12,9 @@ from streams.config.kafka import EMBEDDED
 from streams.contracts import Store
 from streams.errors import ChangelogIncomplete, SystemNotReady
 from streams.values import Claim, Level, Partition, PartitionView
+
+if TYPE_CHECKING:
+    from streams.engine.sealed import Sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +94,23 @@ def _progress(agent: Agent, partition: Partition, view: PartitionView | None, hi
     claim = view.claim
     offset = claim.offset if claim.offset >= 0 else None
     lag = None if high is None else max(0, high - (offset or 0))
-    from streams.engine.parking import in_entries
+    from streams.engine.sealed import Sealed
 
     common = (agent.name, partition.topic, partition.number, claim.member or None, offset, high, lag)
     try:
-        groups = _groups(agent, claim, view.entries)
+        sealed = Sealed(place=(partition.topic, partition.number))
+        groups = _groups(agent, claim, view.entries, sealed)
     except ChangelogIncomplete as error:
         return Progress(*common, unsent=view.unsent, dead=view.dead, note=str(error))
     if groups is None:
         return Progress(*common, unsent=view.unsent, dead=view.dead, note="written by another rule than the file's")
-    parked = len(in_entries(partition, view.entries)) if agent.handler is not None and agent.handler.concurrency else 0
+    parked = sum(held.state == "parked" for held in sealed.held.values())
     note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
     return Progress(*common, *groups, unsent=view.unsent, dead=view.dead, note=note)
 
 
-def _groups(agent: Agent, claim: Claim, entries: Sequence[bytes]) -> tuple[int, float | None, float | None] | None:
-    """(open groups, age of the oldest, seconds to the next deadline); None: the rule is not the one that wrote them.
+def _groups(agent: Agent, claim: Claim, entries: Sequence[bytes], sealed: "Sealed") -> tuple[int, float | None, float | None] | None:
+    """(open groups, age of the oldest, seconds to the next deadline); None: another rule wrote them. What is sealed goes into `sealed`.
 
     Raises ChangelogIncomplete.
     """
@@ -118,7 +122,7 @@ def _groups(agent: Agent, claim: Claim, entries: Sequence[bytes]) -> tuple[int, 
     if claim.source is not None and claim.source.rule != fingerprint:
         return None
     groups = Groups(rule)
-    Changelog(groups, claim.first).replay(entries, claim.first, claim.last, Senders(claim.partition.topic))
+    Changelog(groups, claim.first, sealed=sealed).replay(entries, claim.first, claim.last, Senders(claim.partition.topic))
     oldest, due = groups.oldest(), groups.next_due()
     age = None if oldest is None else max(0.0, claim.store_time - oldest)
     return len(groups.states), age, None if due == float("inf") else due - claim.store_time

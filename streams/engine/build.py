@@ -8,7 +8,7 @@ from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
 from streams.engine.claims import Claims
 from streams.engine.dedupe import IdRule
-from streams.engine.handling import Failures, Handling
+from streams.engine.handling import Failures, Handling, Policy
 from streams.engine.pool import Inline
 from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
@@ -53,6 +53,7 @@ def _handling(
     if handler.then == "park" and not handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: then: park needs concurrency")
     pool = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
-    failures = Failures(handler, parts.random, parts.clock.monotonic)
+    policy = Policy(handler, parts.random, parts.clock.monotonic)
+    failures = Failures(handler.attempts, policy)
     handling = Handling(agent, handler, rule, reads, outputs, failures, pool)
-    return handling, Slow(handler, handling, pool, parts.random, parts.clock.monotonic) if handler.concurrency else None
+    return handling, Slow(handler, handling, pool, policy) if handler.concurrency else None

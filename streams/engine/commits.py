@@ -57,11 +57,7 @@ class Commits:
         if len(owners) > 1 and not self._claims.retrying and not self._alone:
             self._together(owners, now)
         else:  # after a failure each for itself: one that cannot be committed must not hold up the others
-            for owner in owners:
-                try:
-                    self.one(owner, now)
-                except LOST as error:
-                    self._lost(owner, error)
+            self._each(owners, now)
         self.pending = 0
         self._commit_at, self._gather_until = self._clock() + COMMIT_EVERY, now + COMMIT_PAUSE
         if reports:
@@ -69,7 +65,10 @@ class Commits:
 
     def look(self, now: float) -> None:
         """An owner with parked items finds out, without any record, that a person let one go: by being fenced."""
-        for owner in [owner for owner in self._claims.owners.values() if owner.sealed.parked]:
+        self._each([owner for owner in self._claims.owners.values() if owner.sealed.parked], now)
+
+    def _each(self, owners: Sequence[Owner], now: float) -> None:
+        for owner in owners:
             try:
                 self.one(owner, now)
             except LOST as error:

@@ -30,35 +30,74 @@ LONGEST_OUTAGE_PAUSE = 30.0
 Item = Message | Fire | Refused
 
 
-class Failures:
-    """What one worker knows of failed calls; forgotten with a commit. In memory: a new process begins to count anew."""
+class Policy:
+    """What a failed call means by the agent's `retry` and `then`, for all calls of one worker."""
 
     def __init__(self, handler: Handler, random: Callable[[], float], clock: Callable[[], float]) -> None:
         self._handler, self._random, self._clock = handler, random, clock
+        self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
+        self._away_until = 0.0
+
+    @property
+    def away(self) -> float:
+        """Seconds in which nobody is called, since a system that handlers need does not answer; 0: none."""
+        return max(0.0, self._away_until - self._clock())
+
+    @property
+    def troubled(self) -> bool:
+        """Was there an outage since it was last `well`?"""
+        return bool(self._away_until)
+
+    def well(self) -> None:
+        """A call went well: no outage."""
+        self._outage.reset()
+        self._away_until = 0.0
+
+    def outage(self, error: Exception, where: str, log: Any) -> float:
+        """An outage is no attempt; returns the pause in seconds."""
+        delay = self._outage.delay()
+        self._away_until = self._clock() + delay
+        log.warning("handler.outage", where=where, error=type(error).__name__, retry_in=round(delay, 3))
+        return delay
+
+    def again(self, attempts: int, identity: str, error: Exception, where: str, log: Any) -> float | None:
+        """The pause in seconds before the next attempt, None when there is none. Raises HandlerStopped."""
+        handler, kind = self._handler, type(error).__name__
+        log.warning("handler.failed", where=where, id=identity, attempt=attempts, of=handler.attempts, error=kind)
+        log.debug("handler.traceback", exc_info=error)
+        if attempts < handler.attempts:
+            bound: float = min(handler.backoff_most, handler.backoff_first * 2 ** (attempts - 1))
+            return bound * (0.5 + self._random() / 2)
+        if handler.then == "stop":
+            raise HandlerStopped(f"{where}: the handler raised {kind} {attempts} times and `then` is stop; correct it, and restart")
+        return None
+
+
+class Failures:
+    """What one worker knows of failed calls; forgotten with a commit. In memory: a new process begins to count anew."""
+
+    def __init__(self, attempts: int, policy: Policy) -> None:
+        self._attempts, self.policy = attempts, policy
         self.counts: dict[str, int] = {}
         self.verdicts: dict[str, str] = {}  # dead: id -> the error in words
         self.done: dict[str, Sequence[Event]] = {}
         self.apart: dict[tuple[str, int], set[int]] = {}  # offsets of messages that failed
-        self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
-        self._away_until = 0.0
 
     def attempt(self, identity: str) -> int:
         return self.counts.get(identity, 0) + 1
 
     def breaker(self) -> None:
         """Raises HandlerFailed while a system that handlers need is away: nobody is called meanwhile."""
-        left = self._away_until - self._clock()
-        if left > 0:
-            raise HandlerFailed("a system that the handler needs is away", left)
+        if self.policy.away:
+            raise HandlerFailed("a system that the handler needs is away", self.policy.away)
 
     @property
     def remembers(self) -> bool:
-        return bool(self.counts or self.verdicts or self.done or self._away_until)
+        return bool(self.counts or self.verdicts or self.done or self.policy.troubled)
 
     def well(self, identities: Sequence[str]) -> None:
         """These were committed."""
-        self._outage.reset()
-        self._away_until = 0.0
+        self.policy.well()
         for identity in identities:
             self.counts.pop(identity, None)
             self.verdicts.pop(identity, None)
@@ -67,20 +106,13 @@ class Failures:
     def judge(self, identity: str, error: Exception, where: str, first: bool, log: Any) -> None:
         """Returns when the item is to be given up as a dead letter. Raises HandlerFailed and HandlerStopped. What is not the `first` of
         its batch is tried again at once, apart from the others."""
-        handler, kind = self._handler, type(error).__name__
-        if _outage(error):
-            delay = self._outage.delay()
-            self._away_until = self._clock() + delay
-            log.warning("handler.outage", where=where, error=kind, retry_in=round(delay, 3))
-            raise HandlerFailed(f"{where}: the handler reports an outage ({kind})", delay)
+        kind = type(error).__name__
+        if outage(error):
+            raise HandlerFailed(f"{where}: the handler reports an outage ({kind})", self.policy.outage(error, where, log))
         attempts = self.counts[identity] = self.attempt(identity)
-        log.warning("handler.failed", where=where, id=identity, attempt=attempts, of=handler.attempts, error=kind)
-        log.debug("handler.traceback", exc_info=error)
-        if attempts < handler.attempts:
-            delay = min(handler.backoff_most, handler.backoff_first * 2 ** (attempts - 1)) * (0.5 + self._random() / 2)
-            raise HandlerFailed(f"{where}: the handler raised {kind} (attempt {attempts} of {handler.attempts})", delay if first else 0.0)
-        if handler.then == "stop":
-            raise HandlerStopped(f"{where}: the handler raised {kind} {attempts} times and `then` is stop; correct it, and restart")
+        delay = self.policy.again(attempts, identity, error, where, log)
+        if delay is not None:
+            raise HandlerFailed(f"{where}: the handler raised {kind} (attempt {attempts} of {self._attempts})", delay if first else 0.0)
         self.verdicts[identity] = f"the handler raised {kind}"
 
     def step(self, place: tuple[str, int], offset: int) -> int:
@@ -155,7 +187,7 @@ class Handling:
         return events
 
     def _shared(self, identify: Callable[[int], str], session: Any) -> Calls:
-        identity: Callable[[Message | Fire], str] = lambda item: identify(_number(item))  # noqa: E731
+        identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
         return Calls(session, self._outputs, identity, lambda item: self.failures.attempt(identity(item)), self._bound, {})
 
     def _handled(self, item: Message | Fire, calls: Calls, first: bool) -> Sequence[Event]:
@@ -191,7 +223,7 @@ class Handling:
         called = [item for item in items if not isinstance(item, Refused)]
         if not called:
             raise error
-        if len(called) == 1 or _outage(error):
+        if len(called) == 1 or outage(error):
             self._current = called[0], self._current[1], True
             self.failed(error)
             return
@@ -204,7 +236,7 @@ class Handling:
     def committed(self, items: Sequence[Item], identify: Callable[[int], str]) -> None:
         """Forget what failed before."""
         if self.failures.remembers:
-            self.failures.well([identify(_number(item)) for item in items if not isinstance(item, Refused)])
+            self.failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
 
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Sent]:
         """One slow call, in a thread of its own; what was sent. Raises what the handlers raise."""
@@ -224,10 +256,7 @@ class Handling:
         ]
 
     def _given_up(self, item: Message | Fire, identity: str) -> Refused | Unhandled:
-        error, attempts = self.failures.verdicts[identity], self.failures.counts.get(identity, 1)
-        if isinstance(item, Message):
-            return Refused(item.record, "handler", "handler-failed", error, attempts)
-        return Unhandled(item, error, attempts)
+        return given_up(item, self.failures.verdicts[identity], self.failures.counts.get(identity, 1))
 
     def where(self, item: Item) -> str:
         if isinstance(item, Fire):
@@ -239,11 +268,18 @@ class Handling:
         return self._log.bind(where=self.where(item))
 
 
-def _outage(error: Exception) -> bool:
+def outage(error: Exception) -> bool:
     return isinstance(error, OUTAGES) and not isinstance(error, NotCommitted)
 
 
-def _number(item: Message | Fire) -> int:
+def given_up(item: Message | Fire, error: str, attempts: int) -> Refused | Unhandled:
+    """The dead letter of what its handler failed for good."""
+    if isinstance(item, Message):
+        return Refused(item.record, "handler", "handler-failed", error, attempts)
+    return Unhandled(item, error, attempts)
+
+
+def number_of(item: Message | Fire) -> int:
     """The offset that its id is made of."""
     return item.record.offset() if isinstance(item, Message) else item.first
 

@@ -1,6 +1,6 @@
 """Parked items as a person sees them: read without a claim, and let go by a claim that commits once and leaves."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from streams.aggregation.entry import Entry, Section, packed, unpacked
@@ -26,16 +26,11 @@ def parked(store: Store, app: str, agent: str) -> list[Parked]:
     found: list[Parked] = []
     for partition in [each for each in store.partitions(app) if each.agent == agent]:
         view = store.read(partition)
-        found += in_entries(partition, view.entries) if view is not None else []
+        sealed = Sealed(place=(partition.topic, partition.number))
+        for blob in view.entries if view is not None else ():
+            sealed.replay(unpacked(blob).sealed)
+        found += [_seen(partition, held) for _, held in sorted(sealed.held.items()) if held.state == "parked"]
     return found
-
-
-def in_entries(partition: Partition, entries: Sequence[bytes]) -> list[Parked]:
-    """By offset. Raises ChangelogIncomplete."""
-    sealed = Sealed(place=(partition.topic, partition.number))
-    for blob in entries:
-        sealed.replay(unpacked(blob).sealed)
-    return [_seen(partition, held) for number, held in sorted(sealed.held.items()) if held.state == "parked"]
 
 
 def _seen(partition: Partition, held: Held) -> Parked:

@@ -18,6 +18,7 @@ from schemas import json
 from streams import failpoints
 from streams.aggregation.entry import Section
 from streams.aggregation.events import Event, Fire, Sent
+from streams.engine.handling import number_of
 from streams.errors import ChangelogIncomplete, ConfigurationError
 from streams.handlers.values import Message
 from streams.record import Headers, headers
@@ -70,7 +71,7 @@ class SealedRecord:
 @dataclass(slots=True)
 class Held:
     """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), running, or
-    parked (for this `error`). A `suspect` was running when a process ended: it may be the cause."""
+    parked (for this `error`)."""
 
     number: int
     key: bytes
@@ -79,20 +80,19 @@ class Held:
     attempts: int = 0
     ready_at: float = 0.0
     state: str = "waiting"
-    suspect: bool = False
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class Park:
     """The item waits for a person, and its key with it."""
 
     error: str
 
 
-Verdict = Event | float | Parked
+Verdict = Event | float | Park
 Judge = Callable[[Held, Exception], Verdict]
-"""What a failed call comes to: a dead letter, the pause in seconds until it is tried again, or Parked. May raise Halt."""
+"""What a failed call comes to: a dead letter, the pause in seconds until it is tried again, or Park. May raise Halt."""
 
 
 def _unread(record: SealedRecord) -> Message:
@@ -113,6 +113,7 @@ class Sealed:
         self._parked: dict[int, str] = {}
         self.cancelled = threading.Event()
         self.running = 0
+        self.suspects: set[int] = set()  # what was running when a process ended: it may be the cause
         self.logged = Section()  # the last changes
 
     @property
@@ -121,14 +122,14 @@ class Sealed:
 
     def seal(self, item: Message | Fire) -> None:
         """From the next commit on it waits here."""
-        number, packed = _number(item), pack(item)
-        self._items[number] = packed
-        self._hold(Held(number, item.key if item.key is not None else b"%d" % number, item, packed))
-
-    def _hold(self, held: Held) -> None:
-        self.held[held.number] = held
-        self.bytes += len(held.packed)
+        held = self._hold(number_of(item), item, pack(item))
+        self._items[held.number] = held.packed
         self._queues.setdefault(held.key, deque()).append(held.number)
+
+    def _hold(self, number: int, item: Message | Fire, packed: bytes) -> Held:
+        held = self.held[number] = Held(number, item.key if item.key is not None else b"%d" % number, item, packed)
+        self.bytes += len(packed)
+        return held
 
     def decide(self, judge: Judge, now: float) -> list[Event]:
         """What the calls that ended came to: outputs, or dead letters; what is tried again waits."""
@@ -136,7 +137,7 @@ class Sealed:
         while self.results:
             held, outcome = self.results.popleft()
             self.running -= 1
-            held.suspect = False
+            self.suspects.discard(held.number)
             if not isinstance(outcome, Exception):
                 events += outcome
                 self._end(held)
@@ -148,8 +149,9 @@ class Sealed:
         if isinstance(verdict, float):
             held.ready_at, held.state = now + verdict, "waiting"
             return []
-        if isinstance(verdict, Parked):
-            held.state, held.error, held.suspect = "parked", verdict.error, False
+        if isinstance(verdict, Park):
+            held.state, held.error = "parked", verdict.error
+            self.suspects.discard(held.number)
             self._parked[held.number] = verdict.error
             return []
         self._end(held)
@@ -161,6 +163,7 @@ class Sealed:
         self._items[held.number] = None
         self._attempts.pop(held.number, None)
         self._parked.pop(held.number, None)
+        self.suspects.discard(held.number)
         queue = self._queues[held.key]
         queue.popleft()
         if not queue:
@@ -172,11 +175,9 @@ class Sealed:
         for held in self.ready(now, suspects_only):
             if slots <= 0:
                 break
-            if held.suspect and held.attempts >= self._most:
-                verdict = judge(held, ProcessEnded())
-                if not isinstance(verdict, float):
-                    events += self._judged(held, verdict, now)
-                    continue
+            if held.number in self.suspects and held.attempts >= self._most:
+                events += self._judged(held, judge(held, ProcessEnded()), now)
+                continue
             held.attempts += 1
             held.state, self._attempts[held.number] = "begun", held.attempts
             self.running += 1
@@ -186,15 +187,12 @@ class Sealed:
     def ready(self, now: float, suspects_only: bool) -> list[Held]:
         """What may begin: the first of each key, unless it runs or waits for its back-off."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
-        return [held for held in heads if held.state == "waiting" and held.ready_at <= now and (held.suspect or not suspects_only)]
+        able = [held for held in heads if held.state == "waiting" and held.ready_at <= now]
+        return [held for held in able if held.number in self.suspects] if suspects_only else able
 
     @property
     def parked(self) -> bool:
         return any(held.state == "parked" for held in self.held.values())
-
-    @property
-    def suspects(self) -> bool:
-        return any(held.suspect for held in self.held.values())
 
     def begun(self) -> list[Held]:
         """The commit is done: these run from now on."""
@@ -237,9 +235,7 @@ class Sealed:
             if known is not None:
                 self.bytes -= len(known.packed)
             if packed is not None:
-                item = self._unpacked(packed, number)
-                self.held[number] = Held(number, item.key if item.key is not None else b"%d" % number, item, packed)
-                self.bytes += len(packed)
+                self._hold(number, self._unpacked(packed, number), packed)
         for number, attempts in section.attempts.items():
             if number in self.held:
                 self.held[number].attempts = attempts
@@ -255,9 +251,9 @@ class Sealed:
                 "finish them before concurrency becomes 0 or the handler goes"
             )
         self.held = dict(sorted(self.held.items()))
+        self.suspects = {held.number for held in self.held.values() if held.attempts and held.state == "waiting"}
         self._queues = {}
         for held in self.held.values():
-            held.suspect = held.attempts > 0 and held.state == "waiting"
             self._queues.setdefault(held.key, deque()).append(held.number)
 
     def _unpacked(self, packed: bytes, number: int) -> Message | Fire:
@@ -269,10 +265,6 @@ class Sealed:
 
 class ProcessEnded(Exception):
     """The process ended while the handler was running, as often as it may fail."""
-
-
-def _number(item: Message | Fire) -> int:
-    return item.record.offset() if isinstance(item, Message) else item.first
 
 
 def pack(item: Message | Fire) -> bytes:

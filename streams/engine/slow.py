@@ -10,12 +10,10 @@ import structlog
 from streams import failpoints
 from streams.agent import Handler
 from streams.aggregation.entry import Section
-from streams.aggregation.events import Event, Fire, Refused, Unhandled
-from streams.engine.backoff import Backoff
-from streams.engine.handling import LONGEST_OUTAGE_PAUSE, OUTAGES, Handling, Item
+from streams.aggregation.events import Event, Refused
+from streams.engine.handling import Handling, Item, Policy, given_up, outage
 from streams.engine.pool import Pool
-from streams.engine.sealed import Held, Parked, Sealed, SealedRecord, Verdict
-from streams.errors import HandlerStopped
+from streams.engine.sealed import Held, Park, Sealed, SealedRecord, Verdict
 from streams.handlers.values import Message
 
 Identify = Callable[[int], str]
@@ -24,10 +22,8 @@ Identify = Callable[[int], str]
 class Slow:
     """The sealed items of all partitions of one worker, as its handlers see them."""
 
-    def __init__(self, handler: Handler, handling: Handling, pool: Pool, random: Callable[[], float], clock: Callable[[], float]) -> None:
-        self._handler, self._handling, self._pool, self._random, self._clock = handler, handling, pool, random, clock
-        self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
-        self._away_until = 0.0
+    def __init__(self, handler: Handler, handling: Handling, pool: Pool, policy: Policy) -> None:
+        self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
         self._stopped = False
         self._all: WeakSet[Sealed] = WeakSet()
         self._log = structlog.get_logger()
@@ -56,7 +52,7 @@ class Slow:
         """How many calls may begin, and whether only suspects may: after a process ended, what was running runs alone, one after the
         other, so that the one that ends its process again is found and no other is taken for it. None while a system that the
         handlers need is away."""
-        if self._stopped or self._clock() < self._away_until:
+        if self._stopped or self._policy.away:
             return 0, False
         here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
         if any(sealed.suspects for sealed in here):
@@ -90,39 +86,24 @@ class Slow:
             outcome: Any = self._handling.call(held.item, identity, held.attempts, sealed.cancelled.is_set)
             if failpoints.armed:
                 failpoints.hit("handler-done")
-            self._outage.reset()
-            self._away_until = 0.0
+            self._policy.well()
         except Exception as error:
             outcome = error
         sealed.results.append((held, outcome))
 
     def judge(self, identify: Identify, held: Held, error: Exception) -> Verdict:
         """The pause in seconds before it is tried again, its dead letter, or that it is parked. Raises HandlerStopped."""
-        handler, kind, where = self._handler, type(error).__name__, self._handling.where(held.item)
-        if isinstance(error, OUTAGES):
+        kind, where, identity = type(error).__name__, self._handling.where(held.item), identify(held.number)
+        if outage(error):
             held.attempts -= 1
-            delay = self._outage.delay()
-            self._away_until = self._clock() + delay
-            self._log.warning("handler.outage", where=where, error=kind, retry_in=round(delay, 3))
+            return self._policy.outage(error, where, self._log)
+        delay = self._policy.again(held.attempts, identity, error, where, self._log)
+        if delay is not None:
             return delay
-        identity = identify(held.number)
-        self._log.warning("handler.failed", where=where, id=identity, attempt=held.attempts, of=handler.attempts, error=kind)
-        self._log.debug("handler.traceback", exc_info=error)
-        if held.attempts < handler.attempts:
-            bound: float = min(handler.backoff_most, handler.backoff_first * 2 ** (held.attempts - 1))
-            return bound * (0.5 + self._random() / 2)
-        if handler.then == "stop":
-            raise HandlerStopped(f"{where}: the handler raised {kind} {held.attempts} times and `then` is stop; correct it, and restart")
-        if handler.then == "park":
+        if self._handler.then == "park":
             self._log.error("handler.parked", where=where, id=identity, error=kind)
-            return Parked(f"the handler raised {kind} (attempt {held.attempts})")
-        return _given_up(held.item, f"the handler raised {kind}", held.attempts)
-
-
-def _given_up(item: Message | Fire, error: str, attempts: int) -> Refused | Unhandled:
-    if isinstance(item, Message):
-        return Refused(item.record, "handler", "handler-failed", error, attempts)
-    return Unhandled(item, error, attempts)
+            return Park(f"the handler raised {kind} (attempt {held.attempts})")
+        return given_up(held.item, f"the handler raised {kind}", held.attempts)
 
 
 def _hit(logged: Section) -> None:
