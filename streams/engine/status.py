@@ -31,6 +31,7 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge) -> PartitionR
         bytes=groups.bytes,
         oldest=None if oldest is None else max(0.0, now - oldest),
         next_deadline=None if due == inf else due - now,
+        sealed=len(owner.sealed.held),
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
         read_age=_read_age(owner, now),

@@ -124,13 +124,14 @@ class Scene:
         return any(worker.agent == "totals" for worker in self.workers)
 
     def _quiet(self) -> bool:
-        """Is everything read, no group open, nothing unsent, as the workers say?"""
+        """Is everything read, no group open, no handler at work, nothing unsent, as the workers say?"""
         ends = {(topic, *end) for topic in ("in", *self.between) for end in self.tap.ends(f"{self.name}.{topic}").items() if end[1]}
         if self._downstream():
             ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items() if end[1]}
         running = [worker for worker in self.workers if worker.process.poll() is None]
         rows = [row for worker in running for row in worker.partitions()]
-        done = {(row["topic"].rsplit(".", 1)[1], row["number"], row["offset"]) for row in rows if not row["groups"] and not row["unsent"]}
+        idle = [row for row in rows if not (row["groups"] or row["sealed"] or row["unsent"])]
+        done = {(row["topic"].rsplit(".", 1)[1], row["number"], row["offset"]) for row in idle}
         return ends <= done
 
     # -- the end -------------------------------------------------------------------------------------------------------

@@ -69,6 +69,17 @@ def test_a_failing_message_holds_up_only_its_key(log: Log, store: MemoryStore, c
     assert header(distinct(log, "dead")[0], "sluicegate-dead-attempts") == "5"
 
 
+def test_the_status_counts_what_handlers_have_yet_to_end(log: Log, store: MemoryStore, clock: Clock) -> None:
+    handlers.fails[0] = [ValueError()] * 100
+    feed(log, ("a", 0), ("b", 1), ("a", 2))
+    driver = Driver(an_agent(attempts=5, backoff_first=10.0), store, log, clock).give(0)
+    turned(driver, 10)
+    [row] = driver.worker.describe(clock.now).partitions
+    assert (row.offset, row.sealed) == (3, 2)
+    turned(driver, 600)
+    assert driver.worker.describe(clock.now).partitions[0].sealed == 0
+
+
 def test_completed_groups_are_sealed_and_handled(log: Log, store: MemoryStore, clock: Clock) -> None:
     feed(log, ("k", 1), ("k", 2), ("j", 3))
     driver = Driver(an_agent("result", SUMS), store, log, clock).give(0)
