@@ -7,12 +7,15 @@ from urllib.parse import unquote
 
 from streams.contracts import Store
 from streams.errors import ConfigurationError
+from streams.leased.options import STANDARD, LeasedOptions
+from streams.leased.values import Types
 
 __all__ = ["open_store"]
 
 
-def open_store(url: str, folder: str = ".") -> Store:
-    """The store behind a URL; connects when first used. Relative SQLite paths are relative to `folder`.
+def open_store(url: str, folder: str = ".", types: Types | None = None, options: LeasedOptions | None = None) -> Store:
+    """The store behind a URL; connects when first used. Relative SQLite paths are relative to `folder`. `types` decode the entries of
+    `store.buffer` (None: they stay bytes), `options` say more of the leased contracts.
 
     Raises ConfigurationError for a URL that cannot be, and for a driver that is not installed.
     """
@@ -21,48 +24,49 @@ def open_store(url: str, folder: str = ".") -> Store:
         raise ConfigurationError(f"the store's URL must start with one of {_known()}")
     if scheme not in _OPENERS:
         raise ConfigurationError(f"there is no store for {scheme}://; known are {_known()}")
-    return _OPENERS[scheme](url, rest, folder)
+    options = options or STANDARD
+    return _OPENERS[scheme](url, rest, folder, options if types is None else options._replace(types=types))
 
 
 def _known() -> str:
     return ", ".join(f"{scheme}://" for scheme in sorted(_OPENERS))
 
 
-def _memory(_url: str, rest: str, _folder: str) -> Store:
+def _memory(_url: str, rest: str, _folder: str, options: LeasedOptions) -> Store:
     from connectors.memory.state import shared
 
-    return shared(rest)
+    return shared(rest, options)
 
 
-def _sqlite(_url: str, rest: str, folder: str) -> Store:
+def _sqlite(_url: str, rest: str, folder: str, options: LeasedOptions) -> Store:
     from connectors.sql.state import SqliteStore
 
     if not rest.startswith("/") or rest == "/" or rest.endswith(":memory:") or "?" in rest:
         raise ConfigurationError("a SQLite store is sqlite:///relative/path.db or sqlite:////absolute/path.db, without options")
-    return SqliteStore(Path(folder, unquote(rest[1:])).absolute())
+    return SqliteStore(Path(folder, unquote(rest[1:])).absolute(), options=options)
 
 
-def _redis(url: str, _rest: str, _folder: str) -> Store:
+def _redis(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
     try:
         import redis  # noqa: F401
     except ImportError:
         raise ConfigurationError('the Redis driver is not installed: pip install "sluicegate[redis]"') from None
     from connectors.redis.state import RedisStore
 
-    return RedisStore(url)
+    return RedisStore(url, options=options)
 
 
-def _mongodb(url: str, _rest: str, _folder: str) -> Store:
+def _mongodb(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
     try:
         import pymongo  # noqa: F401
     except ImportError:
         raise ConfigurationError('the MongoDB driver is not installed: pip install "sluicegate[mongodb]"') from None
     from connectors.mongodb.state import MongoStore
 
-    return MongoStore(url)
+    return MongoStore(url, options=options)
 
 
-def _postgresql(url: str, _rest: str, _folder: str) -> Store:
+def _postgresql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
     try:
         import psycopg  # noqa: F401
         import sqlalchemy  # noqa: F401
@@ -71,10 +75,10 @@ def _postgresql(url: str, _rest: str, _folder: str) -> Store:
     from connectors.sql.postgresql import Postgresql
     from connectors.sql.server_state import ServerStore
 
-    return ServerStore(Postgresql(url))
+    return ServerStore(Postgresql(url), options=options)
 
 
-def _mysql(url: str, _rest: str, _folder: str) -> Store:
+def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
     try:
         import pymysql  # noqa: F401
         import sqlalchemy  # noqa: F401
@@ -83,12 +87,12 @@ def _mysql(url: str, _rest: str, _folder: str) -> Store:
     from connectors.sql.mysql import Mysql
     from connectors.sql.server_state import ServerStore
 
-    return ServerStore(Mysql(url))
+    return ServerStore(Mysql(url), options=options)
 
 
 _REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 _MONGODB = ("mongodb", "mongodb+srv")
-_OPENERS: dict[str, Callable[[str, str, str], Store]] = {
+_OPENERS: dict[str, Callable[[str, str, str, LeasedOptions], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "postgresql": _postgresql,

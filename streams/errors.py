@@ -6,6 +6,10 @@ SluicegateError
 ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
 ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
 │   └── NotCommitted        it refused the transaction as a whole: nothing of it remains
+├── ConcurrencyError        a leased row or lane is somebody else's, or gone: nothing was changed
+│   ├── WatermarkMoved      somebody else inserted from this partition: read again from where it stands
+│   └── AggregationNotFound the buffer has no rows (also a KeyNotFoundError)
+├── KeyNotFoundError        there is nothing of that name
 ├── HandlerFailed           a handler raised and may be tried again: the same way back, after its own back-off
 └── Halt                    going on would lose or repeat silently: this partition stops, loudly; the others go on
     ├── RetentionPassed     the topic no longer holds the next offset
@@ -43,6 +47,26 @@ class PersistenceError(SluicegateError):
 
 class NotCommitted(PersistenceError):
     """The store refused the transaction as a whole at its commit: certainly nothing of it remains."""
+
+
+class ConcurrencyError(SluicegateError):
+    """What the call rests on is not so any more: a lease that is over or another's, a row that is gone. Nothing was changed."""
+
+
+class WatermarkMoved(ConcurrencyError):
+    """The source watermark is not where the caller expected it; `next` is where it stands."""
+
+    def __init__(self, text: str, next: int) -> None:
+        super().__init__(text)
+        self.next = next
+
+
+class KeyNotFoundError(SluicegateError):
+    """There is nothing of that name."""
+
+
+class AggregationNotFound(KeyNotFoundError, ConcurrencyError):
+    """The buffer has no rows at all (S0 contradicts itself on the class: this one is both, X2)."""
 
 
 class HandlerFailed(SluicegateError):

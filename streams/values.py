@@ -5,8 +5,11 @@ Units: offsets and numbers are counts, times are seconds since 1970 (UTC) as flo
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
+
+from streams.leased.values import Timeout
 
 
 class Partition(NamedTuple):
@@ -92,6 +95,7 @@ class Changes(msgspec.Struct, frozen=True):
     `entries` are appended to the changelog as `last + 1 ...`; then all entries numbered below `keep_from` are dropped.
     `outbox` rows are numbered above the claim's `number`. `dispatched` are exactly the outbox numbers whose delivery
     reports came, ascending. `trying` is written as it is (None clears it); `source` only when it is not None.
+    Of the scheduled table `cancels` are deleted first, then `timeouts` inserted but for those whose id is there already.
     """
 
     offset: int
@@ -103,6 +107,8 @@ class Changes(msgspec.Struct, frozen=True):
     dead: Sequence[DeadRow] = ()
     trying: Trying | None = None
     source: Source | None = None
+    timeouts: Sequence[Timeout] = ()
+    cancels: Sequence[UUID] = ()
 
 
 class PartitionView(msgspec.Struct, frozen=True):

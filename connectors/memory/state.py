@@ -17,6 +17,7 @@ from connectors.memory.values import Staged
 from connectors.sessions import MemorySession
 from streams import failpoints
 from streams.errors import Fenced, SluicegateError
+from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 
 
@@ -32,7 +33,13 @@ class _Row:
 class MemoryStore:
     """All partitions of one process; any thread may call. `clock` gives seconds since 1970."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        new_name: Callable[[], str] = lambda: uuid.uuid4().hex,
+        options: LeasedOptions = STANDARD,
+    ) -> None:
+        self._options = options
         self.incarnation = new_name()
         self._clock = clock
         self._lock = threading.RLock()
@@ -134,10 +141,10 @@ _shared: dict[str, MemoryStore] = {}
 _sharing = threading.Lock()
 
 
-def shared(name: str) -> MemoryStore:
-    """The one store of this name in this process."""
+def shared(name: str, options: LeasedOptions) -> MemoryStore:
+    """The one store of this name in this process, with the options of whoever opened it first."""
     with _sharing:
-        return _shared.setdefault(name, MemoryStore())
+        return _shared.setdefault(name, MemoryStore(options=options))
 
 
 def _unclaimed(partition: Partition, incarnation: str) -> Claim:

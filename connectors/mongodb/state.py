@@ -16,6 +16,7 @@ from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
 from connectors.sessions import unchanged
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
@@ -30,7 +31,8 @@ T = TypeVar("T")
 class MongoStore:
     """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
+        self._options = options
         self._server = connection.client(url)
         self._data = connection.database(self._server)
         self._new_name = new_name

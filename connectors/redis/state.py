@@ -11,6 +11,7 @@ from connectors.redis import addresses, connection, scripts, unit
 from connectors.sessions import unchanged
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
@@ -29,7 +30,8 @@ _trying = msgspec.msgpack.Decoder(Trying).decode
 class RedisStore:
     """One address; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
+        self._options = options
         self._server = addresses.server(url)
         self._new_name = new_name
         self._claim = connection.script(self._server, scripts.CLAIM)

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from connectors.sql import statements
+from connectors.sql import leased_ddl, statements
 from streams.errors import SystemNotReady
 
 STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -11,6 +11,7 @@ STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "tables for claims, changelog, outbox and dead rows",
         (statements.META, statements.CLAIMS, statements.CHANGELOG, statements.OUTBOX, statements.DEAD),
     ),
+    ("tables for buffers, timeouts and messages of applications", (*leased_ddl.BUFFER, *leased_ddl.TIMEOUTS, *leased_ddl.OUTBOX)),
 )
 
 

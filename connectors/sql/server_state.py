@@ -13,6 +13,7 @@ from connectors.sql.server import Product, Server, Session
 from connectors.sql.units import unit
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
@@ -27,7 +28,10 @@ _trying = msgspec.msgpack.Decoder(Trying).decode
 class ServerStore:
     """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(
+        self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
+    ) -> None:
+        self._options = options
         self._server = Server(product)
         self._product = product
         self._new_name = new_name

@@ -16,6 +16,7 @@ from connectors.sql import migrations, statements
 from connectors.sql.sqlite import Database
 from streams import failpoints
 from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
+from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
@@ -32,7 +33,14 @@ class SqliteStore:
     `clock` gives seconds since 1970, `new_name` a random name for new data.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.time,
+        new_name: Callable[[], str] = lambda: uuid.uuid4().hex,
+        options: LeasedOptions = STANDARD,
+    ) -> None:
+        self._options = options
         self._database = Database(path)
         self._clock = clock
         self._new_name = new_name

@@ -6,52 +6,32 @@ bytes. What people write (member, reason) is bytes everywhere, because PostgreSQ
 
 from collections.abc import Sequence
 
-from sqlalchemy import BigInteger, Column, Dialect, Double, LargeBinary, MetaData, Table, Text
-from sqlalchemy.dialects.mysql import LONGBLOB, VARBINARY
+from sqlalchemy import Column, Dialect, Double, Table
 from sqlalchemy.schema import CreateTable
 
-NAME = Text().with_variant(VARBINARY(700), "mysql")
-BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql")
+from connectors.sql import columns, leased_tables
 
-
-def _table(name: str, *columns: Column[object], keys: Sequence[str]) -> Table:
-    for column in columns:
-        column.primary_key = column.name in keys
-    return Table(f"sluicegate_{name}", MetaData(), *columns, mysql_engine="InnoDB", mysql_charset="utf8mb4")
-
-
-def _name(name: str) -> Column[object]:
-    return Column(name, NAME, nullable=False)
-
-
-def _count(name: str) -> Column[object]:
-    return Column(name, BigInteger, nullable=False, autoincrement=False)
-
-
-def _bytes(name: str, nullable: bool = False) -> Column[object]:
-    return Column(name, BYTES, nullable=nullable)
-
-
-STEP = _table("step", _count("number"), _name("name"), Column("done_at", Double, nullable=False), keys=["number"])
-META = _table("meta", _name("name"), _name("value"), keys=["name"])
-CLAIM = _table(
+STEP = columns.table("step", columns.count("number"), columns.name("name"), Column("done_at", Double, nullable=False), keys=["number"])
+META = columns.table("meta", columns.name("name"), columns.name("value"), keys=["name"])
+CLAIM = columns.table(
     "claim",
-    *map(_name, ("partition_key", "app", "agent", "topic")),
-    _count("number"),
-    _name("token"),
-    *map(_count, ("version", "next_offset", "epoch", "last_number", "first_entry", "last_entry")),
-    _bytes("source", nullable=True),
-    _bytes("trying", nullable=True),
-    _name("incarnation"),
-    _bytes("member"),
+    *map(columns.name, ("partition_key", "app", "agent", "topic")),
+    columns.count("number"),
+    columns.name("token"),
+    *map(columns.count, ("version", "next_offset", "epoch", "last_number", "first_entry", "last_entry")),
+    columns.bytes("source", nullable=True),
+    columns.bytes("trying", nullable=True),
+    columns.name("incarnation"),
+    columns.bytes("member"),
     keys=["partition_key"],
 )
-CHANGELOG = _table("changelog", _name("partition_key"), _count("number"), _bytes("entry"), keys=["partition_key", "number"])
-OUTBOX = _table("outbox", _name("partition_key"), _count("number"), _bytes("message"), keys=["partition_key", "number"])
-DEAD = _table(
+PLACE = ["partition_key", "number"]
+CHANGELOG = columns.table("changelog", columns.name("partition_key"), columns.count("number"), columns.bytes("entry"), keys=PLACE)
+OUTBOX = columns.table("outbox", columns.name("partition_key"), columns.count("number"), columns.bytes("message"), keys=PLACE)
+DEAD = columns.table(
     "dead",
-    *(_name("partition_key"), _count("number"), _bytes("reason"), _count("attempts"), _bytes("message")),
-    keys=["partition_key", "number"],
+    *(columns.name("partition_key"), columns.count("number"), columns.bytes("reason"), columns.count("attempts"), columns.bytes("message")),
+    keys=PLACE,
 )
 
 # Entries are compressed already; free room in a page lets the claim row be updated without touching its index.
@@ -62,6 +42,7 @@ POSTGRESQL = (
 
 STEPS: tuple[tuple[str, Sequence[Table], dict[str, Sequence[str]]], ...] = (
     ("tables for claims, changelog, outbox and dead rows", (META, CLAIM, CHANGELOG, OUTBOX, DEAD), {"postgresql": POSTGRESQL}),
+    ("tables for buffers, timeouts and messages of applications", leased_tables.ALL, {}),
 )
 
 

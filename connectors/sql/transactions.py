@@ -1,0 +1,61 @@
+"""Work on a `sqlalchemy.Connection` in a transaction of its own, on a file or on a server: what the leased contracts run on."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection, text
+
+from connectors.sessions import unchanged
+from connectors.sql import sqlite_unit, statements
+from connectors.sql.lending import Lender
+from connectors.sql.server import Server
+from connectors.sql.sqlite import Database
+from connectors.sql.units import unit
+
+T = TypeVar("T")
+
+
+class Transactions(Protocol):
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """What `work` returns, committed; what it raises comes out unchanged, with nothing written. It may be called again, as a whole,
+        after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
+
+    def now(self, connection: Connection) -> float:
+        """The store's clock, seconds since 1970."""
+
+
+class OnServer:
+    """PostgreSQL, MySQL or MariaDB."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        return unchanged(lambda: unit(self._server, lambda _: None, lambda session: work(session.connection), lambda _, made: made))
+
+    def now(self, connection: Connection) -> float:
+        return float(connection.execute(text(self._server.product.now.replace("::", r"\:\:"))).scalar_one())
+
+
+class OnFile:
+    """SQLite; `clock` gives seconds since 1970: all who have the file open share the machine's."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database, self._clock = database, clock
+
+    @cached_property
+    def _lender(self) -> Lender:
+        return Lender("sqlite+pysqlite://")
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        def once() -> T:
+            with self._database.transaction(statements.BEGIN) as db:
+                return sqlite_unit.worked(db, self._lender, lambda session: work(session.connection))
+
+        return unchanged(once)
+
+    def now(self, connection: Connection) -> float:
+        return self._clock()
+
+

@@ -1,0 +1,88 @@
+"""What the outbox holds: frozen values. Times are aware datetimes in UTC. From the seeds S2 and S3."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import NAMESPACE_OID, uuid4, uuid5
+
+from streams.leased.values import Header
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxMessage:
+    """A message to be sent by the relay. Messages with the same `key` (or `lane_key`) are sent in their order; without either
+    there is none. `id` makes an insert that is repeated count once: a random one unless given. Raises ValueError."""
+
+    topic: str
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[Header] = ()
+    id: str = ""
+    lane_key: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.topic, str) or not self.topic.strip():
+            raise ValueError("an OutboxMessage needs its topic")
+        for name in ("key", "value", "lane_key"):
+            if not isinstance(getattr(self, name), bytes | None):
+                raise ValueError(f"the {name} of an OutboxMessage is bytes or None")
+        object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
+        object.__setattr__(self, "id", self.id or uuid4().hex)
+
+
+def dispatch_id(source: str, version: int, index: int) -> str:
+    """The id of the message number `index` that version `version` of `source` causes: the same however often (S3)."""
+    return str(uuid5(NAMESPACE_OID, f"{source}/{version}/{index}"))
+
+
+class LaneRow(NamedTuple):
+    """A pending row in the hands of its lane's holder. `number` was given durably before the first send, ascending in the lane and never
+    given twice; `attempts` failed so far."""
+
+    number: int
+    message: OutboxMessage
+    attempts: int
+    created_at: datetime
+
+
+class LaneBatch(NamedTuple):
+    """Rows in sending order, held by `token` until `expires_at`; `lane` -1 for rows without order. Empty `rows` with `blocked_until`: the
+    first one waits for its back-off, and all behind it with it."""
+
+    lane: int
+    token: str
+    expires_at: datetime
+    rows: Sequence[LaneRow]
+    blocked_until: datetime | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of a row: `dispatched`; `rejected` (never to be taken: dead at once); `failed` (counts as an attempt); `outage` (the
+    broker was away: does not)."""
+
+    id: str
+    kind: Literal["dispatched", "rejected", "failed", "outage"]
+    error: str = ""
+
+
+class Attempt(NamedTuple):
+    """`outcome` is success, rejected, transient or poison (the last one that was allowed)."""
+
+    number: int
+    at: datetime
+    outcome: str
+    error: str
+
+
+class StoredMessage(NamedTuple):
+    """A row as people see it. `state` is pending, dispatched or dead; `reason` why it is dead."""
+
+    message: OutboxMessage
+    state: str
+    lane: int
+    attempts: int
+    created_at: datetime
+    dispatched_at: datetime | None
+    next_attempt_at: datetime | None
+    reason: str

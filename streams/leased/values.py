@@ -1,0 +1,185 @@
+"""What buffers and the timeout store hold: frozen values. Times are aware datetimes in UTC, leases timedeltas. From the seeds S0 and S1."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+Header = tuple[str, bytes | None]
+Types = Mapping[str, Callable[[bytes], Any]]
+"""Decoders by `Entry.type`."""
+
+
+def positive(lease: timedelta) -> timedelta:
+    """The lease. Raises ValueError unless it is longer than nothing."""
+    if not isinstance(lease, timedelta) or lease <= timedelta(0):
+        raise ValueError("a lease is a timedelta longer than zero")
+    return lease
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One buffered record. `idempotency_key` is stable per message (its broker id, else topic/partition/offset, never random);
+    `correlation_id` names it among the buffer's records; `type` the decoder of `data`; entries of one `group` are completed together.
+
+    `value` is what `data` decoded to when it was read: the bytes themselves in a store opened without types. Raises ValueError.
+    """
+
+    idempotency_key: str
+    correlation_id: str
+    type: str = ""
+    data: bytes = b""
+    headers: Sequence[Header] = ()
+    group: str = ""
+    value: Any = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("idempotency_key", "correlation_id"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"an Entry needs its {name}: a text that is not blank")
+        if not isinstance(self.data, bytes):
+            raise ValueError("the data of an Entry are bytes")
+        object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
+
+
+def entry_key(topic: str, partition: int, offset: int) -> str:
+    """The idempotency key of a Kafka record that carries no id of its own (contract 10: never a random one)."""
+    return f"{topic}/{partition}/{offset}"
+
+
+class InsertResult(NamedTuple):
+    """How many entries were new, and how many were there (or removed within `keep_keys`) already."""
+
+    stored: int
+    duplicates: int
+
+
+class Progress(NamedTuple):
+    """The source watermark of one topic partition, compared and set with an insert: `expected` is the next offset so far (0: none
+    was set), `next` the one after the last of this batch. Keyed by topic id: a topic made anew begins anew."""
+
+    topic_id: str
+    partition: int
+    expected: int
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """When a group of a buffer is sealed: at `count` resolved entries, or so long after its first or its last one. `lease` is how
+    long whoever was told to fire may take."""
+
+    count: int | None = None
+    after_first: timedelta | None = None
+    after_last: timedelta | None = None
+    lease: timedelta = timedelta(minutes=5)
+
+    def __post_init__(self) -> None:
+        positive(self.lease)
+        if self.count is None and self.after_first is None and self.after_last is None:
+            raise ValueError("a Gate needs a count or a time")
+        if self.count is not None and self.count < 1:
+            raise ValueError("the count of a Gate is at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was there and not leased, oldest first; `ids[i]` is the row of `entries[i]`. `unresolved` rows could not be decoded: they
+    stay. `leased_elsewhere` rows are somebody else's until `next_expiry` at the earliest: empty because leased is not empty."""
+
+    ids: Sequence[str]
+    entries: Sequence[Entry]
+    unresolved: int
+    token: str
+    expires_at: datetime | None
+    leased_elsewhere: int = 0
+    next_expiry: datetime | None = None
+
+
+EMPTY = Snapshot((), (), 0, "", None)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedBatch:
+    """A completed group of fixed membership, leased to whoever holds its `token`. It comes back unchanged, with the same `id`, until
+    it is completed. `reason` is count or timeout; `attempts` counts how often it was handed out, from 1."""
+
+    id: str
+    group: str
+    reason: str
+    ids: Sequence[str]
+    entries: Sequence[Entry]
+    unresolved: int
+    token: str
+    expires_at: datetime
+    attempts: int
+
+
+def batch_id(name: str, group: str, first: str) -> str:
+    """Of the batch whose oldest row is `first`: deterministic (B1)."""
+    return str(uuid5(NAMESPACE_OID, f"sluicegate/{name}/{group}/{first}"))
+
+
+class Filled(NamedTuple):
+    """What an insert came to, and the batches that it completed: nobody else was told of them."""
+
+    result: InsertResult
+    batches: Sequence[SealedBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeout:
+    """A message to be sent to topic `destination` at `due_at`; `owner` is whose it is (a saga). Raises ValueError."""
+
+    id: UUID
+    destination: str
+    due_at: datetime
+    key: bytes | None = None
+    value: bytes | None = b""
+    headers: Sequence[Header] = ()
+    owner: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, UUID) or self.id.int == 0:
+            raise ValueError("the id of a Timeout is a UUID that is not nil")
+        if not isinstance(self.destination, str) or not self.destination.strip():
+            raise ValueError("a Timeout needs a destination: the topic that it goes to")
+        if not isinstance(self.due_at, datetime) or self.due_at.tzinfo is None:
+            raise ValueError("due_at of a Timeout is a datetime with a time zone")
+        object.__setattr__(self, "due_at", self.due_at.astimezone(UTC))
+        object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutBatch(Sequence[Timeout]):
+    """Due timeouts, soonest first, locked by `owner` until `expires_at`. `next_due` hints when the next one of those that nobody has
+    is due: already past when the batch was full."""
+
+    timeouts: Sequence[Timeout]
+    owner: str
+    expires_at: datetime | None
+    next_due: datetime | None
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.timeouts[index]
+
+    def __len__(self) -> int:
+        return len(self.timeouts)
+
+    def __iter__(self) -> Iterator[Timeout]:
+        return iter(self.timeouts)
+
+
+def resolved(entry: Entry, types: Types | None) -> Entry | None:
+    """With its value; None when its type is unknown or its data do not decode."""
+    if types is None:
+        return replace(entry, value=entry.data)
+    decode = types.get(entry.type)
+    if decode is None:
+        return None
+    try:
+        return replace(entry, value=decode(entry.data))
+    except Exception:
+        return None
