@@ -5,12 +5,9 @@ its topic. Then the books: sums, rows and offsets in the database, outputs, /met
 """
 
 import os
-import shutil
 import sys
-import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +16,9 @@ import psycopg
 
 from connectors import open_store
 from tests.bench.jobs import TIMEOUT, Outcome, consumed
-from tests.bench.load import create, delete
 from tests.bench.processes import PROJECT, Mark, Measured, peak_mib
 from tests.bench.results import await_results, reader, written
-from tests.bench.systems import HEAD, LOOP
+from tests.bench.systems import HEAD, LOOP, Running, started
 from tests.waiting import wait_until
 
 JOBS = {
@@ -64,13 +60,6 @@ class Task:
     @property
     def database(self) -> bool:
         return self.job in DATABASE
-
-
-@dataclass(frozen=True)
-class Running:
-    process: Measured
-    out: str
-    dead: str
 
 
 def once(system: str, task: Task) -> Outcome:
@@ -143,27 +132,16 @@ def _books(run: Running, task: Task) -> list[str]:
     return [f"{what}: {is_}, not {wanted}" for what, (is_, wanted) in found.items() if is_ != wanted]
 
 
-@contextmanager
-def running(system: str, task: Task) -> Iterator[Running]:
+def running(system: str, task: Task) -> AbstractContextManager[Running]:
     """As systems.running, with empty tables."""
     app = f"bench-{uuid.uuid4().hex[:8]}"
-    with ExitStack() as cleaning:
-        folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
-        cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
-        out, dead = f"{app}.out", f"{app}.dead"
-        create(task.bootstrap, out, dead)
-        cleaning.callback(delete, task.bootstrap, out, dead)
-        if task.database:
-            _prepare(task.store)
-        command = _loop(task, out, app) if system == LOOP else _product(task, app, folder)
-        process = Measured(command, folder, BENCH_RECORDS=str(task.records), PYTHONPATH=str(PROJECT))
-        try:
-            yield Running(process, out, dead)
-        except BaseException:
-            process.stop(5.0)
-            raise
-        if code := process.stop():
-            raise RuntimeError(f"{system} ended with {code}:\n{process.tail()}")
+    if task.database:
+        _prepare(task.store)
+
+    def command(out: str, folder: Path) -> list[str]:
+        return _loop(task, out, app) if system == LOOP else _product(task, app, folder)
+
+    return started(system, task.bootstrap, app, command, BENCH_RECORDS=str(task.records), PYTHONPATH=str(PROJECT))
 
 
 def _prepare(store: str) -> None:

@@ -4,7 +4,7 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,17 +64,27 @@ class Running:
 
 @contextmanager
 def running(system: str, work: Work) -> Iterator[Running]:
-    """Start the system with topics and store of its own; at the end it is ended and all is removed. Raises RuntimeError when
-    a clean end takes too long or is none."""
+    """Start the system with topics and store of its own; see `started`."""
     app = f"bench-{system}-{uuid.uuid4().hex[:8]}"
+
+    def command(out: str, folder: Path) -> list[str]:
+        return _loop(system, work, out, app) if system in (LOOP, TIGHT) else _product(work, app, _store(system, cleaning), folder)
+
+    with ExitStack() as cleaning, started(system, work.bootstrap, app, command) as run:
+        yield run
+
+
+@contextmanager
+def started(system: str, bootstrap: str, app: str, command: Callable[[str, Path], list[str]], **environment: str) -> Iterator[Running]:
+    """`command` (of an output topic and a folder, both new) runs; at the end it is ended and all is removed. Raises RuntimeError
+    when a clean end takes too long or is none."""
     with ExitStack() as cleaning:
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
         cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
         out, dead = f"{app}.out", f"{app}.dead"
-        create(work.bootstrap, out, dead)
-        cleaning.callback(delete, work.bootstrap, out, dead)
-        command = _loop(system, work, out, app) if system in (LOOP, TIGHT) else _product(work, app, _store(system, cleaning), folder)
-        process = Measured(command, folder)
+        create(bootstrap, out, dead)
+        cleaning.callback(delete, bootstrap, out, dead)
+        process = Measured(command(out, folder), folder, **environment)
         try:
             yield Running(process, out, dead)
         except BaseException:
