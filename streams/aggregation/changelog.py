@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from streams.aggregation.entry import Entry, Section, halves, packed, unpacked
+from streams.aggregation.entry import Amendment, Entry, Section, halves, packed, unpacked
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COUNT, FIRST, State
 from streams.aggregation.seen import Seen, weight
@@ -23,6 +23,7 @@ ENTRY_LIMIT = 4 * 1024 * 1024
 SLICE = 64 * 1024  # least bytes of old state that a commit of a cycle carries
 SLACK = 4 * 1024 * 1024  # bytes of log below which no cycle begins
 GROWTH = 3  # the log over the live state at which one begins
+AMENDED = 30 * 24 * 3600.0  # seconds for which it is known what people changed
 
 
 class SealedItems(Protocol):
@@ -38,11 +39,14 @@ class SealedItems(Protocol):
 class Changelog:
     """The log of one partition as its owner keeps it. `numbers` are the entries kept, with their sizes."""
 
-    __slots__ = ("_boundary", "_compress", "_ids", "_live", "_queue", "_refreshed", "_sealed", "_seen", "groups", "kept", "last", "size")
+    __slots__ = (
+        "_boundary", "_compress", "_ids", "_live", "_queue", "_refreshed", "_sealed", "_seen", "amended", "groups", "kept", "last", "size",
+    )  # fmt: skip
 
     def __init__(self, groups: Groups, first: int, seen: Seen | None = None, sealed: SealedItems | None = None) -> None:
         self.groups, self._seen, self._sealed = groups, seen, sealed
         self.kept: deque[tuple[int, int]] = deque()
+        self.amended: list[Amendment] = []
         self.last = first - 1
         self.size = 0
         self._compress = bool(groups.rule.plan.bags)
@@ -70,6 +74,7 @@ class Changelog:
         done = self._queue is not None and self._refresh(entry)
         if done:
             entry.all_senders, self._queue = all_senders(), None
+            entry.amended = self.amended = [each for each in self.amended if each.at > now - AMENDED]
             entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
         packed = self._split(entry)
         for blob in packed:
@@ -115,7 +120,9 @@ class Changelog:
     def _split(self, entry: Entry) -> list[bytes]:
         """The entry as blobs of at most ENTRY_LIMIT, numbered one after the other."""
         blobs: list[bytes] = []
-        waiting = [entry]
+        waiting, entry.amended, amended = [entry], [], entry.amended
+        if amended:
+            waiting.append(Entry(0, entry.at, {}, {}, {}, {}, {}, amended=amended))
         while waiting:
             part = waiting.pop()
             part.number = self.last + 1 + len(blobs)
@@ -148,6 +155,7 @@ class Changelog:
                 raise ChangelogIncomplete(f"changelog entry {expected} is missing, {entry.number} stands in its place")
             expected += 1
             _apply(self.groups, entry)
+            self.amended += [each for each in entry.amended if each not in self.amended]
             senders.replay(entry.senders, entry.all_senders, entry.at)
             if self._sealed is not None:
                 self._sealed.replay(entry.sealed)
@@ -183,6 +191,7 @@ def _apply(groups: Groups, entry: Entry) -> None:
             states.pop(key, None)
             bags[key] = [{} if kind.unique else [] for kind in kinds]
         states[key] = state
+    groups.asked |= entry.asked
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
             if fresh:

@@ -27,6 +27,16 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
         return not (self.items or self.attempts or self.parked)
 
 
+class Amendment(msgspec.Struct, frozen=True, array_like=True):
+    """What a person changed: `at` the store's time, `who` user@host, `what` the command, `key` the group (text for people), `why`."""
+
+    at: float
+    who: str
+    what: str
+    key: str
+    why: str
+
+
 class Entry(msgspec.Struct, array_like=True):
     """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a default: older
     entries lack them."""
@@ -42,6 +52,8 @@ class Entry(msgspec.Struct, array_like=True):
     seen_source: str = ""
     sealed: Section = Section()
     withdrawn: list[bytes] = []  # ids that do not count, after all
+    asked: dict[bytes, int] = {}  # groups that a person wants fired, by key: the offset of their first record
+    amended: list[Amendment] = []
 
 
 def _ext(code: int, data: memoryview) -> Any:

@@ -22,10 +22,11 @@ class Groups:
     """State of all open groups, in the order in which they were opened.
 
     `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
-    `events` the fires and refused records in order; `counts` what the metrics want to know.
+    `events` the fires and refused records in order; `counts` what the metrics want to know; `asked` the groups that a person wants
+    fired, with the offset of their first record.
     """
 
-    __slots__ = ("added", "bags", "behind", "bytes", "counts", "events", "full", "heap", "rule", "states", "touched")
+    __slots__ = ("added", "asked", "bags", "behind", "bytes", "counts", "events", "full", "heap", "rule", "states", "touched")
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -36,6 +37,7 @@ class Groups:
         self.heap: list[tuple[float, bytes]] = []
         self.events: list[Fire | Refused] = []
         self.full: set[bytes] = set()
+        self.asked: dict[bytes, int] = {}
         self.bytes = 0
         self.behind = False
         self.counts = {"skipped": 0, "discarded": 0}
@@ -218,6 +220,12 @@ class Groups:
                 self.fire(key, "count", now)
             else:
                 self.limit(key, now)
+
+    def obey(self, asked: dict[bytes, int], now: float) -> None:
+        """Fire what a person asked for, after a restore: where it is still the same group."""
+        for key, first in asked.items():
+            if key in self.states and self.states[key][FIRST] == first:
+                self.fire(key, "manual", now)
 
     def oldest(self) -> float | None:
         """When the oldest open group was opened."""

@@ -2,8 +2,10 @@
 
 import typer
 
+from streams.cli.audit import audit
 from streams.cli.check import check
 from streams.cli.demo import demo
+from streams.cli.groups import groups
 from streams.cli.migrate import migrate
 from streams.cli.parked import parked
 from streams.cli.run import run
@@ -20,7 +22,8 @@ main = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, check, topics, migrate, status, demo, version):
+for command in (run, check, topics, migrate, status, audit, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
+main.add_typer(groups)
 main.add_typer(parked)

@@ -1,12 +1,12 @@
 """`sluicegate parked`: what handlers failed for good where the file says `then: park`."""
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streams.cli.changing import AgentName, Why, opened, person
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from streams.engine.parking import Parked
 
 parked = typer.Typer(name="parked", help="What handlers failed for good, with `then: park`: list it, let it go on.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
 
 
 @parked.command("ls")
 @ending
-def ls(file: File, agent: Name, json: AsJson = False) -> int:
+def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
     from streams.cli.output import print_json, print_table
 
@@ -38,8 +37,9 @@ def ls(file: File, agent: Name, json: AsJson = False) -> int:
 @ending
 def retry(
     file: File,
-    agent: Name,
+    agent: AgentName,
     places: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]...", help="All of them unless named.")] = None,
+    why: Why = "",
 ) -> int:
     """Let parked items go: their attempts begin anew, and their keys go on."""
     from streams.engine import parking
@@ -51,7 +51,7 @@ def retry(
         chosen = [each for each in found if not places or _place(each) in places]
         for partition in sorted({each.partition for each in chosen}):
             offsets = [each.offset for each in chosen if each.partition == partition]
-            parking.retry(store, partition, offsets, uuid.uuid4().hex, "sluicegate parked retry")
+            parking.retry(store, partition, offsets, person(why))
     print(f"{len(chosen)} let go")
     return DONE
 
@@ -59,20 +59,10 @@ def retry(
 @contextmanager
 def _opened(file: str, agent: str) -> Iterator[tuple["Store", list["Parked"]]]:
     """The store, and what is parked in it."""
-    from connectors import open_store
-    from streams.cli.files import loaded
     from streams.engine import parking
 
-    app = loaded(file)
-    if agent not in [each.name for each in app.agents]:
-        raise ConfigurationError(f"there is no agent {agent!r}; the file has {', '.join(each.name for each in app.agents)}")
-    if app.store.startswith("memory:"):
-        raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
-    store = open_store(app.store, app.folder)
-    try:
+    with opened(file, agent) as (app, _, store):
         yield store, parking.parked(store, app.name, agent)
-    finally:
-        store.close()
 
 
 def _place(item: "Parked") -> str:

@@ -2,19 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streams.agent import Agent, App
 from streams.cli.running import halted
 from streams.config import redacted
 from streams.config.kafka import EMBEDDED
 from streams.contracts import Store
-from streams.errors import ChangelogIncomplete, SystemNotReady
-from streams.values import Claim, Level, Partition, PartitionView
-
-if TYPE_CHECKING:
-    from streams.engine.sealed import Sealed
+from streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
+from streams.values import Level, Partition, PartitionView
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,44 +90,16 @@ def _progress(agent: Agent, partition: Partition, view: PartitionView | None, hi
     claim = view.claim
     offset = claim.offset if claim.offset >= 0 else None
     lag = None if high is None else max(0, high - (offset or 0))
-    from streams.engine.sealed import Sealed
+    from streams.engine.open_groups import held
 
     common = (agent.name, partition.topic, partition.number, claim.member or None, offset, high, lag)
     try:
-        sealed = Sealed(place=(partition.topic, partition.number))
-        groups = _groups(agent, claim, view.entries, sealed)
-    except ChangelogIncomplete as error:
+        found = held(agent, partition, view)
+    except (ChangelogIncomplete, ConfigurationError) as error:
         return Progress(*common, unsent=view.unsent, dead=view.dead, note=str(error))
-    if groups is None:
-        return Progress(*common, unsent=view.unsent, dead=view.dead, note="written by another rule than the file's")
-    parked = sum(held.state == "parked" for held in sealed.held.values())
-    note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
-    return Progress(*common, *groups, unsent=view.unsent, dead=view.dead, note=note)
-
-
-def _groups(agent: Agent, claim: Claim, entries: Sequence[bytes], sealed: "Sealed") -> tuple[int, float | None, float | None] | None:
-    """(open groups, age of the oldest, seconds to the next deadline); None: another rule wrote them. What is sealed goes into `sealed`.
-
-    Raises ChangelogIncomplete.
-    """
-    from streams.aggregation.changelog import Changelog
-    from streams.aggregation.groups import Groups
-    from streams.engine.receive import Senders
-
-    rule, fingerprint = _rule(agent)
-    if claim.source is not None and claim.source.rule != fingerprint:
-        return None
-    groups = Groups(rule)
-    Changelog(groups, claim.first, sealed=sealed).replay(entries, claim.first, claim.last, Senders(claim.partition.topic))
-    oldest, due = groups.oldest(), groups.next_due()
+    oldest, due = found.groups.oldest(), found.groups.next_due()
     age = None if oldest is None else max(0.0, claim.store_time - oldest)
-    return len(groups.states), age, None if due == float("inf") else due - claim.store_time
-
-
-@cache
-def _rule(agent: Agent) -> tuple[Any, str]:
-    from schemas import codec
-    from streams.aggregation.rule import Rule
-
-    rule = Rule(agent, codec(agent.format))
-    return rule, rule.fingerprint
+    counts = len(found.groups.states), age, None if due == float("inf") else due - claim.store_time
+    parked = sum(item.state == "parked" for item in found.sealed.held.values())
+    note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
+    return Progress(*common, *counts, unsent=view.unsent, dead=view.dead, note=note)

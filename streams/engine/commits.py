@@ -12,7 +12,7 @@ from streams.engine.setting import Setting
 from streams.engine.status import count_events, count_receipts
 from streams.errors import SluicegateError
 from streams.observe.metrics import Meter
-from streams.values import Claim
+from streams.values import Claim, Partition
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000
@@ -35,6 +35,7 @@ class Commits:
         self._most = COMMIT_RECORDS if handling is None or handling.batches else COMMIT_SESSION if self._alone else COMMIT_CALLS
         self._log = structlog.get_logger()
         self.pending = 0
+        self._seen: dict[Partition, int] = {}  # versions at the last look
         self._commit_at = self._gather_until = self._reports_at = 0.0
 
     def gathering(self, now: float) -> float:
@@ -54,18 +55,24 @@ class Commits:
         owners = [
             owner for owner in self._claims.owners.values() if owner.dirty or owner.shard.pressing or (reports and owner.shard.reported)
         ]
-        if len(owners) > 1 and not self._claims.retrying and not self._alone:
-            self._together(owners, now)
-        else:  # after a failure each for itself: one that cannot be committed must not hold up the others
-            self._each(owners, now)
+        self._commit(owners, now)
         self.pending = 0
         self._commit_at, self._gather_until = self._clock() + COMMIT_EVERY, now + COMMIT_PAUSE
         if reports:
             self._reports_at = now + RECORD_REPORTS_EVERY
 
     def look(self, now: float) -> None:
-        """An owner with parked items finds out, without any record, that a person let one go: by being fenced."""
-        self._each([owner for owner in self._claims.owners.values() if owner.sealed.parked], now)
+        """Owners that were idle since the last look find out, without any record, that a person changed their state, that somebody else
+        has it, or that the store is not what it was: by a commit of nothing."""
+        versions = {owner.partition: owner.claim.version for owner in self._claims.owners.values()}
+        self._commit([owner for owner in self._claims.owners.values() if self._seen.get(owner.partition) == owner.claim.version], now)
+        self._seen = versions
+
+    def _commit(self, owners: Sequence[Owner], now: float) -> None:
+        if len(owners) > 1 and not self._claims.retrying and not self._alone:
+            self._together(owners, now)
+        else:  # after a failure each for itself: one that cannot be committed must not hold up the others
+            self._each(owners, now)
 
     def _each(self, owners: Sequence[Owner], now: float) -> None:
         for owner in owners:

@@ -127,7 +127,7 @@ class Owner:
     def _begin(self) -> None:
         """Everything that stands between a restored state and the first record."""
         claim, setting = self.claim, self._setting
-        known = claim.source
+        known, asked = claim.source, self.groups.asked
         if self.groups.rule is not setting.rule:
             fresh = Groups(setting.rule)
             self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting.on_rule_change, self._last)
@@ -140,6 +140,7 @@ class Owner:
             self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
         self.marks.found(claim.trying, self.offset)
         self.groups.judge(self._last)
+        self.groups.obey(asked, self._last)
         self.sealed.settle(setting.slow is not None)
         partition, store = self.partition, setting.store
         self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token)

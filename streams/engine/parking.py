@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from streams.aggregation.entry import Entry, Section, packed, unpacked
+from streams.aggregation.entry import Section, unpacked
 from streams.aggregation.events import Fire
 from streams.contracts import Store
+from streams.engine.amending import Person, amend
 from streams.engine.sealed import Held, Sealed
-from streams.values import Changes, Claim, Partition
+from streams.values import Claim, Partition
 
 
 class Parked(NamedTuple):
@@ -38,10 +39,8 @@ def _seen(partition: Partition, held: Held) -> Parked:
     return Parked(partition, held.number, held.key, held.attempts, held.error, kind)
 
 
-def retry(store: Store, partition: Partition, offsets: Collection[int], token: str, member: str) -> Claim:
-    """Let these go: their attempts begin anew. The owner of the partition is fenced by it and claims again. Raises Fenced when
-    somebody claimed in between, and PersistenceError (unknown: look again)."""
-    claim = store.claim(partition, token, member)
+def retry(store: Store, partition: Partition, offsets: Collection[int], person: Person) -> Claim:
+    """Let these go: their attempts begin anew. See `amend`."""
     section = Section({}, dict.fromkeys(offsets, 0), dict.fromkeys(offsets, ""))
-    entry = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, sealed=section), compress=False)
-    return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[entry], trying=claim.trying))
+    places = ", ".join(f"{partition.topic}/{partition.number}/{offset}" for offset in sorted(offsets))
+    return amend(store, partition, person, "parked retry", places, sealed=section)

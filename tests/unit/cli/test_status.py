@@ -75,13 +75,13 @@ def test_reading_the_status_fences_nobody(log, clock):
     assert status(APP, store, 1.0).partitions[0].offset == 3
 
 
-def test_groups_that_another_rule_wrote_are_not_guessed_at(log, clock):
+def test_groups_that_another_rule_wrote_are_read_by_that_rule(log, clock):
     store = memory(clock)
     feed(log, "ab")
     Driver(AGENT, store, log, clock).give(0).turns()
     changed = replace(AGENT, aggregation=replace(AGENT.aggregation, compute=()))
     [row] = status(replace(APP, agents=(changed,)), store, 1.0).partitions
-    assert (row.offset, row.open_groups, row.note) == (2, None, "written by another rule than the file's")
+    assert (row.offset, row.open_groups, row.note) == (2, 2, None)
 
 
 def test_partitions_of_agents_that_left_the_file_are_left_out(log, clock):

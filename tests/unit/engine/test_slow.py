@@ -13,6 +13,7 @@ from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from streams.aggregation import changelog
 from streams.engine import parking
 from streams.engine import sealed as sealed_module
+from streams.engine.amending import Person
 from streams.engine.pool import Inline, Threads
 from streams.errors import ConfigurationError
 from streams.values import Partition
@@ -261,7 +262,7 @@ def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: L
 def test_what_is_let_go_is_tried_anew_and_its_key_goes_on(log: Log, store: MemoryStore, clock: Clock) -> None:
     driver = given_parked(log, store, clock)
     handlers.fails.clear()
-    parking.retry(store, PLACE, [0], "a token", "a person")
+    parking.retry(store, PLACE, [0], Person("a person", "mended", "a token"))
     turned(driver, 20)
     assert outputs(log) == [{"doubled": 2}, {"doubled": 0}, {"doubled": 4}]
     assert parking.parked(store, "app", "a") == []
@@ -278,6 +279,6 @@ def test_a_parked_message_survives_the_compaction_of_its_log(
     assert store.read(PLACE).claim.first > 1  # type: ignore[union-attr]
     assert [item.offset for item in parking.parked(store, "app", "a")] == [0]
     handlers.fails.clear()
-    parking.retry(store, PLACE, [0], "a token", "a person")
+    parking.retry(store, PLACE, [0], Person("a person", "mended", "a token"))
     turned(driver, 10)
     assert {"doubled": 0} in outputs(log)

@@ -1,0 +1,50 @@
+"""What commands share that look into an agent's state, and change it."""
+
+import getpass
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.agent import Agent, App
+    from streams.contracts import Store
+    from streams.engine.amending import Person
+
+AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
+Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
+
+
+@contextmanager
+def opened(file: str, name: str) -> Iterator[tuple["App", "Agent", "Store"]]:
+    """Raises ConfigurationError for an agent that is not in the file, and for state that nobody else can reach."""
+    from connectors import open_store
+    from streams.cli.files import loaded
+
+    app = loaded(file)
+    agent = next((each for each in app.agents if each.name == name), None)
+    if agent is None:
+        raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(each.name for each in app.agents)}")
+    if app.store.startswith("memory:"):
+        raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
+    store = open_store(app.store, app.folder)
+    try:
+        yield app, agent, store
+    finally:
+        store.close()
+
+
+def person(why: str) -> "Person":
+    """Who runs this command."""
+    from streams.engine.amending import Person
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = "unknown"
+    return Person(f"{user}@{socket.gethostname()}", why, uuid.uuid4().hex)

@@ -1,0 +1,159 @@
+"""`sluicegate groups`: the open groups of an agent, on a live one or a stopped one."""
+
+import base64
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.changing import AgentName, Why, opened, person
+from streams.cli.outcome import DONE, ending
+from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.agent import Agent, App
+    from streams.contracts import Store
+    from streams.engine.open_groups import OpenGroup
+
+groups = typer.Typer(name="groups", help="The open groups of an agent: what they hold and wait for; fire or drop.", no_args_is_help=True)
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)]
+Place = Annotated[str | None, typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")]
+COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
+
+
+@groups.command("ls")
+@ending
+def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
+    """All of them, oldest first within a partition; claims nothing."""
+    from streams.cli.output import print_json, print_table
+    from streams.engine.open_groups import open_groups
+
+    with opened(file, agent) as (app, its, store):
+        found = open_groups(store, app.name, its)
+    if json:
+        print_json({"groups": [_document(each) for each in found]})
+        return DONE
+    print_table(COLUMNS, [_row(each) for each in found])
+    return DONE
+
+
+@groups.command("show")
+@ending
+def show(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
+    """What a group has computed so far: values of the application; claims nothing."""
+    from streams.cli.output import print_json, print_table
+
+    with opened(file, agent) as (app, its, store):
+        found = _named(app, its, store, key)
+    if json:
+        print_json({"groups": [{**_document(each), "values": _plain(each)} for each in found]})
+        return DONE
+    for each in found:
+        print_table(COLUMNS, [_row(each)])
+        print_table(("field", "value"), [[name, str(value)] for name, value in _plain(each).items()])
+    return DONE
+
+
+@groups.command("why")
+@ending
+def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
+    """What a group waits for, in words; claims nothing."""
+    from streams.cli.output import print_json
+    from streams.engine.open_groups import why as said
+
+    with opened(file, agent) as (app, its, store):
+        found = _named(app, its, store, key)
+    if json:
+        print_json({"groups": [{**_document(each), "why": said(each, its)} for each in found]})
+        return DONE
+    for each in found:
+        print(f"{each.partition.topic}/{each.partition.number}: {said(each, its)}")
+    return DONE
+
+
+@groups.command("fire")
+@ending
+def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", json: AsJson = False) -> int:
+    """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
+    from streams.cli.output import print_json
+    from streams.engine import open_groups
+
+    with opened(file, agent) as (app, its, store):
+        group = _one(app, its, store, key, partition)
+        open_groups.fire(store, group, person(why))
+    text = f"{_where(group)}: {key} fires with {group.records} records or more as soon as the partition has an owner"
+    print_json({"fire": _document(group)}) if json else print(text)
+    return DONE
+
+
+@groups.command("drop")
+@ending
+def drop(
+    file: File,
+    agent: AgentName,
+    key: Key,
+    partition: Place = None,
+    why: Why = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Forget a group and its records: nothing of it is ever sent."""
+    from streams.cli.output import print_json
+    from streams.engine import open_groups
+
+    with opened(file, agent) as (app, its, store):
+        group = _one(app, its, store, key, partition)
+        if not yes and not typer.confirm(f"{_where(group)}: forget {group.records} records of {key}?", err=True):
+            raise ConfigurationError("nothing was changed")
+        open_groups.drop(store, group, its, person(why))
+    print_json({"drop": _document(group)}) if json else print(f"{_where(group)}: {key} is forgotten")
+    return DONE
+
+
+def _named(app: "App", agent: "Agent", store: "Store", key: str) -> list["OpenGroup"]:
+    """Raises ConfigurationError for none."""
+    from streams.engine.open_groups import open_groups
+
+    try:
+        name = base64.b64decode(key.removeprefix("base64:"), validate=True) if key.startswith("base64:") else key.encode()
+    except ValueError:
+        raise ConfigurationError(f"{key} is no base64") from None
+    found = open_groups(store, app.name, agent, name)
+    if not found:
+        raise ConfigurationError(f"agent {agent.name} has no open group {key}; `sluicegate groups ls` lists what is open")
+    return found
+
+
+def _one(app: "App", agent: "Agent", store: "Store", key: str, place: str | None) -> "OpenGroup":
+    found = [each for each in _named(app, agent, store, key) if place in (None, _where(each))]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ConfigurationError(f"there is no open group {key} in {place}")
+    raise ConfigurationError(f"{key} is open in {', '.join(map(_where, found))}: choose one with --partition")
+
+
+def _where(group: "OpenGroup") -> str:
+    return f"{group.partition.topic}/{group.partition.number}"
+
+
+def _row(group: "OpenGroup") -> list[str]:
+    due = "-" if group.fires_in is None else f"{group.fires_in:.1f} s"
+    place = [group.partition.topic, str(group.partition.number)]
+    return [group.key.decode(errors="replace"), *place, str(group.records), f"{group.age:.1f} s", due, str(group.bytes), group.owner or "-"]
+
+
+def _document(group: "OpenGroup") -> dict[str, object]:
+    try:
+        made: dict[str, object] = {"key": group.key.decode()}
+    except UnicodeDecodeError:
+        made = {"key_base64": base64.b64encode(group.key).decode()}
+    made |= {"topic": group.partition.topic, "partition": group.partition.number, "owner": group.owner or None}
+    made["count"] = group.records
+    return made | {name: getattr(group, name) for name in ("first", "last", "bytes", "age", "fires_in")}
+
+
+def _plain(group: "OpenGroup") -> dict[str, object]:
+    from streams.handlers.values import plain
+
+    return plain(group.values)

@@ -1,0 +1,34 @@
+"""What a person changes in a partition's state: by a claim that commits one entry and leaves."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from streams.aggregation.entry import Amendment, Entry, packed
+from streams.contracts import Store
+from streams.errors import ConfigurationError
+from streams.values import Changes, Claim, Partition, PartitionView
+
+Still = Callable[[PartitionView], bool]
+
+
+class Person(NamedTuple):
+    """Who changes something, and why; `token` is the random one of this claim."""
+
+    who: str
+    why: str
+    token: str
+
+
+def amend(store: Store, partition: Partition, person: Person, what: str, key: str, still: Still | None = None, **said: Any) -> Claim:
+    """Append an entry with these fields, and who did `what` to `key` and why. The owner of the partition is fenced by it: it claims
+    again and reads it. `still` looks, under the claim, whether there is anything to change. Raises ConfigurationError when there is not,
+    Fenced when somebody claimed in between (nothing changed), PersistenceError (unknown: look again)."""
+    claim = store.claim(partition, person.token, f"{person.who} ({what})")
+    view = store.read(partition) if still else None
+    if still and (view is None or not still(view)):
+        raise ConfigurationError(f"{what} {key}: it ended meanwhile; nothing was changed")
+    amendment = Amendment(claim.store_time, person.who, what, key, person.why)
+    entry = replace(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[amendment]), **said)
+    return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[packed(entry, compress=False)], trying=claim.trying))

@@ -1,0 +1,207 @@
+"""`sluicegate groups` and `audit`: what is open, why, and a person who ends it, on a store that a run has left or that one has open."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors import open_store
+from streams.aggregation import changelog
+from streams.aggregation.groups import Groups
+from streams.cli import main
+from streams.cli.files import loaded
+from streams.contracts import Store
+from streams.engine import amending, open_groups
+from streams.engine.amending import Person
+from streams.engine.commits import Commits
+from streams.errors import ConfigurationError
+from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
+from tests.unit.engine.scene import a_log, feed
+
+FILE = """\
+app: app
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+http: false
+agents:
+  a:
+    from: in
+    aggregate:
+      count: 3
+      timeout: {after: 10m, since: first}
+      compute: {n: count, total: {sum: amount}}
+    to: {topic: out}
+"""
+ANNE = Person("anne@here", "the shop closes", "a token")
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> str:
+    (tmp_path / "app.yaml").write_text(FILE)
+    return str(tmp_path / "app.yaml")
+
+
+@pytest.fixture
+def groups(file: str) -> Callable[..., Result]:
+    return lambda what, *more: CliRunner().invoke(main, ["groups", what, file, "a", *more])
+
+
+def a_store(file: str) -> Store:
+    app = loaded(file)
+    store = open_store(app.store, app.folder)
+    store.migrate()
+    return store
+
+
+def driver(file: str, log: Log) -> Driver:
+    return Driver(loaded(file).agents[0], a_store(file), log, Clock()).give(0)
+
+
+def filled(file: str) -> tuple[Driver, Log]:
+    log = a_log("in", "out", "app.dead")
+    feed(log, ("x", 5), ("y", 1), ("x", 7))
+    return driver(file, log).turns(), log
+
+
+def results(log: Log) -> list[tuple[Any, ...]]:
+    said = [json.loads(message.v or b"") for message in distinct(log, "out")]
+    return [(each["key"], each["reason"], each["count"], each["total"]) for each in said]
+
+
+def test_it_lists_shows_and_explains_what_is_open(file: str, groups: Callable[..., Result]) -> None:
+    filled(file)
+    listed = json.loads(groups("ls", "--json").stdout)["groups"]
+    assert [(each["key"], each["count"], each["first"], each["last"]) for each in listed] == [("x", 2, 0, 2), ("y", 1, 1, 1)]
+    assert json.loads(groups("show", "x", "--json").stdout)["groups"][0]["values"] == {"n": 2, "total": 12}
+    assert "in/0: 2 of 3, oldest 0 s, fires in 600 s, owner member" in groups("why", "x").stdout
+    assert "x" in groups("ls").stdout
+    assert "12" in groups("show", "x").stdout
+
+
+def test_a_key_that_is_not_open_is_refused(file: str, groups: Callable[..., Result]) -> None:
+    filled(file)
+    for what in ("show", "why", "fire", "drop"):
+        result = groups(what, "z")
+        assert (result.exit_code, "no open group z" in result.stderr) == (2, True)
+
+
+def test_a_live_owner_fires_what_a_person_asked_for_once(file: str, groups: Callable[..., Result]) -> None:
+    live, log = filled(file)
+    assert groups("fire", "x").exit_code == 0
+    feed(log, ("y", 2))
+    live.turns().later(5).turns(20)
+    assert results(log) == [("x", "manual", 2, 12)]
+    assert header(distinct(log, "out")[0], "sluicegate-reason") == "manual"
+    driver(file, log).turns(20)
+    assert (len(results(log)), [each["key"] for each in json.loads(groups("ls", "--json").stdout)["groups"]]) == (1, ["y"])
+
+
+def idle(file: str, groups: Callable[..., Result]) -> list[tuple[Any, ...]]:
+    live, log = filled(file)
+    groups("fire", "x")
+    for _ in range(4):
+        live.later(5).turns(3)
+    return results(log)
+
+
+def test_an_idle_owner_finds_out_without_any_record(file: str, groups: Callable[..., Result]) -> None:
+    assert idle(file, groups) == [("x", "manual", 2, 12)]
+
+
+def test_an_owner_that_never_looks_would_not(file: str, groups: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Commits, "look", lambda *_: None)
+    assert idle(file, groups) == []
+
+
+def test_a_stopped_agent_fires_it_when_it_starts_and_twice_asked_is_once(file: str, groups: Callable[..., Result]) -> None:
+    _, log = filled(file)
+    assert (groups("fire", "x").exit_code, groups("fire", "x").exit_code) == (0, 0)
+    assert results(log) == []
+    driver(file, log).turns(20)
+    assert results(log) == [("x", "manual", 2, 12)]
+
+
+def asked_of_a_group_that_is_another_by_now(file: str) -> list[tuple[Any, ...]]:
+    live, log = filled(file)
+    [group] = open_groups.open_groups(live.store, "app", loaded(file).agents[0], b"x")
+    feed(log, ("x", 1), ("x", 100))
+    live.turns()
+    open_groups.fire(live.store, group, ANNE)
+    driver(file, log).turns(20)
+    return results(log)
+
+
+def test_a_group_of_the_same_key_that_was_opened_later_is_not_meant(file: str) -> None:
+    assert asked_of_a_group_that_is_another_by_now(file) == [("x", "count", 3, 13)]
+
+
+def test_the_offset_of_the_first_record_is_what_tells_them_apart(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_key(self: Groups, asked: dict[bytes, int], now: float) -> None:
+        for key in asked:
+            self.fire(key, "manual", now)
+
+    monkeypatch.setattr(Groups, "obey", by_key)
+    assert asked_of_a_group_that_is_another_by_now(file) == [("x", "count", 3, 13), ("x", "manual", 1, 100)]
+
+
+def test_what_is_dropped_is_never_sent_and_the_next_record_opens_a_new_group(file: str, groups: Callable[..., Result]) -> None:
+    live, log = filled(file)
+    refused = CliRunner().invoke(main, ["groups", "drop", file, "a", "x"], input="n\n")
+    assert (refused.exit_code, "nothing was changed" in refused.stderr) == (2, True)
+    assert groups("drop", "x", "--yes").exit_code == 0
+    feed(log, ("x", 1), ("x", 1), ("x", 1))
+    live.turns().later(5).turns(20)
+    assert results(log) == [("x", "count", 3, 3)]
+
+
+def dropped_too_late(file: str) -> list[tuple[Any, ...]]:
+    live, log = filled(file)
+    agent = loaded(file).agents[0]
+    [group] = open_groups.open_groups(live.store, "app", agent, b"x")
+    feed(log, ("x", 1), ("x", 100))
+    live.turns()
+    with pytest.raises(ConfigurationError, match="ended meanwhile"):
+        open_groups.drop(live.store, group, agent, ANNE)
+    feed(log, ("x", 1), ("x", 1))
+    driver(file, log).turns(20)
+    return results(log)
+
+
+def test_a_group_that_ended_while_a_person_looked_is_not_dropped_nor_the_next_one(file: str) -> None:
+    assert dropped_too_late(file) == [("x", "count", 3, 13), ("x", "count", 3, 102)]
+
+
+def test_without_a_look_under_the_claim_the_next_group_would_be_lost(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def blindly(store: Store, place: Any, who: Person, what: str, key: str, still: Any = None, **said: Any) -> Any:
+        return amending.amend(store, place, who, what, key, **said)
+
+    monkeypatch.setattr(open_groups, "amend", blindly)
+    with pytest.raises(pytest.fail.Exception):
+        dropped_too_late(file)
+
+
+def test_who_changed_what_and_why_is_listed_and_survives_compaction(
+    file: str, groups: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, log = filled(file)
+    groups("fire", "x", "--why", "the shop closes")
+    groups("drop", "y", "--yes", "--why", "a test order")
+    monkeypatch.setattr(changelog, "SLACK", 1)
+    monkeypatch.setattr(changelog, "GROWTH", 0)
+    live = driver(file, log)
+    for n in range(30):
+        feed(log, ("z", n))
+        live.turns(4)
+    assert live.store.read(live.store.partitions("app")[0]).claim.first > 5  # type: ignore[union-attr]
+    result = CliRunner().invoke(main, ["audit", file, "a", "--json"])
+    said = [(each["what"], each["key"], each["why"], "@" in each["who"]) for each in json.loads(result.stdout)["changes"]]
+    assert said == [("groups fire", "x", "the shop closes", True), ("groups drop", "y", "a test order", True)]
+    assert "the shop closes" in CliRunner().invoke(main, ["audit", file, "a"]).stdout
+
+
+def test_state_in_the_memory_of_a_run_is_nobody_elses(tmp_path: Any) -> None:
+    (tmp_path / "app.yaml").write_text(FILE.replace("sqlite:///state.db", "memory://"))
+    result = CliRunner().invoke(main, ["groups", "ls", str(tmp_path / "app.yaml"), "a"])
+    assert (result.exit_code, "nobody else can reach it" in result.stderr) == (2, True)
