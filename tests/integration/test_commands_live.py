@@ -1,7 +1,6 @@
 """The commands that mend, on three live workers: what they change takes effect, once, and nothing else is touched."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from typer.testing import CliRunner
 
+from streams.cli import main
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
@@ -28,12 +29,13 @@ agents:
       compute: {{total: {{sum: v}}}}
     to: {{topic: {ns}-out}}
 """
-KEYS = [f"k{n}" for n in range(12)]
+KEYS = [f"k{n}" for n in range(8)]
 
 
 def sluicegate(*args: str) -> Any:
-    done = subprocess.run([SLUICEGATE, *args], capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
+    """In this process: it starts a dozen times faster."""
+    done = CliRunner().invoke(main, args)
+    assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
 
 
@@ -41,8 +43,8 @@ def sluicegate(*args: str) -> Any:
 def file(tmp_path: Path, kafka: str, postgres_url: str, ns: str) -> str:
     path = tmp_path / "app.yaml"
     path.write_text(FILE.format(ns=ns, kafka=kafka, store=postgres_url))
-    for command in (["topics", str(path), "--create", "--partitions", "6"], ["migrate", str(path)]):
-        subprocess.run([SLUICEGATE, *command], check=True, timeout=90, capture_output=True)
+    sluicegate("topics", str(path), "--create", "--partitions", "6", "--json")
+    assert CliRunner().invoke(main, ["migrate", str(path)]).exit_code == 0
     return str(path)
 
 
@@ -86,14 +88,14 @@ def test_groups_are_listed_explained_fired_and_dropped_while_three_workers_run(l
     results = Results(kafka, f"{ns}-out")
     send(kafka, ns, 1)
     send(kafka, ns, 2)
-    wait_until(lambda: held(file) == 24, 30, "all to be read")
+    wait_until(lambda: held(file) == 2 * len(KEYS), 60, "all to be read")
     [group] = sluicegate("groups", "why", file, "sums", "k3", "--json")["groups"]
     assert (group["count"], group["why"].split(", ")[0], bool(group["owner"])) == (2, "2 of 100", True)
     assert sluicegate("groups", "show", file, "sums", "k3", "--json")["groups"][0]["values"] == {"total": 3}
     sluicegate("groups", "fire", file, "sums", "k3", "--why", "asked for", "--json")
     sluicegate("groups", "fire", file, "sums", "k3", "--why", "once more", "--json")
     sluicegate("groups", "drop", file, "sums", "k4", "--yes", "--why", "a test", "--json")
-    wait_until(lambda: results.draw() == [("k3", "manual", 3)], 40, "the group that was fired by hand")
+    wait_until(lambda: results.draw() == [("k3", "manual", 3)], 60, "the group that was fired by hand")
     send(kafka, ns, 5)
     for key in KEYS:
         sluicegate("groups", "fire", file, "sums", key, "--json")
