@@ -73,6 +73,7 @@ class Handler:
     `session` gives them the transaction of the store. `concurrency` 0 runs them inside the commit; more: so many at a time in threads
     of the worker, outside of it, after what they are called for was sealed in the store. A failed call is tried again `attempts`
     times in all, with back-off from `backoff_first` to `backoff_most` seconds and the partition (with `concurrency`: the key) waiting;
+    `isolate_after` so many failures of a completed group its messages are tried alone (0: never), to find out the bad ones.
     `then` says what follows; `park` (with `concurrency` only): it waits for a person, and so does its key.
     """
 
@@ -83,6 +84,7 @@ class Handler:
     backoff_first: float = 1.0
     backoff_most: float = 60.0
     then: Literal["dead-letter", "stop", "park"] = "dead-letter"
+    isolate_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)

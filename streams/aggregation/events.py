@@ -10,7 +10,7 @@ from streams.record import Headers, Record
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
     """A completed group. `reason` is count, timeout, until, limit or manual; offsets are those of its first and last
-    record; `values` the computed fields in the order of the file."""
+    record; `values` the computed fields in the order of the file; `removed` the indexes of messages that its handler could not use."""
 
     key: bytes
     count: int
@@ -21,11 +21,12 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     closed: float
     trace: str | None
     values: dict[str, Any]
+    removed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler or crash; `reason` is stable, `error` says
+    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler, produce or crash; `reason` is stable, `error` says
     more and never quotes the payload."""
 
     record: Record
@@ -45,6 +46,17 @@ class Unhandled:
     reason: str = "handler-failed"
 
 
+@dataclass(frozen=True, slots=True)
+class BadItem:
+    """Message `index` of a completed group, which its handler cannot use: `value` is the dead letter."""
+
+    fire: Fire
+    index: int
+    value: bytes
+    error: str
+    reason: str = "bad-item"
+
+
 class Sent(msgspec.Struct, frozen=True, gc=False):
     """Output number `index` of a handler; `fire` is the id of the message or batch."""
 
@@ -58,4 +70,4 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     reason: str = "sent"
 
 
-Event = Fire | Refused | Unhandled | Sent
+Event = Fire | Refused | Unhandled | BadItem | Sent

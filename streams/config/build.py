@@ -81,8 +81,9 @@ def _dedupe(dedupe: Deduplication) -> run.Deduplication:
 
 
 def _handler(agent: Agent, functions: list[str]) -> run.Handler:
-    first, most = agent.retry.backoff
-    return run.Handler(tuple(functions), agent.session, agent.concurrency, agent.retry.attempts, first, most, agent.then)
+    retry, (first, most) = agent.retry, agent.retry.backoff
+    isolate_after = retry.isolate_after or 0
+    return run.Handler(tuple(functions), agent.session, agent.concurrency, retry.attempts, first, most, agent.then, isolate_after)
 
 
 def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:

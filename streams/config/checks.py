@@ -18,6 +18,7 @@ def findings(file: File) -> Iterator[Finding]:
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
             yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
         yield from _parts(agent, path)
+        yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
@@ -71,6 +72,20 @@ def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
     elif agent.aggregate is None and agent.key is not None and agent.repartition is None:
         what = "has no meaning without an aggregation: a handler gets every message"
         yield Finding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))
+
+
+def _isolation(agent: Agent, path: Path) -> Iterator[Finding]:
+    retry, compute = (*path, "retry"), (*path, "aggregate", "compute")
+    at = (*retry, "isolate_after")
+    if agent.retry.isolate_after is None or agent.handler is None:
+        return
+    kept = agent.aggregate is not None and any(r.kind == "collect" and r.field is None for r in agent.aggregate.compute.values())
+    if not kept:
+        what = "has no messages to try alone: the handler gets no group that keeps them"
+        yield Finding(at, what, "add compute: {messages: collect} to the aggregate, or leave it out", (at, compute))
+    if agent.retry.isolate_after > agent.retry.attempts:
+        needs = (at, (*retry, "attempts"))
+        yield Finding(at, "is more than attempts: it would never happen", "write at most the number of attempts", needs)
 
 
 def _repartition(file: File, name: str, agent: Agent, path: Path) -> Iterator[Finding]:

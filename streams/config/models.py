@@ -184,11 +184,13 @@ class Destination(BaseModel):
 
 
 class Retry(BaseModel):
-    """`attempts` counts the first one; `backoff` is the shortest and the longest pause."""
+    """`attempts` counts the first one; `backoff` is the shortest and the longest pause; `isolate_after` so many failures the messages of
+    a group are tried alone."""
 
     model_config = _CLOSED
     attempts: Count = 5
     backoff: Span = (1.0, 60.0)
+    isolate_after: Count | None = None
 
 
 def _as_functions(value: object) -> object:

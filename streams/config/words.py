@@ -65,6 +65,9 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
     waits = "key" if handler.concurrency else "partition"
     sentences.append(f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}")
+    if handler.isolate_after:
+        alone = f"after {handler.isolate_after} failures of a group its messages are tried alone"
+        sentences.append(f"{alone}; those that fail go to {agent.dead_letters}, and the others are handled without them")
     return sentences
 
 

@@ -8,7 +8,8 @@ from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
 from streams.engine.claims import Claims
 from streams.engine.dedupe import IdRule
-from streams.engine.handling import Failures, Handling, Policy
+from streams.engine.failures import Policy
+from streams.engine.handling import Handling
 from streams.engine.pool import Inline
 from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
@@ -54,6 +55,5 @@ def _handling(
         raise ConfigurationError(f"agent {agent.name}: then: park needs concurrency")
     pool = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
-    failures = Failures(handler.attempts, policy)
-    handling = Handling(agent, handler, rule, reads, outputs, failures, pool)
+    handling = Handling(agent, handler, rule, reads, outputs, policy, pool)
     return handling, Slow(handler, handling, pool, policy) if handler.concurrency else None

@@ -36,7 +36,7 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_changelog", "_inbox", "_last", "_monotonic", "_rows", "_setting", "_source", "_store_time", "begun",
+        "_changelog", "_inbox", "_last", "_monotonic", "_place", "_rows", "_setting", "_source", "_store_time", "begun",
         "claim", "dedupe", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending",
         "restored_bytes", "sealed", "senders", "shard",
     )  # fmt: skip
@@ -48,8 +48,8 @@ class Owner:
         self.dedupe = Dedupe(setting.ids) if setting.ids else None
         self.marks = Marks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
-        place = partition.topic, partition.number
-        self.sealed = setting.slow.sealed(place) if setting.slow else Sealed(place=place)
+        self._place = partition.topic, partition.number
+        self.sealed = setting.slow.sealed(self._place) if setting.slow else Sealed(place=self._place)
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
@@ -210,8 +210,8 @@ class Owner:
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
-        handling, place = self._setting.handling, (self.partition.topic, self.partition.number)
-        apart = 0 if handling is None else handling.step(place, self.offset)
+        handling = self._setting.handling
+        apart = 0 if handling is None else handling.step(self._place, self.offset)
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event]:
@@ -235,7 +235,7 @@ class Owner:
         if (slow := self._setting.slow) is not None:
             events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
         elif handling is not None:
-            events = handling.run(items, self._rows.fire_id, None)
+            events = handling.run(items, self._rows.fire_id, None, self._place)
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
         changes = self._without_given_up(self._changes(rows, monotonic), events)
         if failpoints.unsafe("output-commit"):
@@ -269,7 +269,7 @@ class Owner:
         if self.dedupe and (ids := self.dedupe.given_up(events)):
             self._changelog.withdrawn(changes.entries[-1], ids)
         if self._setting.handling is not None:
-            self._setting.handling.committed(items, self._rows.fire_id)
+            self._setting.handling.committed(items, self._rows.fire_id, self._place)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")

@@ -41,7 +41,7 @@ class Rekeying:
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: tuple[str, int]) -> list[Event]:
         return [self._sent(item, identify) if isinstance(item, Message) else item for item in items]
 
     def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
@@ -52,5 +52,8 @@ class Rekeying:
             return Refused(record, "produce", "too-large", f"{size} bytes are more than a message may have ({self._most - OVERHEAD})")
         return Sent(identify(record.offset()), 0, self._topic, key, record.value(), kept, None)
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str]) -> None:
+    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: tuple[str, int]) -> None:
+        """Nothing is remembered."""
+
+    def forget(self, place: tuple[str, int]) -> None:
         """Nothing is remembered."""

@@ -1,6 +1,6 @@
 """What a handler is called with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,6 +27,16 @@ def never() -> bool:
 class Outage(Exception):
     """Raise it where a system that the handler needs is away: the message is tried again until it is back, and no attempt counts.
     ConnectionError and TimeoutError mean the same."""
+
+
+class BadItems(Exception):
+    """Raise it for a completed group (or in a function of `together`) some of whose messages (rows) cannot be used: `reasons` says why, by
+    their index in the list. They become dead letters, and the function is called again at once without them. A group must keep its
+    messages: `compute: {NAME: collect}`, of which the index is meant."""
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        super().__init__(f"{len(reasons)} bad items")
+        self.reasons = {index: str(why) for index, why in reasons.items()}
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -97,14 +107,14 @@ class Outputs(NamedTuple):
 
 class Calls(NamedTuple):
     """What the calls for one commit share. The three functions are asked about a message or a completed group. `gathered` are the rows
-    of `together`, by the function that they are for."""
+    of `together` and whose they are, by the function that they are for."""
 
     session: Any
     outputs: Outputs
     identify: Callable[[Any], str]
     attempt: Callable[[Any], int]
     log: Callable[[Any], FilteringBoundLogger]
-    gathered: dict[Callable[[list[Any], Any], object], list[Any]]
+    gathered: dict[Callable[[list[Any], Any], object], tuple[list[Any], list[Any]]]
     cancelled: Flag = never
 
 
@@ -149,7 +159,9 @@ class Context:
         Raises ValueError without a session, and for completed groups."""
         if self.session is None or isinstance(self._item, Fire):
             raise ValueError("together() is for handlers of messages with session: true")
-        self._calls.gathered.setdefault(function, []).append(row)
+        rows, owners = self._calls.gathered.setdefault(function, ([], []))
+        rows.append(row)
+        owners.append(self._item)
 
     def send(
         self, value: Any, topic: str | None = None, key: bytes | str | None = None, headers: Iterable[tuple[str, bytes | str | None]] = ()

@@ -89,6 +89,11 @@ AGENT = [
     (f"{FROM}\nhandler: builtins:len\nsession: true\nconcurrency: 4", [
         "9:5: agents.a.session: needs concurrency 0: a slow handler would hold the store's transaction open; leave one of them out",
     ]),
+    (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 2, isolate_after: 3}}\n{TO}", [
+        "9:26: agents.a.retry.isolate_after: has no messages to try alone: the handler gets no group that keeps them; "
+        "add compute: {messages: collect} to the aggregate, or leave it out",
+        "9:26: agents.a.retry.isolate_after: is more than attempts: it would never happen; write at most the number of attempts",
+    ]),
     (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}", [
         "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
         "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",
