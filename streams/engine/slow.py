@@ -9,14 +9,17 @@ import structlog
 
 from streams import failpoints
 from streams.agent import Handler
-from streams.aggregation.entry import Section
+from streams.aggregation.entry import Entry, Section, packed
 from streams.aggregation.events import Event, Fire, Refused
+from streams.contracts import Store
 from streams.engine.failures import Policy, outage
 from streams.engine.handling import Handling, Item, given_up
 from streams.engine.packing import SealedRecord
 from streams.engine.pool import Pool
 from streams.engine.sealed import Held, Park, Parted, Sealed, Verdict
+from streams.errors import SluicegateError
 from streams.handlers.values import BadItems, Message
+from streams.values import Changes, Claim
 
 Identify = Callable[[int], str]
 
@@ -120,6 +123,21 @@ class Slow:
             self._log.error("handler.parked", where=where, id=identity, error=kind)
             return Park(f"the handler raised {kind} (attempt {held.attempts})")
         return given_up(held.item, "handler-failed", f"the handler raised {kind}", held.attempts)
+
+
+def given_back(store: Store, claim: Claim, sealed: Sealed) -> Claim:
+    """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their attempts do not
+    count. Returns the next claim."""
+    if not sealed.running or failpoints.unsafe("give-back"):
+        return claim
+    cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running"}
+    entry = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, sealed=Section({}, cut_off)), compress=False)
+    try:
+        return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[entry], trying=claim.trying))
+    except SluicegateError as error:
+        topic, number = claim.partition.topic, claim.partition.number
+        structlog.get_logger().debug("partition.attempts_count", topic=topic, partition=number, error=str(error))
+        return claim
 
 
 def _hit(logged: Section) -> None:

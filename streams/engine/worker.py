@@ -273,4 +273,5 @@ class Worker:
             elif any(shard.unsent for shard in self._shards()):
                 self._parts.producer.flush(0.05)
         self._commits.all(clock.monotonic(), reports=True)
+        self._claims.give_back()
         self._inform()

@@ -192,3 +192,10 @@ def choosy_rows(batch: Batch) -> None:
 
 def refuses(reasons: dict[int, str]) -> None:
     raise BadItems(reasons)
+
+
+def waits_for_its_turn(value: Any, attempt: int, send: Any) -> None:
+    """Which attempt it is, and the end only when the gate is open."""
+    calls.append((value["amount"], attempt))
+    gate.wait(20)
+    send(value["amount"])
