@@ -103,6 +103,19 @@ class Deduplication:
 
 
 @dataclass(frozen=True, slots=True)
+class OnError:
+    """What becomes of what cannot be decoded, and of outputs that cannot be written or that the broker will never take. (Of handlers
+    that fail: `Handler.then`.) `dead`: a dead letter, or once it is in the outbox a dead row of the store; `stop`: the partition halts.
+
+    `decode` means records that are undecodable or too large; without an aggregation (which has `on_null` and `on_missing`) also those
+    that have no value or that are not of the handler's type.
+    """
+
+    decode: Literal["dead-letter", "skip", "stop"] = "dead-letter"
+    produce: Literal["dead", "stop"] = "dead"
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """One consumer group and what it does with its records: an aggregation, a handler, or both (the handler then gets the completed
     groups). `to` None: nothing is written but what a handler sends to topics it names.
@@ -124,6 +137,7 @@ class Agent:
     handler: Handler | None = None
     rekeys: str = ""
     dedupe: Deduplication | None = None
+    on_error: OnError = OnError()
 
 
 @dataclass(frozen=True, slots=True)

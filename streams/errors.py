@@ -21,6 +21,8 @@ SluicegateError
     ├── ChangelogIncomplete an entry is missing or cannot be read
     ├── PartitionsChanged   partitions were added and groups could never end
     ├── BufferFull          a limit is reached and the file says `stop`
+    ├── DecodeStopped       a record cannot be decoded and the file says `stop`
+    ├── ProduceStopped      an output can never be sent and the file says `stop`
     └── HandlerStopped      a handler failed for good and the file says `stop`
 """
 
@@ -121,3 +123,11 @@ class BufferFull(Halt):
 
 class HandlerStopped(Halt):
     code = "handler-stopped"
+
+
+class DecodeStopped(Halt):
+    code = "decode-stopped"
+
+
+class ProduceStopped(Halt):
+    code = "produce-stopped"

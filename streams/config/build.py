@@ -66,6 +66,7 @@ def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
         max_record_bytes=agent.max_record_bytes,
         handler=_handler(agent, agent.handler) if agent.handler else None,
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
+        on_error=run.OnError(agent.on_error.decode, agent.on_error.produce),
     )
 
 

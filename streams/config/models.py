@@ -47,6 +47,8 @@ OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown
 Senders = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
+OnDecode = Annotated[Literal["dead-letter", "skip", "stop"], unless_unknown("dead-letter")]
+OnProduce = Annotated[Literal["dead", "stop"], unless_unknown("dead")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
 
 
@@ -193,6 +195,14 @@ class Retry(BaseModel):
     isolate_after: Count | None = None
 
 
+class OnError(BaseModel):
+    """By stage; `then` is that of the handler."""
+
+    model_config = _CLOSED
+    decode: OnDecode = "dead-letter"
+    produce: OnProduce = "dead"
+
+
 def _as_functions(value: object) -> object:
     if value == []:
         raise refused("names no function", "write package.module:function, or a list of them")
@@ -224,6 +234,7 @@ class Agent(BaseModel):
     start: Start = "earliest"
     max_record_bytes: Size = 1024 * 1024
     dedupe: Dedupe | None = None
+    on_error: Annotated[OnError, unless_unknown(OnError)] = Field(default_factory=OnError)
 
 
 class Http(BaseModel):

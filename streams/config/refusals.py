@@ -27,6 +27,7 @@ _EXAMPLES = {
     "to": "write {topic: NAME}",
     "topic": "write the topic's name",
     "handler": "write package.module:function, or a list of them",
+    "on_error": "write {decode: dead-letter, produce: dead}",
     "retry": "write {attempts: 5, backoff: 1s..60s}",
     "until": "write {field: PATH, equals: VALUE}",
 }

@@ -26,7 +26,7 @@ def meaning(agent: Agent) -> list[str]:
         return [
             f"reads {_listed(agent.topics)} for {agent.rekeys}",
             f"writes each record unchanged to {agent.to.topic}, under the {_key(rule)}",
-            f"sends what it cannot use to {agent.dead_letters}, byte for byte",
+            *_unusable(agent),
         ]
     if rule is None:
         sentences = [f"reads {_listed(agent.topics)} as {agent.format}"]
@@ -40,8 +40,15 @@ def meaning(agent: Agent) -> list[str]:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     if agent.dedupe:
         sentences.append(duplicates(agent.dedupe))
-    sentences.append(f"sends what it cannot use to {agent.dead_letters}, byte for byte")
-    return sentences
+    return sentences + _unusable(agent)
+
+
+def _unusable(agent: Agent) -> list[str]:
+    decode = {"skip": "leaves out, and counts, what cannot be decoded", "stop": "stops the partition at what cannot be decoded"}
+    sentences = [decode[agent.on_error.decode]] if agent.on_error.decode in decode else []
+    if agent.on_error.produce == "stop":
+        sentences.append("stops the partition at an output that cannot be sent")
+    return [*sentences, f"sends what{' else' if sentences else ''} it cannot use to {agent.dead_letters}, byte for byte"]
 
 
 def _ends(agent: Agent, rule: Aggregation) -> list[str]:
@@ -131,6 +138,9 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[Finding]
     for agent in app.agents:
         yield from _of_agent(agent, agent.name in chosen_dead_letters)
         yield from _of_dedupe(agent)
+        if agent.on_error.decode == "skip" and not agent.rekeys:
+            path = ("agents", agent.name, "on_error", "decode")
+            yield Finding(path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,))
     yield from _circles(app)
 
 

@@ -141,8 +141,8 @@ class Owner:
         self.marks.found(claim.trying, self.offset)
         self.groups.judge(self._last)
         self.sealed.settle(setting.slow is not None)
-        partition, store = self.partition, setting.store
-        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token)
+        partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
+        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token, stops)
 
     # -- working -----------------------------------------------------------------------------------------------------
 

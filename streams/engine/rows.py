@@ -12,6 +12,7 @@ from streams import __version__, failpoints
 from streams.agent import Agent
 from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from streams.contracts import OutputFacts
+from streams.errors import ProduceStopped
 from streams.ids import dead_ids, fire_ids, output_id
 from streams.record import Record
 from streams.record import headers as headers_of
@@ -105,7 +106,10 @@ class Rows:
         return self._row(identity, self._agent.dead_letters, fire.key, bad.value, headers)
 
     def _unsendable(self, identity: str, fire: Fire, reason: str, why: str, headers: list[Header]) -> OutboxRow:
-        """What no broker would take: a dead letter that says from which records it can be had again."""
+        """What no broker would take: a dead letter that says from which records it can be had again. Raises ProduceStopped."""
+        if self._agent.on_error.produce == "stop":
+            where = f"{self._partition.topic}/{self._partition.number}"
+            raise ProduceStopped(f"{where}: {why}; its records are {fire.first} to {fire.last}, and on_error.produce is stop")
         headers = [header for header in headers if not header[0].startswith("sluicegate-dead-")]
         error = f"{why}; its records are {fire.first} to {fire.last}"
         headers += self._explained("produce", reason, error, fire.first, fire.opened)

@@ -94,6 +94,12 @@ AGENT = [
         "add compute: {messages: collect} to the aggregate, or leave it out",
         "9:26: agents.a.retry.isolate_after: is more than attempts: it would never happen; write at most the number of attempts",
     ]),
+    (f"{FROM}\non_error: {{decode: ignore, produce: dead-letter, handler: stop}}\n{COUNT}\n{TO}", [
+        "8:16: agents.a.on_error.decode: must be dead-letter, skip or stop; write one of these words",
+        "8:32: agents.a.on_error.produce: must be dead or stop; write one of these words",
+        "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce",
+    ]),
+    (f"{FROM}\non_error: stop\n{COUNT}\n{TO}", ["8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead}"]),
     (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}", [
         "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
         "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",

@@ -81,6 +81,9 @@ WARNINGS = [
         "set dead_letters, in the agent or at the top",
     ]),
     (agent("from: a\naggregate: {timeout: {after: 1s}}\nto: {topic: o}"), []),
+    (agent("from: a\naggregate: {count: 1}\nto: {topic: o}\non_error: {decode: skip}"), [
+        "f.yaml:10:16: agents.a.on_error.decode: loses what cannot be decoded: it is only counted; let it be dead-letter to keep it",
+    ]),
     (agent("from: a\naggregate: {}\nto: {topic: o}"), [
         "f.yaml:8:5: agents.a.aggregate: has no count, no timeout and no until; add one, else groups end only at a limit",
     ]),
@@ -99,3 +102,34 @@ def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
     found = loaded(tmp_path, text)
     assert found.problems == ()
     assert lines(found.warnings, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("decode", "produce", "expected"),
+    [
+        ("dead-letter", "dead", ["sends what it cannot use to shop.dead, byte for byte"]),
+        ("skip", "dead", ["leaves out, and counts, what cannot be decoded", "sends what else it cannot use to shop.dead, byte for byte"]),
+        ("stop", "stop", [
+            "stops the partition at what cannot be decoded", "stops the partition at an output that cannot be sent",
+            "sends what else it cannot use to shop.dead, byte for byte",
+        ]),
+    ],
+)  # fmt: skip
+def test_the_policy_for_errors_is_said_in_words(tmp_path, decode, produce, expected):
+    text = f"from: a\naggregate: {{count: 1}}\nto: {{topic: o}}\non_error: {{decode: {decode}, produce: {produce}}}"
+    found = loaded(tmp_path, agent(text)).app.agents[0]
+    assert (found.on_error.decode, found.on_error.produce) == (decode, produce)
+    assert meaning(found)[-len(expected) :] == expected
+
+
+def test_the_search_for_bad_messages_is_said_in_words(tmp_path):
+    text = agent("""
+        from: a
+        aggregate: {count: 10, compute: {rows: collect}}
+        handler: builtins:len
+        retry: {attempts: 5, isolate_after: 3}
+        """)
+    [found] = loaded(tmp_path, text).app.agents
+    assert found.handler.isolate_after == 3
+    alone = "after 3 failures of a group its messages are tried alone; those that fail go to shop.dead, and the others are handled without them"
+    assert alone in meaning(found)
