@@ -155,7 +155,7 @@ _shared: dict[str, MemoryStore] = {}
 _sharing = threading.Lock()
 
 
-def shared(name: str, options: LeasedOptions) -> MemoryStore:
+def shared(name: str, options: LeasedOptions = STANDARD) -> MemoryStore:
     """The one store of this name in this process, with the options of whoever opened it first."""
     with _sharing:
         return _shared.setdefault(name, MemoryStore(options=options))
