@@ -7,16 +7,19 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from connectors.commits import check, following, one_by_one, remaining
+from connectors.memory.timeouts import MemoryTimeouts
 from connectors.memory.values import Staged
 from connectors.sessions import MemorySession
 from streams import failpoints
 from streams.errors import Fenced, SluicegateError
+from streams.leased.messages import OutboxMessage
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 
@@ -45,6 +48,13 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._values: dict[str, Any] = {}
         self._rows: dict[Partition, _Row] = {}
+
+    @cached_property
+    def timeouts(self) -> MemoryTimeouts:
+        return MemoryTimeouts(self._lock, self._clock, self._options.timeouts, self._write_messages)
+
+    def _write_messages(self, messages: Sequence[OutboxMessage]) -> None:
+        raise NotImplementedError
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with self._lock:
@@ -85,6 +95,8 @@ class MemoryStore:
         after = following(claim, changes, self._clock())
         _settle(row, changes)
         _append(row, changes, claim, after)
+        if changes.timeouts or changes.cancels:
+            self.timeouts.apply(changes.cancels, changes.timeouts)
         row.claim = msgspec.structs.replace(after, member=row.claim.member)
         return after
 
