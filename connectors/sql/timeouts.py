@@ -97,7 +97,8 @@ class SqlTimeouts:
             ours = self._ours(connection, batch.owner)
             kept = {id for page in _pages(batch) for id in connection.scalars(_KEPT, {"ids": page, **ours})}
             sent = [each for each in batch if each.id.hex in kept or failpoints.unsafe("timeout-lease")]
-            self._write(connection, [emitted(each) for each in sent])
+            if sent:
+                self._write(connection, [emitted(each) for each in sent])
             for page in _pages(sent):
                 connection.execute(_DROP, {"ids": page})
             return len(sent)
