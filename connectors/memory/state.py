@@ -7,16 +7,19 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from connectors.commits import check, following, one_by_one, remaining
+from connectors.memory.buffer import MemoryBuffer
 from connectors.memory.values import Staged
 from connectors.sessions import MemorySession
 from streams import failpoints
 from streams.errors import Fenced, SluicegateError
+from streams.leased.messages import OutboxMessage
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 
@@ -46,6 +49,10 @@ class MemoryStore:
         self._values: dict[str, Any] = {}
         self._rows: dict[Partition, _Row] = {}
 
+    @cached_property
+    def buffer(self) -> MemoryBuffer:
+        return MemoryBuffer(self._lock, self._clock, self._options.types, self._emit)
+
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with self._lock:
             row = self._rows.get(partition)
@@ -74,6 +81,10 @@ class MemoryStore:
             after = self._write(self._held(claim), claim, changes)
             values.apply()
             return after
+
+    def _emit(self, messages: Sequence[OutboxMessage]) -> None:
+        if messages:
+            self.outbox.add(None, messages, require_transaction=False)
 
     def _held(self, claim: Claim) -> _Row:
         row = self._rows.get(claim.partition)
