@@ -1,9 +1,9 @@
 """What every store's buffer does around its own reads and writes: decode rows, judge deadlines, build what callers get."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
+from connectors.times import length
 from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 from streams.leased.values import Entry, Gate, Progress, Types, resolved
 
@@ -22,16 +22,9 @@ def decoded(rows: Iterable[tuple[str, Entry]], types: Types | None) -> Decoded:
     return Decoded(tuple(id for id, _ in good), tuple(entry for _, entry in good), len(found) - len(good))
 
 
-def moment(seconds: float) -> datetime:
-    """Of seconds since 1970."""
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def deadline(gate: Gate, first: float, last: float) -> float | None:
-    """When a group must be sealed whose first and last unsealed rows came then; None: only its count seals it."""
-    ends = [
-        start + after.total_seconds() for start, after in ((first, gate.after_first), (last, gate.after_last)) if after is not None
-    ]
+def deadline(gate: Gate, first: int, last: int) -> int | None:
+    """When a group must be sealed whose first and last unsealed rows came then, in microseconds; None: only its count seals it."""
+    ends = [start + length(after) for start, after in ((first, gate.after_first), (last, gate.after_last)) if after is not None]
     return min(ends) if ends else None
 
 

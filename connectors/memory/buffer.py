@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from connectors import buffers
 from connectors.memory.buffered import Batch, Buffered, Row, known
+from connectors.times import clock, length, moment
 from streams import failpoints
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
@@ -31,11 +32,9 @@ class MemoryBuffer:
         self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         with self._lock:
-            return self._insert(name, entries, progress, keep_keys, self._clock())
+            return self._insert(name, entries, progress, keep_keys, self._now())
 
-    def _insert(
-        self, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta, now: float
-    ) -> InsertResult:
+    def _insert(self, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta, now: int) -> InsertResult:
         held = self._held(name)
         if progress is not None:
             place = progress.topic_id, progress.partition
@@ -46,7 +45,7 @@ class MemoryBuffer:
         stored = 0
         for entry in entries:
             if not held.knows(entry.idempotency_key, now):
-                held.add(entry, now, keep_keys.total_seconds())
+                held.add(entry, now, length(keep_keys))
                 stored += 1
         return InsertResult(stored, len(entries) - stored)
 
@@ -54,12 +53,12 @@ class MemoryBuffer:
         self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> Filled:
         with self._lock:
-            now, held = self._clock(), self._held(name)
+            now, held = self._now(), self._held(name)
             result = self._insert(name, entries, progress, keep_keys, now)
             ids = [id for group in dict.fromkeys(entry.group for entry in entries) for id in self._full(name, group, gate, now)]
             return Filled(result, [self._handed_out(held, id, gate, now) for id in ids])
 
-    def _full(self, name: str, group: str, gate: Gate, now: float) -> list[str]:
+    def _full(self, name: str, group: str, gate: Gate, now: int) -> list[str]:
         held, ids = self._held(name), []
         ready, count = held.ready(group, self._types, now), gate.count or 0
         while count and len(ready) >= count:
@@ -76,18 +75,18 @@ class MemoryBuffer:
         positive(lease)
         buffers.at_least_one(limit)
         with self._lock:
-            now, held = self._clock(), self._held(name)
+            now, held = self._now(), self._held(name)
             others = [row.expires for row in held.rows.values() if row.expires > now and not row.batch]
             others += [batch.expires for batch in held.batches.values() for _ in batch.rows]
             following = min((expires for expires in others if expires > now), default=None)
-            elsewhere = len(others), None if following is None else buffers.moment(following)
+            elsewhere = len(others), None if following is None else moment(following)
             rows = [row for row in held.rows.values() if row.free(now)][:limit]
             if not rows:
                 return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
-            token, expires = self._new_token(), now + lease.total_seconds()
+            token, expires = self._new_token(), now + length(lease)
             for row in rows:
                 row.token, row.expires = token, expires
-            return Snapshot(*self._decoded(rows), token, buffers.moment(expires), *elsewhere)
+            return Snapshot(*self._decoded(rows), token, moment(expires), *elsewhere)
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         with self._lock:
@@ -98,7 +97,7 @@ class MemoryBuffer:
                 if len(rows) < len(ids):
                     raise buffers.taken(name, "snapshot")
                 self._write(outbox)
-            dropped = held.drop(rows, self._clock())
+            dropped = held.drop(rows, self._now())
             _free(row for row in ours.values() if str(row.id) not in ids)
             return dropped
 
@@ -108,7 +107,7 @@ class MemoryBuffer:
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         with self._lock:
-            now, held = self._clock(), self._held(name)
+            now, held = self._now(), self._held(name)
             ids = [id for id, batch in sorted(held.batches.items(), key=_age) if batch.expires <= now][:limit]
             for group in sorted(held.deadlines, key=held.deadlines.__getitem__):
                 if len(ids) < limit and held.deadlines[group] <= now and (ready := held.ready(group, self._types, now)):
@@ -116,11 +115,11 @@ class MemoryBuffer:
                     held.set_deadline(group, gate)
             return [self._handed_out(held, id, gate, now) for id in ids]
 
-    def _handed_out(self, held: Buffered, id: str, gate: Gate, now: float) -> SealedBatch:
+    def _handed_out(self, held: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
         batch = held.batches[id]
-        batch.token, batch.expires, batch.attempts = self._new_token(), now + gate.lease.total_seconds(), batch.attempts + 1
+        batch.token, batch.expires, batch.attempts = self._new_token(), now + length(gate.lease), batch.attempts + 1
         content = self._decoded(batch.rows)
-        return SealedBatch(id, batch.group, batch.reason, *content, batch.token, buffers.moment(batch.expires), batch.attempts)
+        return SealedBatch(id, batch.group, batch.reason, *content, batch.token, moment(batch.expires), batch.attempts)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         with self._lock:
@@ -128,18 +127,19 @@ class MemoryBuffer:
             rows = {str(row.id): row for row in self._ours(held, batch)}
             if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
                 raise buffers.taken(name, "batch")
-            self._write(outbox)
+            if outbox:
+                self._write(outbox)
             del held.batches[batch.id]
             for id in rows.keys() - set(batch.ids):
                 rows[id].batch, rows[id].broken = "", True
-            return held.drop([rows[id] for id in batch.ids], self._clock())
+            return held.drop([rows[id] for id in batch.ids], self._now())
 
     def release(self, name: str, batch: SealedBatch) -> bool:
         with self._lock:
             held = self._held(name)
             ours = bool(self._ours(held, batch))
             if ours:
-                held.batches[batch.id].token, held.batches[batch.id].expires = "", 0.0
+                held.batches[batch.id].token, held.batches[batch.id].expires = "", 0
             return ours
 
     def _ours(self, held: Buffered, batch: SealedBatch) -> list[Row]:
@@ -150,14 +150,14 @@ class MemoryBuffer:
     def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
         positive(lease)
         with self._lock:
-            now, held = self._clock(), self._held(name)
+            now, held = self._now(), self._held(name)
             everything: list[Row | Batch] = [*_leased_by(held, token).values(), *held.batches.values()]
             ours = [each for each in everything if each.token == token and each.expires > now]
             if not ours:
                 raise buffers.taken(name, "lease")
             for each in ours:
-                each.expires = now + lease.total_seconds()
-            return buffers.moment(now + lease.total_seconds())
+                each.expires = now + length(lease)
+            return moment(now + length(lease))
 
     def get_data(self, name: str) -> Sequence[Entry]:
         with self._lock:
@@ -177,7 +177,7 @@ class MemoryBuffer:
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
         with self._lock:
-            now, held = self._clock(), self._held(name)
+            now, held = self._now(), self._held(name)
             row = next((row for row in held.rows.values() if row.entry.correlation_id == correlation_id), None)
             if row is None:
                 raise buffers.not_found(name, correlation_id, len(held.rows))
@@ -189,7 +189,10 @@ class MemoryBuffer:
         with self._lock:
             held = self._held(name)
             held.batches.clear()
-            return held.drop(held.rows.values(), self._clock())
+            return held.drop(held.rows.values(), self._now())
+
+    def _now(self) -> int:
+        return clock(self._clock())
 
     def _held(self, name: str) -> Buffered:
         return self._names.setdefault(name, Buffered())
@@ -205,7 +208,7 @@ def _leased_by(held: Buffered, token: str) -> dict[int, Row]:
 def _free(rows: Iterable[Row]) -> int:
     freed = list(rows)
     for row in freed:
-        row.token, row.expires = "", 0.0
+        row.token, row.expires = "", 0
     return len(freed)
 
 

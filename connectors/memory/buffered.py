@@ -1,4 +1,4 @@
-"""The rows of one buffer in memory. Whoever calls holds the store's lock; times are seconds since 1970."""
+"""The rows of one buffer in memory. Whoever calls holds the store's lock; times are microseconds since 1970."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from streams.leased.values import Entry, Gate, Types, batch_id
 class Row:
     id: int
     entry: Entry
-    at: float
-    keep: float
+    at: int
+    keep: int
     token: str = ""
-    expires: float = 0.0
+    expires: int = 0
     batch: str = ""
     broken: bool = False
 
-    def free(self, now: float) -> bool:
+    def free(self, now: int) -> bool:
         return not self.batch and self.expires <= now
 
 
@@ -29,7 +29,7 @@ class Batch:
     reason: str
     rows: list[Row]
     token: str = ""
-    expires: float = 0.0
+    expires: int = 0
     attempts: int = 0
 
 
@@ -40,23 +40,23 @@ class Buffered:
     last: int = 0
     rows: dict[int, Row] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
-    removed: dict[str, float] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
     open: dict[str, dict[int, Row]] = field(default_factory=dict)
-    deadlines: dict[str, float] = field(default_factory=dict)
+    deadlines: dict[str, int] = field(default_factory=dict)
     batches: dict[str, Batch] = field(default_factory=dict)
     watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def knows(self, key: str, now: float) -> bool:
-        return key in self.keys or self.removed.get(key, 0.0) > now
+    def knows(self, key: str, now: int) -> bool:
+        return key in self.keys or self.removed.get(key, 0) > now
 
-    def add(self, entry: Entry, now: float, keep: float) -> None:
+    def add(self, entry: Entry, now: int, keep: int) -> None:
         self.last += 1
         row = self.rows[self.last] = Row(self.last, entry, now, keep)
         self.keys.add(entry.idempotency_key)
         self.removed.pop(entry.idempotency_key, None)
         self.open.setdefault(entry.group, {})[row.id] = row
 
-    def drop(self, rows: Iterable[Row], now: float) -> int:
+    def drop(self, rows: Iterable[Row], now: int) -> int:
         """Their keys stay known as long as was asked for; returns how many."""
         dropped = 0
         for row in list(rows):
@@ -69,7 +69,7 @@ class Buffered:
             dropped += 1
         return dropped
 
-    def forget(self, now: float) -> None:
+    def forget(self, now: int) -> None:
         """The keys whose time is over; they are in the order in which they came, so that most calls look at one."""
         for key, _ in list(takewhile(lambda each: each[1] <= now, self.removed.items())):
             del self.removed[key]
@@ -88,7 +88,7 @@ class Buffered:
             self.open.pop(row.entry.group, None)
             self.deadlines.pop(row.entry.group, None)
 
-    def ready(self, group: str, types: Types | None, now: float) -> list[Row]:
+    def ready(self, group: str, types: Types | None, now: int) -> list[Row]:
         """Those that a gate counts, oldest first."""
         return [row for row in self.open.get(group, {}).values() if row.free(now) and known(row.entry, types)]
 
@@ -96,7 +96,7 @@ class Buffered:
         id = batch_id(name, group, str(rows[0].id))
         self.batches[id] = Batch(group, reason, rows)
         for row in rows:
-            row.batch, row.token, row.expires = id, "", 0.0
+            row.batch, row.token, row.expires = id, "", 0
             self._close(row)
         return id
 

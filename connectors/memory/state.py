@@ -15,6 +15,7 @@ import msgspec
 
 from connectors.commits import check, following, one_by_one, remaining
 from connectors.memory.buffer import MemoryBuffer
+from connectors.memory.timeouts import MemoryTimeouts
 from connectors.memory.values import Staged
 from connectors.sessions import MemorySession
 from streams import failpoints
@@ -51,7 +52,14 @@ class MemoryStore:
 
     @cached_property
     def buffer(self) -> MemoryBuffer:
-        return MemoryBuffer(self._lock, self._clock, self._options.types, self._emit)
+        return MemoryBuffer(self._lock, self._clock, self._options.types, self._write_messages)
+
+    @cached_property
+    def timeouts(self) -> MemoryTimeouts:
+        return MemoryTimeouts(self._lock, self._clock, self._options.timeouts, self._write_messages)
+
+    def _write_messages(self, messages: Sequence[OutboxMessage]) -> None:
+        raise NotImplementedError
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with self._lock:
@@ -82,10 +90,6 @@ class MemoryStore:
             values.apply()
             return after
 
-    def _emit(self, messages: Sequence[OutboxMessage]) -> None:
-        if messages:
-            self.outbox.add(None, messages, require_transaction=False)
-
     def _held(self, claim: Claim) -> _Row:
         row = self._rows.get(claim.partition)
         if row is None or not (_holds(row.claim, claim) or failpoints.unsafe("fence")):
@@ -96,6 +100,8 @@ class MemoryStore:
         after = following(claim, changes, self._clock())
         _settle(row, changes)
         _append(row, changes, claim, after)
+        if changes.timeouts or changes.cancels:
+            self.timeouts.apply(changes.cancels, changes.timeouts)
         row.claim = msgspec.structs.replace(after, member=row.claim.member)
         return after
 

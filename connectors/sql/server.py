@@ -108,7 +108,7 @@ class Server:
 
     def repeated(self, work: Callable[[Any], T]) -> T:
         """`work` on a driver's connection, again as a whole after a deadlock and the like."""
-        with self._translated():
+        with self.translated():
             for _ in range(ATTEMPTS - 1):
                 with self._repeatable(), self._connection() as connection:
                     return work(connection)
@@ -144,7 +144,7 @@ class Server:
             held.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
         """The driver's errors become ours, without what the server quotes of our values."""
         name = self.product.name
         try:

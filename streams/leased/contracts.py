@@ -123,8 +123,8 @@ class DueTimeouts(Protocol):
 
 class TimeoutEmission(Protocol):
     def emit(self, batch: TimeoutBatch) -> int:
-        """Those that `batch.owner` still has become outbox messages (id: the timeout's, so it is sent once) and are removed, in one
-        transaction; returns how many. The others were cancelled, moved or taken over."""
+        """Those that `batch.owner` still has become outbox messages (streams.leased.messages.emitted: each is sent once) and are removed,
+        in one transaction; returns how many. The others were cancelled, moved or taken over."""
 
     def reap_stale_leases(self) -> int:
         """Clear the locks whose time is over; returns how many. `get_batch` does not need it."""

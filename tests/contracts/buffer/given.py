@@ -1,7 +1,7 @@
 """Entries, and what a test asks of them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -44,10 +44,11 @@ def of(count: int | None = None, **times: Any) -> Gate:
     return Gate(count, **times)
 
 
-def at_once(*calls: Any) -> list[Any]:
-    """What the calls return, made by as many threads."""
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(call) for call in calls]]
+def at_once(call: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+    """What `call` returns for each, on as many threads."""
+    waiting = list(arguments)
+    with ThreadPoolExecutor(len(waiting)) as pool:
+        return list(pool.map(call, waiting))
 
 
 def numbers(found: Sequence[Entry]) -> list[int]:

@@ -70,7 +70,7 @@ def test_007_the_key_of_a_row_that_is_only_leased_is_still_known(buffer: Any, ns
 def test_008_of_many_first_inserts_of_one_key_at_once_exactly_one_makes_a_row(another: Callable[[], Any], ns: str) -> None:
     buffers = [another().buffer for _ in range(6)]
     for round_ in range(3):
-        results = at_once(*(lambda buffer=buffer: buffer.insert(ns, entries(round_)) for buffer in buffers))
+        results = at_once(lambda each: each[0].insert(ns, entries(each[1])), [(buffer, round_) for buffer in buffers])
         assert sorted(results) == [(0, 1)] * 5 + [(1, 0)]
         assert all_keys(buffers[0], ns) == [f"m{number}" for number in range(round_ + 1)]
 
@@ -99,7 +99,7 @@ def test_011_an_entry_without_a_correlation_id_is_refused(buffer: Any, ns: str, 
 
 
 @pytest.mark.parametrize(
-    ("key", "data", "said"), [("", b"", "idempotency_key"), (" ", b"", "idempotency_key"), (None, b"", "idempotency_key"), ("m", None, "data")]
+    ("key", "data", "said"), [("", b"", "its idempotency_key"), (" ", b"", "its idempotency_key"), (None, b"", "its"), ("m", None, "data")]
 )
 def test_012_an_entry_without_data_or_key_is_refused(buffer: Any, ns: str, key: Any, data: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -149,7 +149,7 @@ def test_016_many_threads_may_insert_and_count_under_one_name(buffer: Any, ns: s
 
     counting = threading.Thread(target=count)
     counting.start()
-    assert at_once(*(lambda partition=partition: insert(partition) for partition in range(4))) == [25] * 4
+    assert at_once(insert, range(4)) == [25] * 4
     over.set()
     counting.join(30)
     assert buffer.count(ns) == 100
@@ -206,7 +206,7 @@ def test_a_key_that_was_removed_is_known_for_the_time_asked(buffer: Any, ns: str
 
     def remove_each_way() -> None:
         buffer.remove_snapshot(ns, buffer.get_snapshot(ns, 1), [])
-        [batch] = buffer.insert_and_seal(ns, entries(2), of(1), keep_keys=kept).batches
+        [batch] = buffer.insert_and_seal(ns, entries(2, group="g"), of(1), keep_keys=kept).batches
         buffer.complete(ns, batch)
         buffer.remove_one(ns, "c3")
         buffer.remove_all(ns)

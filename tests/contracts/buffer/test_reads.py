@@ -240,7 +240,7 @@ def test_042_rows_of_processes_that_insert_at_once_have_one_stable_order(another
         for number in range(first, first + 40, 4):
             buffer.insert(ns, entries(*range(number, number + 4)))
 
-    at_once(*(lambda buffer=another().buffer, first=first: insert(buffer, first) for first in (0, 100, 200)))
+    at_once(lambda each: insert(*each), [(another().buffer, first) for first in (0, 100, 200)])
     one, two = another().buffer, another().buffer
     order = numbers(one.get_data(ns))
     assert [number for number in order if number < 100] == list(range(40))
