@@ -91,7 +91,8 @@ class MemoryTimeouts:
     def emit(self, batch: TimeoutBatch) -> int:
         with self._lock:
             sent = [timeout for timeout in batch if self._ours(self._rows.get(timeout.id), batch.owner)]
-            self._write([emitted(timeout) for timeout in sent])
+            if sent:
+                self._write([emitted(timeout) for timeout in sent])
             self._drop([timeout.id for timeout in sent])
             return len(sent)
 
@@ -154,7 +155,7 @@ class MemoryTimeouts:
     def _drop(self, ids: Iterable[UUID]) -> int:
         gone = {id: row for id in ids if (row := self._rows.pop(id, None)) is not None}
         if len(gone) > 10:
-            self._order = [each for each in self._order if each[1] not in gone]
+            self._order[:] = [each for each in self._order if each[1] not in gone]
         else:
             for row in gone.values():
                 del self._order[bisect_left(self._order, row.place, key=lambda each: each[0])]

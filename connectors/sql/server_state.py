@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import unchanged
+from connectors.sessions import SqlSession, unchanged
 from connectors.sql import steps, texts, timeout_rows
+from connectors.sql.outbox import SqlOutbox
 from connectors.sql.server import Product, Server, Session
 from connectors.sql.timeouts import SqlTimeouts
 from connectors.sql.transactions import OnServer
@@ -37,6 +39,7 @@ class ServerStore:
     ) -> None:
         self._options = options
         self._server = Server(product)
+        self._transactions = OnServer(self._server)
         self._product = product
         self._new_name = new_name
 
@@ -54,10 +57,7 @@ class ServerStore:
 
     @cached_property
     def timeouts(self) -> SqlTimeouts:
-        return SqlTimeouts(self._transactions, self._options.timeouts, self._write_messages)
-
-    def _write_messages(self, connection: Any, messages: Any) -> None:
-        raise NotImplementedError
+        return SqlTimeouts(self._transactions, self._options.timeouts)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         key = _key(partition)
@@ -117,6 +117,13 @@ class ServerStore:
             return unit(self._server, lambda db: self._hold(db, claim), work, lambda db, changes: self._write_alone(db, claim, changes))
         except SystemNotReady as gone:
             raise Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") from gone
+
+    def transaction(self) -> AbstractContextManager[SqlSession]:
+        return self._transactions.open()
+
+    @cached_property
+    def outbox(self) -> SqlOutbox:
+        return SqlOutbox(self._transactions, self._options.outbox)
 
     def _hold(self, db: Session, claim: Claim) -> None:
         """Nobody claims or commits until our transaction ends."""

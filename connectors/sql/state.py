@@ -1,9 +1,12 @@
 """The store in SQLite: one write transaction per commit, fenced by the row count of its first statement."""
 
+from __future__ import annotations
+
 import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import unchanged
+from connectors.sessions import SqlSession, unchanged
 from connectors.sql import migrations, statements, timeout_rows
 from connectors.sql.sqlite import Database
 from streams import failpoints
@@ -20,6 +23,7 @@ from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 if TYPE_CHECKING:
+    from connectors.sql.outbox import SqlOutbox
     from connectors.sql.timeouts import SqlTimeouts
     from connectors.sql.transactions import OnFile
 
@@ -115,23 +119,31 @@ class SqliteStore:
             raise
         return msgspec.structs.replace(after, store_time=self._clock())
 
+    def transaction(self) -> AbstractContextManager[SqlSession]:
+        return self._transactions.open()
+
     @cached_property
-    def _transactions(self) -> "OnFile":
+    def outbox(self) -> SqlOutbox:
+        transactions = self._transactions
+        from connectors.sql.outbox import SqlOutbox
+
+        return SqlOutbox(transactions, self._options.outbox)
+
+    @cached_property
+    def _transactions(self) -> OnFile:
+        """Raises ConfigurationError without SQLAlchemy."""
         try:
             from connectors.sql.transactions import OnFile
         except ImportError:
-            raise ConfigurationError(_NO_SQLALCHEMY) from None
+            raise ConfigurationError('this on SQLite needs SQLAlchemy: pip install "sluicegate[sqlite]"') from None
         return OnFile(self._database, self._clock)
 
     @cached_property
-    def timeouts(self) -> "SqlTimeouts":
+    def timeouts(self) -> SqlTimeouts:
         transactions = self._transactions
         from connectors.sql.timeouts import SqlTimeouts
 
-        return SqlTimeouts(transactions, self._options.timeouts, self._write_messages)
-
-    def _write_messages(self, connection: Any, messages: Any) -> None:
-        raise NotImplementedError
+        return SqlTimeouts(transactions, self._options.timeouts)
 
     @cached_property
     def _worked(self) -> Callable[[sqlite3.Connection, Callable[[Any], Changes]], Changes]:

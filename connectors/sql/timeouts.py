@@ -10,17 +10,16 @@ from sqlalchemy.exc import IntegrityError
 
 from connectors.sql import timeout_rows
 from connectors.sql.leased_tables import TIMEOUT
+from connectors.sql.outbox_rows import write_rows
 from connectors.sql.transactions import Transactions
 from connectors.times import clock, length, micros, moment
 from streams import failpoints
 from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.messages import OutboxMessage, emitted
+from streams.leased.messages import emitted
 from streams.leased.options import TimeoutOptions
 from streams.leased.values import Timeout, TimeoutBatch
 
 PAGE = 1_000  # ids in one statement
-
-Write = Callable[[Connection, Sequence[OutboxMessage]], object]
 
 _ROW = [TIMEOUT.c[name] for name in timeout_rows.COLUMNS[:7]]
 _IDS: BindParameter[str] = bindparam("ids", expanding=True)
@@ -43,12 +42,12 @@ _REAP = update(TIMEOUT).where(_FREE, TIMEOUT.c.locked_until > 0).values(_UNLOCKE
 
 
 class SqlTimeouts:
-    """`write` adds outbox messages in the transaction of the connection; `new_owner` gives a random name."""
+    """Any thread may call. `new_owner` gives a random name."""
 
     def __init__(
-        self, transactions: Transactions, options: TimeoutOptions, write: Write, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
+        self, transactions: Transactions, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
     ) -> None:
-        self._transactions, self._options, self._write, self._new_owner = transactions, options, write, new_owner
+        self._transactions, self._options, self._new_owner = transactions, options, new_owner
 
     # -- due ---------------------------------------------------------------------------------------------------------
 
@@ -97,7 +96,7 @@ class SqlTimeouts:
             ours = self._ours(connection, batch.owner)
             kept = {id for page in _pages(batch) for id in connection.scalars(_KEPT, {"ids": page, **ours})}
             sent = [each for each in batch if each.id.hex in kept or failpoints.unsafe("timeout-lease")]
-            self._write(connection, [emitted(each) for each in sent])
+            write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection))
             for page in _pages(sent):
                 connection.execute(_DROP, {"ids": page})
             return len(sent)
