@@ -34,8 +34,8 @@ class Shard:
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
     __slots__ = (
-        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out", "refusal", "stops",
-        "waiting",
+        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "denied", "more", "oldest", "out",
+        "refusal", "stops", "waiting",
     )  # fmt: skip
 
     def __init__(self, read: ReadPage, claimed: int, lineage: str, stops: bool = False) -> None:
@@ -50,6 +50,7 @@ class Shard:
         self.out: dict[int, tuple[OutboxRow, float]] = {}
         self.delivered: list[int] = []
         self.dead: list[DeadRow] = []
+        self.denied: dict[int, str] | None = None  # of a lane: what its rows' topics did not take; else that is a failure like others
         self.oldest: float | None = None  # monotonic time since when something waits
 
     @property
@@ -182,6 +183,13 @@ class Relay:
         known = shard.out.get(number)
         if known is None:
             return
+        if outcome == "denied" and shard.denied is not None:
+            shard.denied[number] = text
+            shard.waiting.clear()  # nothing goes past it
+            del shard.out[number]
+            return
+        if outcome == "denied":
+            outcome = "failed"
         if outcome == "failed" and failpoints.unsafe("relay-order"):
             shard.waiting.append(shard.out.pop(number)[0])
             return
