@@ -1,0 +1,194 @@
+"""The outbox in Redis: a message is numbered when it is inserted, in the order of the scripts, which is the order of the commits."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from connectors.redis import scripts_care
+from connectors.redis import scripts_outbox as scripts
+from connectors.redis.addresses import Server, clustered
+from connectors.redis.connection import translated
+from connectors.redis.leased import instant, microseconds, outbox_arguments, step
+from connectors.redis.scripts_leased import PREFIX
+from connectors.sessions import RedisSession
+from streams.errors import ConcurrencyError, ConfigurationError
+from streams.leased.contracts import LANE_LEASE
+from streams.leased.lanes import LANES
+from streams.leased.messages import Attempt, LaneBatch, LaneRow, OutboxMessage, Outcome, StoredMessage
+from streams.leased.options import OutboxOptions
+from streams.leased.values import Header, positive
+
+STATES = ("pending", "dispatched", "dead")
+_KEYS = PREFIX + "outbox:"
+_PAGE = 1000
+_PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
+
+Packed = tuple[str, str, bytes | None, bytes | None, list[Header], bytes | None]
+_rows = msgspec.msgpack.Decoder(list[tuple[int, int, int, Packed]]).decode
+_stored = msgspec.msgpack.Decoder(tuple[int, Packed]).decode
+_failed = msgspec.msgpack.Decoder(tuple[int, int, str]).decode
+_history = msgspec.msgpack.Decoder(list[tuple[int, int, str, str]]).decode
+
+
+class RedisOutbox:
+    """`new_token` gives random ones. Any thread may call; each that waits has a subscription of its own."""
+
+    def __init__(self, server: Server, options: OutboxOptions, new_token: Callable[[], str]) -> None:
+        self._server, self._options, self._new_token = server, options, new_token
+        self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
+        self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)
+        self._mark, self._release = step(server, scripts.MARK), step(server, scripts.RELEASE)
+        self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)
+        self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
+        self._find, self._attempts = step(server, scripts_care.FIND), step(server, scripts_care.ATTEMPTS)
+        self._pauses = [microseconds(options.pause(number)) for number in range(1, _PAUSES + 1)]
+        self._told = threading.local()
+
+    def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
+        arguments = list(outbox_arguments(messages))
+        if session is None and require_transaction:
+            raise ConfigurationError("outbox.add needs the session of a transaction: pass one, or require_transaction=False")
+        if session is not None:
+            self._fits(session)
+        if not messages:
+            return
+        if session is None:
+            self._add(arguments)
+        else:
+            session.pipeline.execute_command("EVAL", scripts.ADD, 1, PREFIX, *arguments)
+
+    def _fits(self, session: Any) -> None:
+        if not isinstance(session, RedisSession):
+            raise ConfigurationError(f"outbox.add: a {type(session).__name__} is no session of a Redis store")
+        if clustered(self._server()) and not session.key("").startswith(PREFIX):
+            raise ConfigurationError(
+                "outbox.add: in a Redis cluster the outbox and the partition lie on different servers, which no transaction spans: "
+                "return the messages from the handler instead, or use store.transaction()"
+            )
+
+    def lanes(self) -> int:
+        with translated():
+            return int(self._server().get(_KEYS + "lanes") or LANES)
+
+    def set_lanes(self, count: int) -> None:
+        if count < 1:
+            raise ValueError("an outbox has at least 1 lane")
+        if not self._set_lanes([count]):
+            raise ConcurrencyError("outbox.set_lanes: rows are pending, and their lanes follow from the count: wait until they are sent")
+
+    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+        answer = self._claim([lane, token, limit, after, microseconds(positive(lease))])
+        return None if answer is None else _batch(lane, token, answer)
+
+    def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
+        token = self._new_token()
+        return _batch(-1, token, self._claim_any([token, limit, microseconds(positive(lease))]))
+
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        sent = [each.id for each in outcomes if each.kind == "dispatched"]
+        others = [part for each in outcomes if each.kind != "dispatched" for part in (each.id, each.kind, each.error)]
+        counts = (self._options.attempts, len(self._pauses), *self._pauses, len(sent))
+        if not self._mark([batch.lane, batch.token, *counts, *sent, *others]):
+            raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
+
+    def release(self, batch: LaneBatch) -> None:
+        self._release([batch.lane, batch.token, *(row.message.id for row in batch.rows if batch.lane < 0)])
+
+    def wait(self, seconds: float) -> bool:
+        """What was added since this thread's last call is told, too."""
+        try:
+            with translated():
+                if not hasattr(self._told, "subscription"):
+                    self._told.subscription = self._server().pubsub(ignore_subscribe_messages=True)
+                    self._told.subscription.subscribe(_KEYS + "added")
+                return self._is_told(self._told.subscription, seconds)
+        except BaseException:
+            self._told.__dict__.pop("subscription", None)
+            raise
+
+    def _is_told(self, subscription: Any, seconds: float) -> bool:
+        told = subscription.get_message(timeout=seconds)
+        if told is None:
+            return False
+        while subscription.get_message(timeout=0):
+            pass
+        return True
+
+    def pending_age(self) -> timedelta | None:
+        age = self._oldest([])
+        return None if age is None else timedelta(microseconds=age)
+
+    def count(self, state: str = "pending") -> int:
+        with translated():
+            return int(self._server().zcard(_KEYS + _known(state)))
+
+    def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
+        return int(self._sweep([microseconds(older_than), limit]))
+
+    def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
+        """Oldest first; dispatched ones in the order in which they were."""
+        found = [row for each in ((_known(state),) if state else STATES) for row in self._found(each, topic, limit)]
+        return found[:limit] if state else sorted(found, key=lambda row: row.created_at)[:limit]
+
+    def _found(self, state: str, topic: str | None, limit: int) -> list[StoredMessage]:
+        found: list[StoredMessage] = []
+        for page in self._paged(state):
+            found += (row for row in page if topic in (None, row.message.topic))
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def _paged(self, state: str) -> Iterator[list[StoredMessage]]:
+        lanes, first = self.lanes(), 0
+        while True:
+            scores, stored, failed = self._find([state, first, _PAGE])
+            with translated():
+                yield [_seen(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
+            first += _PAGE
+            if len(scores) < _PAGE:
+                return
+
+    def attempts_of(self, id: str) -> Sequence[Attempt]:
+        history, failed, sent = self._attempts([id])
+        with translated():
+            held = _history(history) if history else ()
+            found = [Attempt(number, instant(at), outcome, error) for number, at, outcome, error in held]
+            if sent is not None:
+                found.append(Attempt((_failed(failed)[0] if failed else 0) + 1, instant(float(sent)), "success", ""))
+        return found
+
+    def requeue(self, ids: Sequence[str] | None = None) -> int:
+        return int(self._requeue(["all"] if ids is None else ["some", *ids]))
+
+    def drop(self, ids: Sequence[str]) -> int:
+        return int(self._drop(ids)) if ids else 0
+
+
+def _known(state: str) -> str:
+    if state not in STATES:
+        raise ValueError(f"a row of an outbox is {', '.join(STATES)}, not {state!r}")
+    return state
+
+
+def _message(packed: Packed) -> OutboxMessage:
+    id, topic, key, value, headers, lane_key = packed
+    return OutboxMessage(topic, key, value, headers, id, lane_key)
+
+
+def _batch(lane: int, token: str, answer: Sequence[bytes]) -> LaneBatch:
+    ends, blocked, packed = answer
+    with translated():
+        rows = [LaneRow(number, _message(message), attempts, instant(created)) for number, attempts, created, message in _rows(packed)]
+    return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
+
+
+def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | None) -> StoredMessage:
+    created, packed = _stored(b"\x92" + stored[4:])
+    attempts, again, reason = _failed(failed) if failed else (0, 0, "")
+    sent = instant(float(score)) if state == "dispatched" else None
+    waits = instant(again) if state == "pending" and again else None
+    lane = int.from_bytes(stored[:4], "big") % lanes
+    return StoredMessage(_message(packed), state, lane, attempts, instant(created), sent, waits, reason)
