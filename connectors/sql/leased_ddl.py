@@ -2,4 +2,34 @@
 
 BUFFER: tuple[str, ...] = ()
 TIMEOUTS: tuple[str, ...] = ()
-OUTBOX: tuple[str, ...] = ()
+OUTBOX: tuple[str, ...] = (
+    """
+create table if not exists sluicegate_message (
+    seq integer primary key autoincrement, id text not null unique, topic text not null, message_key blob, value blob,
+    headers blob not null, lane_key blob, created_at real not null
+)""",
+    """
+create table if not exists sluicegate_message_pending (
+    lane integer not null, seq integer not null, attempts integer not null, next_attempt_at real, holder text, held_until real,
+    primary key (lane, seq)
+) without rowid""",
+    """
+create table if not exists sluicegate_message_sent (
+    dispatched_at real not null, low integer not null, high integer not null, lane integer not null, size integer not null,
+    seqs blob not null, primary key (dispatched_at, low)
+)""",
+    """
+create table if not exists sluicegate_message_dead (
+    seq integer primary key, lane integer not null, attempts integer not null, reason blob not null
+)""",
+    """
+create table if not exists sluicegate_message_attempt (
+    seq integer not null, number integer not null, tried_at real not null, outcome text not null, error blob not null,
+    primary key (seq, number)
+) without rowid""",
+    """
+create table if not exists sluicegate_lane (
+    lane integer primary key, token text not null, expires_at real not null, next_number integer not null, given blob not null
+)""",
+    "insert into sluicegate_meta (name, value) values ('lanes', '16') on conflict do nothing",
+)

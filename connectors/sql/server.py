@@ -116,6 +116,12 @@ class Server:
                 return work(connection)
 
     @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """A driver's connection, its errors translated; after any error it is not used again."""
+        with self._translated(), self._connection() as connection:
+            yield connection
+
+    @contextmanager
     def _repeatable(self) -> Iterator[None]:
         try:
             yield

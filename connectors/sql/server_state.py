@@ -2,14 +2,18 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import unchanged
+from connectors.sessions import SqlSession, unchanged
 from connectors.sql import steps, texts
+from connectors.sql.outbox import SqlOutbox
 from connectors.sql.server import Product, Server, Session
+from connectors.sql.transactions import OnServer
 from connectors.sql.units import unit
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
@@ -28,11 +32,10 @@ _trying = msgspec.msgpack.Decoder(Trying).decode
 class ServerStore:
     """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(
-        self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
-    ) -> None:
+    def __init__(self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
         self._options = options
         self._server = Server(product)
+        self._transactions = OnServer(self._server)
         self._product = product
         self._new_name = new_name
 
@@ -101,6 +104,13 @@ class ServerStore:
             return unit(self._server, lambda db: self._hold(db, claim), work, lambda db, changes: self._write_alone(db, claim, changes))
         except SystemNotReady as gone:
             raise Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") from gone
+
+    def transaction(self) -> AbstractContextManager[SqlSession]:
+        return self._transactions.open()
+
+    @cached_property
+    def outbox(self) -> SqlOutbox:
+        return SqlOutbox(self._transactions, self._options.outbox)
 
     def _hold(self, db: Session, claim: Claim) -> None:
         """Nobody claims or commits until our transaction ends."""

@@ -1,23 +1,30 @@
 """The store in SQLite: one write transaction per commit, fenced by the row count of its first statement."""
 
+from __future__ import annotations
+
 import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import unchanged
+from connectors.sessions import SqlSession, unchanged
 from connectors.sql import migrations, statements
 from connectors.sql.sqlite import Database
 from streams import failpoints
 from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
+
+if TYPE_CHECKING:
+    from connectors.sql.outbox import SqlOutbox
+    from connectors.sql.transactions import OnFile
 
 _PAGE = 16
 
@@ -108,6 +115,25 @@ class SqliteStore:
                 raise NotCommitted(str(error)) from error.__cause__
             raise
         return msgspec.structs.replace(after, store_time=self._clock())
+
+    def transaction(self) -> AbstractContextManager[SqlSession]:
+        return self._transactions.open()
+
+    @cached_property
+    def outbox(self) -> SqlOutbox:
+        transactions = self._transactions
+        from connectors.sql.outbox import SqlOutbox
+
+        return SqlOutbox(transactions, self._options.outbox)
+
+    @cached_property
+    def _transactions(self) -> OnFile:
+        """Raises ConfigurationError without SQLAlchemy."""
+        try:
+            from connectors.sql.transactions import OnFile
+        except ImportError:
+            raise ConfigurationError('this on SQLite needs SQLAlchemy: pip install "sluicegate[sqlite]"') from None
+        return OnFile(self._database, self._clock)
 
     @cached_property
     def _worked(self) -> Callable[[sqlite3.Connection, Callable[[Any], Changes]], Changes]:

@@ -42,7 +42,7 @@ POSTGRESQL = (
 
 STEPS: tuple[tuple[str, Sequence[Table], dict[str, Sequence[str]]], ...] = (
     ("tables for claims, changelog, outbox and dead rows", (META, CLAIM, CHANGELOG, OUTBOX, DEAD), {"postgresql": POSTGRESQL}),
-    ("tables for buffers, timeouts and messages of applications", leased_tables.ALL, {}),
+    ("tables for buffers, timeouts and messages of applications", leased_tables.ALL, leased_tables.FURTHER),
 )
 
 
