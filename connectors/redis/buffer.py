@@ -11,7 +11,7 @@ from connectors.redis import scripts_buffer as scripts
 from connectors.redis import scripts_snapshots as snapshots
 from connectors.redis.addresses import Server
 from connectors.redis.connection import translated
-from connectors.redis.leased import encode, instant, microseconds, outbox_arguments, step, text
+from connectors.redis.leased import encode, guarded, instant, microseconds, outbox_arguments, step, text
 from connectors.redis.scripts_leased import PREFIX
 from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 from streams.leased.contracts import LEASE, NOT_KEPT
@@ -42,10 +42,10 @@ class RedisBuffer:
 
     def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
-        self._insert, self._due = step(server, scripts.INSERT), step(server, scripts.DUE)
+        self._insert, self._due = step(server, scripts.INSERT), guarded(server, scripts.DUE, "lease", scripts.TAKEN)
         self._complete, self._release = step(server, scripts.COMPLETE), step(server, scripts.RELEASE)
         self._snapshot, self._renew = step(server, snapshots.SNAPSHOT), step(server, snapshots.RENEW)
-        self._remove_snapshot = step(server, snapshots.REMOVE_SNAPSHOT)
+        self._remove_snapshot = guarded(server, snapshots.REMOVE_SNAPSHOT, "lease", snapshots.OURS, "if lease then")
         self._release_snapshot = step(server, snapshots.RELEASE_SNAPSHOT)
         self._remove_one, self._remove_all = step(server, snapshots.REMOVE_ONE), step(server, snapshots.REMOVE_ALL)
         self._page = step(server, snapshots.PAGE)
@@ -64,7 +64,7 @@ class RedisBuffer:
         self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: Progress | None, keep_keys: timedelta
     ) -> Filled:
         moves = ("", 0, 0) if progress is None else (_source(progress.topic_id, progress.partition), progress.expected, progress.next)
-        rows = (part for entry in entries for part in self._arguments(entry, microseconds(keep_keys)))
+        rows = (part for entry in entries for part in _arguments(entry, microseconds(keep_keys)))
         answer, count, *sealed = self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows])
         if answer == b"moved":
             raise WatermarkMoved(f"buffer {name}: the watermark is at {int(count)}, not where this insert begins", int(count))
@@ -80,18 +80,13 @@ class RedisBuffer:
             yield from ("" if time is None else microseconds(time) for time in (gate.after_first, gate.after_last))
         yield from (-1,) if self._types is None else (len(self._types), *self._types)
 
-    def _arguments(self, entry: Entry, keep: int) -> Iterator[Any]:
-        """Whether it decodes is only asked of a type that is known: another may become so."""
-        known = self._types is None or entry.type in self._types
-        head = (entry.idempotency_key, keep, entry.correlation_id, entry.type, entry.group)
-        yield from (entry.idempotency_key, entry.group, entry.type, int(not known or resolved(entry, self._types) is not None))
-        yield encode(head) + encode((entry.data, entry.headers))
-
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         with translated():
             return int(self._server().hget(_key("watermarks", name), _source(topic_id, partition)) or 0)
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
+        if limit is not None and limit < 1:
+            raise ValueError("the limit of a snapshot is at least 1")
         token = self._new_token()
         most = "" if limit is None else limit
         rows, stored, ends, elsewhere, soonest = self._snapshot([name, token, microseconds(positive(lease)), most])
@@ -116,7 +111,7 @@ class RedisBuffer:
         return [self._batch(name, each) for each in self._due([name, *self._gated(gate), limit])]
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        removed = self._complete([name, batch.token, len(batch.ids), *batch.ids, *outbox_arguments(outbox)])
+        removed = self._complete([name, batch.token, batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox)])
         if removed is None:
             raise ConcurrencyError(f"buffer {name}: batch {batch.id} is another's now, or gone; nothing was removed or written")
         return int(removed)
@@ -184,6 +179,11 @@ class RedisBuffer:
         return SealedBatch(
             named, text(group), text(reason), ids, entries, len(rows) - len(ids), text(token), instant(ends), attempts
         )  # fmt: skip
+
+
+def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
+    head = (entry.idempotency_key, keep, entry.correlation_id, entry.type, entry.group)
+    yield from (entry.idempotency_key, entry.group, entry.type, encode(head) + encode((entry.data, entry.headers)))
 
 
 def _key(kind: str, name: str) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states
 from connectors.redis import scripts_care
 from connectors.redis import scripts_outbox as scripts
 from connectors.redis.addresses import Server, clustered
 from connectors.redis.connection import translated
-from connectors.redis.leased import instant, microseconds, outbox_arguments, step
+from connectors.redis.leased import guarded, instant, microseconds, outbox_arguments, step
 from connectors.redis.scripts_leased import PREFIX
-from connectors.sessions import RedisSession
+from connectors.sessions import RedisSession, joined
 from streams.errors import ConcurrencyError, ConfigurationError
 from streams.leased.contracts import LANE_LEASE
 from streams.leased.lanes import LANES
@@ -21,7 +22,6 @@ from streams.leased.messages import Attempt, LaneBatch, LaneRow, OutboxMessage, 
 from streams.leased.options import OutboxOptions
 from streams.leased.values import Header, positive
 
-STATES = ("pending", "dispatched", "dead")
 _KEYS = PREFIX + "outbox:"
 _PAGE = 1000
 _PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
@@ -40,7 +40,7 @@ class RedisOutbox:
         self._server, self._options, self._new_token = server, options, new_token
         self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
         self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)
-        self._mark, self._release = step(server, scripts.MARK), step(server, scripts.RELEASE)
+        self._mark, self._release = guarded(server, scripts.MARK, "fence", scripts.FENCE), step(server, scripts.RELEASE)
         self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)
         self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
         self._find, self._attempts = step(server, scripts_care.FIND), step(server, scripts_care.ATTEMPTS)
@@ -49,48 +49,42 @@ class RedisOutbox:
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
         arguments = list(outbox_arguments(messages))
-        if session is None and require_transaction:
-            raise ConfigurationError("outbox.add needs the session of a transaction: pass one, or require_transaction=False")
-        if session is not None:
-            self._fits(session)
-        if not messages:
-            return
-        if session is None:
-            self._add(arguments)
-        else:
-            session.pipeline.execute_command("EVAL", scripts.ADD, 1, PREFIX, *arguments)
-
-    def _fits(self, session: Any) -> None:
-        if not isinstance(session, RedisSession):
-            raise ConfigurationError(f"outbox.add: a {type(session).__name__} is no session of a Redis store")
-        if clustered(self._server()) and not session.key("").startswith(PREFIX):
+        if not joined(session, RedisSession, require_transaction):
+            if messages:
+                self._add(arguments)
+        elif clustered(self._server()) and not session.key("").startswith(PREFIX):
             raise ConfigurationError(
                 "outbox.add: in a Redis cluster the outbox and the partition lie on different servers, which no transaction spans: "
                 "return the messages from the handler instead, or use store.transaction()"
             )
+        elif messages:
+            session.pipeline.execute_command("EVAL", scripts.ADD, 1, PREFIX, *arguments)
 
     def lanes(self) -> int:
         with translated():
             return int(self._server().get(_KEYS + "lanes") or LANES)
 
     def set_lanes(self, count: int) -> None:
-        if count < 1:
-            raise ValueError("an outbox has at least 1 lane")
-        if not self._set_lanes([count]):
-            raise ConcurrencyError("outbox.set_lanes: rows are pending, and their lanes follow from the count: wait until they are sent")
+        check_lanes(count, 0)
+        check_lanes(count, self._set_lanes([count]))
 
     def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+        check_claim(lane, lane + 1, token, limit)
         answer = self._claim([lane, token, limit, after, microseconds(positive(lease))])
+        if isinstance(answer, int):
+            check_claim(lane, answer, token, limit)
         return None if answer is None else _batch(lane, token, answer)
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         token = self._new_token()
-        return _batch(-1, token, self._claim_any([token, limit, microseconds(positive(lease))]))
+        check_claim(0, 1, token, limit)
+        return _batch(ANY_LANE, token, self._claim_any([token, limit, microseconds(positive(lease))]))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
         sent = [each.id for each in outcomes if each.kind == "dispatched"]
         others = [part for each in outcomes if each.kind != "dispatched" for part in (each.id, each.kind, each.error)]
-        counts = (self._options.attempts, len(self._pauses), *self._pauses, len(sent))
+        last = batch.rows[-1].number if batch.rows else 0
+        counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
         if not self._mark([batch.lane, batch.token, *counts, *sent, *others]):
             raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
 
@@ -122,15 +116,18 @@ class RedisOutbox:
         return None if age is None else timedelta(microseconds=age)
 
     def count(self, state: str = "pending") -> int:
+        check_states([state])
         with translated():
-            return int(self._server().zcard(_KEYS + _known(state)))
+            return int(self._server().zcard(_KEYS + state))
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         return int(self._sweep([microseconds(older_than), limit]))
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
         """Oldest first; dispatched ones in the order in which they were."""
-        found = [row for each in ((_known(state),) if state else STATES) for row in self._found(each, topic, limit)]
+        states = STATES if state is None else (state,)
+        check_states(states)
+        found = [row for each in states for row in self._found(each, topic, limit)]
         return found[:limit] if state else sorted(found, key=lambda row: row.created_at)[:limit]
 
     def _found(self, state: str, topic: str | None, limit: int) -> list[StoredMessage]:
@@ -165,12 +162,6 @@ class RedisOutbox:
 
     def drop(self, ids: Sequence[str]) -> int:
         return int(self._drop(ids)) if ids else 0
-
-
-def _known(state: str) -> str:
-    if state not in STATES:
-        raise ValueError(f"a row of an outbox is {', '.join(STATES)}, not {state!r}")
-    return state
 
 
 def _message(packed: Packed) -> OutboxMessage:

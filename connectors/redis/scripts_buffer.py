@@ -90,21 +90,14 @@ local function ready(group)  -- what of it can be sealed, oldest first; `take` b
   local all = group_key(group)
   if easy == nil then easy = is_easy() end
   if easy then
-    return {
-      count = redis.call('ZCARD', all),
-      take = function(most) return redis.call('ZRANGE', all, 0, most - 1) end,
-      ends = function() return {redis.call('ZRANGE', all, 0, 0)[1], redis.call('ZRANGE', all, -1, -1)[1]} end,
-    }
+    return {count = redis.call('ZCARD', all), take = function(most) return redis.call('ZRANGE', all, 0, most - 1) end}
   end
   local rows, begin = resolved(redis.call('ZRANGE', all, 0, -1)), 1
-  return {
-    count = #rows,
-    take = function(most)
-      begin = begin + most
-      return some(rows, begin - most, begin - 1)
-    end,
-    ends = function() return {rows[begin], rows[#rows]} end,
-  }
+  local function take(most)
+    begin = begin + most
+    return some(rows, begin - most, begin - 1)
+  end
+  return {count = #rows, take = take}
 end
 local batches = {}
 local function hand_out(first, batch)
@@ -125,19 +118,13 @@ local function seal(group, rows, reason)
   write('HSET', key('leases'), leases)
   hand_out(rows[1], {group, reason, 0, '', rows})
 end
-local function settle(group, left, rows)  -- its deadline; what does not resolve is looked at again
-  local timed = after_first or after_last
-  if left == 0 then
-    if timed and redis.call('EXISTS', group_key(group)) == 1 then
-      redis.call('ZADD', key('deadlines'), text(now + lease), group)
-    else
-      redis.call('ZREM', key('deadlines'), group)
-    end
-  elseif timed then
-    local first, last = unpack(ask('HMGET', key('rows'), rows.ends()))
-    local due = math.min(time_of(first) + (after_first or math.huge), time_of(last) + (after_last or math.huge))
-    redis.call('ZADD', key('deadlines'), text(due), group)
-  end
+local function settle(group)  -- its deadline
+  local all = group_key(group)
+  local ends = {redis.call('ZRANGE', all, 0, 0)[1], redis.call('ZRANGE', all, -1, -1)[1]}
+  if #ends == 0 or not after_first and not after_last then return redis.call('ZREM', key('deadlines'), group) end
+  local first, last = unpack(ask('HMGET', key('rows'), ends))
+  local due = math.min(time_of(first) + (after_first or math.huge), time_of(last) + (after_last or math.huge))
+  redis.call('ZADD', key('deadlines'), text(due), group)
 end
 local function fill(group)  -- seals what the count completes
   local rows = ready(group)
@@ -146,13 +133,14 @@ local function fill(group)  -- seals what the count completes
     seal(group, rows.take(wanted), 'count')
     left = left - wanted
   end
-  settle(group, left, rows)
+  settle(group)
 end
 local function expire(group)
   local rows = ready(group)
   local most = math.min(rows.count, wanted or math.huge)
-  if most > 0 then seal(group, rows.take(most), 'timeout') end
-  settle(group, rows.count - most, rows)
+  if most == 0 then return end
+  seal(group, rows.take(most), 'timeout')
+  settle(group)
 end
 """
 
@@ -161,43 +149,43 @@ INSERT = (
     + _GATE
     + """
 -- further ARGV: topic partition of the watermark (or ''), expected, next; whether there is a gate;
--- then of each entry: idempotency key, group, type, whether it decodes, its head and rest
+-- then of each entry: idempotency key, group, type, its head and rest
 local topic = ARGV[at]
 if topic ~= '' then
   local stands = redis.call('HGET', key('watermarks'), topic) or '0'
   if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
 end
-local keys, new, seen = {}, {}, {}
-for i = at + 4, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
+local keys, new, seen, groups, touched = {}, {}, {}, {}, {}
+for i = at + 4, #ARGV, 4 do
+  keys[#keys + 1] = ARGV[i]
+  if not groups[ARGV[i + 1]] then
+    groups[ARGV[i + 1]] = {}
+    touched[#touched + 1] = ARGV[i + 1]
+  end
+end
 local held, gone = ask('HMGET', key('keys'), keys), ask('ZMSCORE', key('gone'), keys)
 for i, each in ipairs(keys) do
   if not held[i] and not seen[each] and not (gone[i] and tonumber(gone[i]) > now) then
     seen[each] = true
-    new[#new + 1] = at + 4 + 5 * (i - 1)
+    new[#new + 1] = at + 4 * i
   end
 end
 local kinds = {}
-for _, i in ipairs(new) do kinds[string.sub(group_key(ARGV[i + 1]), #B + 1)] = 'zset' end
+for _, group in ipairs(touched) do kinds[string.sub(group_key(group), #B + 1)] = 'zset' end
 sound(kinds, B)
 local number = redis.call('INCRBY', key('sequence'), #new) - #new
 redis.call('ZREMRANGEBYSCORE', key('gone'), '-inf', text(now))
 if topic ~= '' then redis.call('HSET', key('watermarks'), topic, ARGV[at + 2]) end
-local order, rows, known, types, groups, touched = {}, {}, {}, {}, {}, {}
+local order, rows, known, types = {}, {}, {}, {}
 local stamp = struct.pack('>d', now)
 for n, i in ipairs(new) do
   local row, group, type = text(number + n), ARGV[i + 1], ARGV[i + 2]
   order[#order + 1], order[#order + 2] = row, row
-  rows[#rows + 1], rows[#rows + 2] = row, stamp .. ARGV[i + 4]
+  rows[#rows + 1], rows[#rows + 2] = row, stamp .. ARGV[i + 3]
   known[#known + 1], known[#known + 2] = ARGV[i], row
   types[type] = (types[type] or 0) + 1
-  if ARGV[i + 3] == '1' then
-    if not groups[group] then
-      groups[group] = {}
-      touched[#touched + 1] = group
-    end
-    table.insert(groups[group], row)
-    table.insert(groups[group], row)
-  end
+  table.insert(groups[group], row)
+  table.insert(groups[group], row)
 end
 write('ZADD', key('order'), order)
 write('HSET', key('rows'), rows)
@@ -211,6 +199,8 @@ return {'done', #new, batches}
 """
 )
 
+TAKEN = "redis.call('HDEL', key('holders'), batch[4])"
+
 DUE = (
     BUFFER
     + _GATE
@@ -219,31 +209,33 @@ DUE = (
 local most = tonumber(ARGV[at])
 for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(now), 'LIMIT', 0, most)) do
   local batch = held_batch(first)
-  redis.call('HDEL', key('holders'), batch[4])
+  TAKEN
   hand_out(first, batch)
 end
-for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('deadlines'), '-inf', text(now), 'LIMIT', 0, most - #batches)) do
+for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('deadlines'), '-inf', text(now))) do
+  if #batches >= most then break end
   expire(group)
 end
 return batches
-"""
+""".replace("TAKEN", TAKEN)
 )
 
 COMPLETE = (
     BUFFER
     + OUTBOX
     + """
--- further ARGV: token, how many rows, their numbers, then the messages
+-- further ARGV: token, how many rows did not decode, how many did, their numbers, then the messages
 local first = redis.call('HGET', key('holders'), ARGV[2])
 if not first then return false end
 local batch, done, mine, back = held_batch(first), {}, {}, {}
-for i = 4, 3 + ARGV[3] do done[#done + 1] = ARGV[i] end
+for i = 5, 4 + ARGV[4] do done[#done + 1] = ARGV[i] end
+if #batch[5] ~= #done + ARGV[3] then return false end
 local leases = ask('HMGET', key('leases'), done)
 for i, row in ipairs(done) do
   if leases[i] ~= 'batch:' .. first then return false end
   mine[row] = true
 end
-local stored, places = ask('HMGET', key('rows'), done), fresh(4 + ARGV[3])
+local stored, places = ask('HMGET', key('rows'), done), fresh(5 + ARGV[4])
 outbox_sound(hashes_of(places))
 for _, row in ipairs(batch[5]) do
   if not mine[row] then back[#back + 1] = row end

@@ -18,9 +18,9 @@ return #places
 SET_LANES = (
     _BEGIN
     + """
-if redis.call('ZCARD', O .. 'pending') > 0 then return 0 end
-redis.call('SET', O .. 'lanes', ARGV[1])
-return 1
+local pending = redis.call('ZCARD', O .. 'pending')
+if pending == 0 then redis.call('SET', O .. 'lanes', ARGV[1]) end
+return pending
 """
 )
 
@@ -46,25 +46,38 @@ CLAIM = (
     + _READ
     + """
 -- ARGV: lane, token, limit, after, lease
+if tonumber(ARGV[1]) >= total then return total end
 local holder = redis.call('HGET', O .. 'holders', ARGV[1])
 local ends = redis.call('HGET', O .. 'ends', ARGV[1])
 if holder and holder ~= ARGV[2] and lasting(ends) then return false end
-local found = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
-local ids, rows, blocked = {}, {}, ''
-for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
-local stored, tries = ask('HMGET', O .. 'rows', ids), failed(ids)
-local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids) or {}
-for i = 1, #ids do
-  local waits = math.max(tries[i][2], tonumber(taken[i] or 0))
-  if waits > now then
-    if i == 1 then blocked = text(waits) end
-    break
+local function pending(...)  -- numbers, ids, attempts, and until when each waits: in back-off, or claimed by itself
+  local found, ids, numbers = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], ...), {}, {}
+  for i = 1, #found, 2 do ids[#ids + 1], numbers[#numbers + 1] = found[i], found[i + 1] end
+  local tries, waits = failed(ids), {}
+  local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids) or {}
+  for i = 1, #ids do waits[i] = math.max(tries[i][2], tonumber(taken[i] or 0)) end
+  return numbers, ids, tries, waits
+end
+local rows, blocked = {}, 0
+if ARGV[4] ~= '0' and redis.call('EXISTS', O .. 'failed', O .. 'leased') > 0 then
+  local _, _, _, waits = pending('-inf', ARGV[4], 'WITHSCORES')
+  for _, each in ipairs(waits) do blocked = math.max(blocked, each) end
+end
+if blocked <= now then
+  blocked = 0
+  local numbers, ids, tries, waits = pending('(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
+  local stored = ask('HMGET', O .. 'rows', ids)
+  for i = 1, #ids do
+    if waits[i] > now then
+      blocked = waits[i]
+      break
+    end
+    rows[i] = row(numbers[i], tries[i][1], stored[i])
   end
-  rows[i] = row(found[2 * i], tries[i][1], stored[i])
 end
 redis.call('HSET', O .. 'holders', ARGV[1], ARGV[2])
 redis.call('HSET', O .. 'ends', ARGV[1], text(now + ARGV[5]))
-return {text(now + ARGV[5]), blocked, array(rows)}
+return {text(now + ARGV[5]), #rows == 0 and blocked > 0 and text(blocked) or '', array(rows)}
 """
 )
 
@@ -102,16 +115,19 @@ return {till, '', array(rows)}
 """
 )
 
+FENCE = "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end"
+
 MARK = (
     _BEGIN
     + _READ
     + """
--- ARGV: lane, token, attempts until dead, how many pauses, pauses, how many were sent, their ids, then (id, kind, error) of the others
+-- ARGV: lane, token, the last number in hand, attempts until dead, how many pauses, pauses, how many were sent, their ids,
+-- then (id, kind, error) of the others
 local any = tonumber(ARGV[1]) < 0
-if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end
+FENCE
 sound(KINDS, O)
-local pauses = tonumber(ARGV[4])
-local at = 5 + pauses
+local pauses = tonumber(ARGV[5])
+local at = 6 + pauses
 local last = at + tonumber(ARGV[at])
 local ids, kinds, errors, lanes = {}, {}, {}, {}
 for i = at + 1, last do ids[#ids + 1] = ARGV[i] end
@@ -144,16 +160,17 @@ local function after(i, id)
   end
   if kinds[i] == 'outage' then return false end
   local tried = tries[i][1] + 1
-  local ends = kinds[i] == 'rejected' or tried >= tonumber(ARGV[3])
+  local ends = kinds[i] == 'rejected' or tried >= tonumber(ARGV[4])
   attempt(id, tried, kinds[i] == 'rejected' and 'rejected' or ends and 'poison' or 'transient', errors[i])
-  local pause = ends and -now or tonumber(ARGV[4 + math.min(tried, pauses)])
+  local pause = ends and -now or tonumber(ARGV[5 + math.min(tried, pauses)])
   changed[#changed + 1], changed[#changed + 2] = id, cmsgpack.pack({tried, now + pause, ends and errors[i] or ''})
   if ends then dead[#dead + 1], dead[#dead + 2] = numbers[i], id end
   return ends
 end
 local done = {}
 for i, id in ipairs(ids) do
-  if numbers[i] and not done[id] and (not any or ours[i] == ARGV[2]) then
+  local held = numbers[i] and (any and ours[i] == ARGV[2] or not any and tonumber(numbers[i]) <= tonumber(ARGV[3]))
+  if held and not done[id] then
     done[id] = true
     if after(i, id) then
       gone[#gone + 1] = id
@@ -173,7 +190,7 @@ for name, rows in pairs(left) do write('ZREM', O .. name, rows) end
 write('ZREM', O .. 'leased', freed)
 write('HDEL', O .. 'tokens', freed)
 return 1
-"""
+""".replace("FENCE", FENCE)
 )
 
 RELEASE = (

@@ -66,6 +66,8 @@ local function let_go(token)  -- returns how many rows it had
 end
 """
 
+OURS = "if lease == ARGV[2] then"
+
 REMOVE_SNAPSHOT = (
     BUFFER
     + OUTBOX
@@ -75,7 +77,7 @@ REMOVE_SNAPSHOT = (
 local ids, mine = {}, {}
 for i = 4, 3 + ARGV[3] do ids[#ids + 1] = ARGV[i] end
 for i, lease in ipairs(ask('HMGET', key('leases'), ids)) do
-  if lease == ARGV[2] then mine[#mine + 1] = ids[i] end
+  OURS mine[#mine + 1] = ids[i] end
 end
 local at = 4 + ARGV[3]
 if at <= #ARGV and #mine < #ids then return false end
@@ -85,7 +87,7 @@ delete(mine, stored)
 let_go(ARGV[2])
 add(places)
 return #mine
-"""
+""".replace("OURS", OURS)
 )
 
 RELEASE_SNAPSHOT = (

@@ -18,6 +18,8 @@ return 1
 """
 )
 
+HELD = "return ends and tonumber(ends) > now and redis.call('HGET', T .. 'owners', id) == owner"
+
 _FREE = """
 local function free(ids)  -- ends their locks
   local dues = {}
@@ -32,9 +34,9 @@ end
 local function over() return redis.call('ZRANGEBYSCORE', T .. 'locked', '-inf', text(now)) end
 local function holds(id, owner)
   local ends = redis.call('ZSCORE', T .. 'locked', id)
-  return ends and tonumber(ends) > now and redis.call('HGET', T .. 'owners', id) == owner
+  HELD
 end
-"""
+""".replace("HELD", HELD)
 
 _SOONEST = """
 local function soonest()  -- due_at of the first that nobody has, 8 bytes
@@ -97,17 +99,16 @@ EMIT = (
     + OUTBOX
     + _FREE
     + """
--- ARGV: owner, then the messages, with the ids of the timeouts
-local held, ids = {}, {}
-for i = 2, #ARGV, 3 do
-  if holds(ARGV[i], ARGV[1]) then
+-- ARGV: owner, how many, the ids of the timeouts, then their messages
+local first, held, ids, places = 3 + ARGV[2], {}, {}, {}
+for i = 3, first - 1 do
+  if holds(ARGV[i], ARGV[1]) and not held[ARGV[i]] then
     held[ARGV[i]] = true
     ids[#ids + 1] = ARGV[i]
   end
 end
-local places = {}
-for _, at in ipairs(fresh(2)) do
-  if held[ARGV[at]] then places[#places + 1] = at end
+for _, at in ipairs(fresh(first)) do
+  if held[ARGV[3 + (at - first) / 3]] then places[#places + 1] = at end
 end
 outbox_sound(hashes_of(places))
 add(places)

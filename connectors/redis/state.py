@@ -42,8 +42,7 @@ class RedisStore:
         self._server = addresses.server(url)
         self._new_name = new_name
         self._claim = connection.script(self._server, scripts.CLAIM)
-        self._script = scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT
-        self._commit = connection.script(self._server, self._script)
+        self._commits = {text: connection.script(self._server, text) for text in (scripts.COMMIT, scripts.UNFENCED)}
         self._entries = connection.script(self._server, scripts.ENTRIES)
         self._acquit = connection.script(self._server, scripts.ACQUIT)
         self._read = connection.script(self._server, scripts.READ)
@@ -74,7 +73,7 @@ class RedisStore:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
         after = following(claim, changes, claim.store_time)
-        return _landed(after, self._commit(self._keys(claim.partition, changes), _arguments(claim, after, changes)))
+        return _landed(after, self._commits[_text()](self._keys(claim.partition, changes), _arguments(claim, after, changes)))
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         return unchanged(lambda: self._unit(claim, work))
@@ -89,7 +88,7 @@ class RedisStore:
             check(claim, changes)
             after = following(claim, changes, claim.store_time)
             keys = self._keys(claim.partition, changes)
-            script = (self._script, len(keys), *keys, *_arguments(claim, after, changes))
+            script = (_text(), len(keys), *keys, *_arguments(claim, after, changes))
             return _landed(after, unit.executed(pipe, ("HSET", keys[0], "token", claim.token), queue, script))
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
@@ -101,7 +100,7 @@ class RedisStore:
             afters.append(following(claim, changes, claim.store_time))
             calls.append((self._keys(claim.partition, changes), _arguments(claim, afters[-1], changes)))
         results: list[Claim | SluicegateError] = []
-        for after, answer in zip(afters, connection.together(self._server, self._script, calls), strict=True):
+        for after, answer in zip(afters, connection.together(self._server, _text(), calls), strict=True):
             try:
                 results.append(_landed(after, answer))
             except SluicegateError as error:
@@ -167,6 +166,10 @@ class RedisStore:
 
     def close(self) -> None:
         self._server.close()
+
+
+def _text() -> str:
+    return scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT
 
 
 def _keys(partition: Partition) -> list[str]:

@@ -10,10 +10,10 @@ import msgspec
 from connectors.redis import scripts_timeouts as scripts
 from connectors.redis.addresses import Server
 from connectors.redis.connection import translated
-from connectors.redis.leased import due, instant, microseconds, moment, outbox_arguments, step, text, timeout, timeout_arguments
+from connectors.redis.leased import due, guarded, instant, microseconds, moment, outbox_arguments, step, text, timeout, timeout_arguments
 from connectors.redis.scripts_leased import PREFIX
 from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.messages import OutboxMessage
+from streams.leased.messages import emitted
 from streams.leased.options import TimeoutOptions
 from streams.leased.values import Header, Timeout, TimeoutBatch
 
@@ -28,8 +28,10 @@ class RedisTimeouts:
     def __init__(self, server: Server, options: TimeoutOptions, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
         self._insert, self._batch = step(server, scripts.INSERT), step(server, scripts.BATCH)
-        self._remove, self._release = step(server, scripts.REMOVE), step(server, scripts.RELEASE)
-        self._emit, self._reap, self._next = step(server, scripts.EMIT), step(server, scripts.REAP), step(server, scripts.NEXT)
+        held = ("timeout-lease", scripts.HELD, "return true")
+        self._remove, self._release = guarded(server, scripts.REMOVE, *held), guarded(server, scripts.RELEASE, *held)
+        self._emit, self._reap = guarded(server, scripts.EMIT, *held), step(server, scripts.REAP)
+        self._next = step(server, scripts.NEXT)
         self._cancel, self._move = step(server, scripts.CANCEL), step(server, scripts.MOVE)
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
@@ -51,8 +53,8 @@ class RedisTimeouts:
             raise ConcurrencyError(f"timeout {id}: its owner has no lease on it any more; nothing was released")
 
     def emit(self, batch: TimeoutBatch) -> int:
-        messages = [OutboxMessage(each.destination, each.key, each.value, each.headers, str(each.id)) for each in batch]
-        return int(self._emit([batch.owner, *outbox_arguments(messages)])) if messages else 0
+        messages = outbox_arguments([emitted(each) for each in batch])
+        return int(self._emit([batch.owner, len(batch), *(str(each.id) for each in batch), *messages])) if batch else 0
 
     def reap_stale_leases(self) -> int:
         return int(self._reap([]))

@@ -8,9 +8,10 @@ from uuid import uuid4
 import pytest
 import redis
 
-from connectors.redis import scripts_buffer, scripts_outbox, scripts_timeouts
+from connectors.redis import scripts_outbox, scripts_timeouts
 from connectors.redis.scripts_leased import PREFIX
 from connectors.redis.state import RedisStore
+from streams import failpoints
 from streams.errors import ConcurrencyError, PersistenceError
 from streams.leased.messages import OutboxMessage, Outcome
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
@@ -179,11 +180,7 @@ def two_hold_a_batch(first: Any, second: Any) -> None:
 
 
 SHORT = LeasedOptions(timeouts=TimeoutOptions(lease=MOMENT))
-FENCES = {
-    two_hold_a_lane: (scripts_outbox, "MARK", "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end"),
-    two_hold_a_timeout: (scripts_timeouts, "EMIT", "if holds(ARGV[i], ARGV[1]) then"),
-    two_hold_a_batch: (scripts_buffer, "DUE", "redis.call('HDEL', key('holders'), batch[4])"),
-}
+FENCES = {two_hold_a_lane: "fence", two_hold_a_timeout: "timeout-lease", two_hold_a_batch: "lease"}
 
 
 @pytest.mark.parametrize("scenario", FENCES)
@@ -192,14 +189,13 @@ def test_whoever_lost_a_lease_changes_nothing(url: str, scenario: Callable[[Any,
 
 
 @pytest.mark.parametrize("scenario", FENCES)
-def test_without_the_comparison_of_tokens_whoever_lost_a_lease_writes(
-    url: str, scenario: Callable[[Any, Any], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module, name, fence = FENCES[scenario]
-    assert fence in getattr(module, name)
-    monkeypatch.setattr(module, name, getattr(module, name).replace(fence, "if true then" if fence.endswith("then") else ""))
-    with pytest.raises((pytest.fail.Exception, AssertionError)):
-        scenario(made(url, SHORT), made(url))
+def test_without_the_comparison_of_tokens_whoever_lost_a_lease_writes(url: str, scenario: Callable[[Any, Any], None]) -> None:
+    failpoints.arm({"SLUICEGATE_UNSAFE": FENCES[scenario]})
+    try:
+        with pytest.raises((pytest.fail.Exception, AssertionError)):
+            scenario(made(url, SHORT), made(url))
+    finally:
+        failpoints.arm({})
 
 
 # -- the rest --------------------------------------------------------------------------------------------------------------------
