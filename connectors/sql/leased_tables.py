@@ -90,9 +90,7 @@ SENT = columns.table(
     columns.bytes("seqs"),
     keys=["dispatched_at", "low"],
 )
-DEAD_MESSAGE = columns.table(
-    "message_dead", *map(columns.count, ("seq", "lane", "attempts")), columns.bytes("reason"), keys=["seq"]
-)
+DEAD_MESSAGE = columns.table("message_dead", *map(columns.count, ("seq", "lane", "attempts")), columns.bytes("reason"), keys=["seq"])
 ATTEMPT = columns.table(
     "message_attempt",
     *map(columns.count, ("seq", "number")),

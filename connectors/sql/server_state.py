@@ -35,9 +35,7 @@ _trying = msgspec.msgpack.Decoder(Trying).decode
 class ServerStore:
     """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(
-        self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
-    ) -> None:
+    def __init__(self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
         self._options = options
         self._server = Server(product)
         self._transactions = OnServer(self._server)

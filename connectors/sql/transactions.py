@@ -74,5 +74,3 @@ class OnFile:
 
     def now(self, connection: Connection) -> float:
         return self._clock()
-
-
