@@ -27,10 +27,10 @@ _PAGE = 1000
 _PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
 
 Packed = tuple[str, str, bytes | None, bytes | None, list[Header], bytes | None]
-_rows = msgspec.msgpack.Decoder(list[tuple[int, int, int, Packed]]).decode
-_stored = msgspec.msgpack.Decoder(tuple[int, Packed]).decode
+_rows = msgspec.msgpack.Decoder(list[tuple[int, int, int, int, Packed]]).decode
+_stored = msgspec.msgpack.Decoder(tuple[int, int, Packed]).decode
 _failed = msgspec.msgpack.Decoder(tuple[int, int, str]).decode
-_history = msgspec.msgpack.Decoder(list[tuple[int, int, str, str]]).decode
+_history = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
 
 
 class RedisOutbox:
@@ -124,21 +124,22 @@ class RedisOutbox:
         return int(self._sweep([microseconds(older_than), limit]))
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
-        """Oldest first; dispatched ones in the order in which they were."""
+        """Of the dispatched ones more than `limit` those that were sent first."""
         states = STATES if state is None else (state,)
         check_states(states)
         found = [row for each in states for row in self._found(each, topic, limit)]
-        return found[:limit] if state else sorted(found, key=lambda row: row.created_at)[:limit]
+        return [row for _, row in sorted(found, key=lambda each: each[0])[:limit]]
 
-    def _found(self, state: str, topic: str | None, limit: int) -> list[StoredMessage]:
-        found: list[StoredMessage] = []
+    def _found(self, state: str, topic: str | None, limit: int) -> list[tuple[int, StoredMessage]]:
+        """With their places in the order of all rows."""
+        found: list[tuple[int, StoredMessage]] = []
         for page in self._paged(state):
-            found += (row for row in page if topic in (None, row.message.topic))
+            found += (each for each in page if topic in (None, each[1].message.topic))
             if len(found) >= limit:
                 break
         return found[:limit]
 
-    def _paged(self, state: str) -> Iterator[list[StoredMessage]]:
+    def _paged(self, state: str) -> Iterator[list[tuple[int, StoredMessage]]]:
         lanes, first = self.lanes(), 0
         while True:
             scores, stored, failed = self._find([state, first, _PAGE])
@@ -149,13 +150,12 @@ class RedisOutbox:
                 return
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
-        history, failed, sent = self._attempts([id])
+        history, sent = self._attempts([id])
         with translated():
-            held = _history(history) if history else ()
-            found = [Attempt(number, instant(at), outcome, error) for number, at, outcome, error in held]
-            if sent is not None:
-                found.append(Attempt((_failed(failed)[0] if failed else 0) + 1, instant(float(sent)), "success", ""))
-        return found
+            said = list(_history(history)) if history else []
+        if sent is not None:
+            said.append((int(float(sent)), "success", ""))
+        return tuple(Attempt(number, instant(at), outcome, error) for number, (at, outcome, error) in enumerate(said, 1))
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         return int(self._requeue(["all"] if ids is None else ["some", *ids]))
@@ -172,14 +172,14 @@ def _message(packed: Packed) -> OutboxMessage:
 def _batch(lane: int, token: str, answer: Sequence[bytes]) -> LaneBatch:
     ends, blocked, packed = answer
     with translated():
-        rows = [LaneRow(number, _message(message), attempts, instant(created)) for number, attempts, created, message in _rows(packed)]
+        rows = [LaneRow(number, _message(message), attempts, instant(created)) for number, attempts, created, _, message in _rows(packed)]
     return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
 
 
-def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | None) -> StoredMessage:
-    created, packed = _stored(b"\x92" + stored[4:])
+def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | None) -> tuple[int, StoredMessage]:
+    created, place, packed = _stored(b"\x93" + stored[4:])
     attempts, again, reason = _failed(failed) if failed else (0, 0, "")
     sent = instant(float(score)) if state == "dispatched" else None
     waits = instant(again) if state == "pending" and again else None
     lane = int.from_bytes(stored[:4], "big") % lanes
-    return StoredMessage(_message(packed), state, lane, attempts, instant(created), sent, waits, reason)
+    return place, StoredMessage(_message(packed), state, lane, attempts, instant(created), sent, waits, reason)

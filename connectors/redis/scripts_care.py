@@ -9,8 +9,7 @@ OLDEST = (
     + """
 local first = redis.call('ZRANGE', O .. 'pending', 0, 0)[1]
 if not first then return false end
-local _, created = cmsgpack.unpack_one(redis.call('HGET', O .. 'rows', first), 4)
-return now - created
+return now - created_at(redis.call('HGET', O .. 'rows', first))
 """
 )
 
@@ -44,9 +43,9 @@ local function chosen(name, wanted)  -- those of `wanted` that are there, once e
   end
   return found
 end
-local function hashes(ids)
+local function hashes(rows)
   local found = {}
-  for i, stored in ipairs(ask('HMGET', O .. 'rows', ids)) do found[i] = struct.unpack('>I4', stored) end
+  for i, stored in ipairs(rows) do found[i] = hash_of(stored) end
   return found
 end
 """
@@ -59,12 +58,12 @@ REQUEUE = (
 local wanted = {}
 for i = 2, #ARGV do wanted[#wanted + 1] = ARGV[i] end
 local ids = ARGV[1] == 'all' and redis.call('ZRANGE', O .. 'dead', 0, -1) or chosen('dead', wanted)
-local of = hashes(ids)
-outbox_sound(of)
+local stored = ask('HMGET', O .. 'rows', ids)
+outbox_sound(hashes(stored))
 if #ids == 0 then return 0 end
 write('HDEL', O .. 'failed', ids)
 write('ZREM', O .. 'dead', ids)
-enqueue(ids, of)
+enqueue(ids, stored)
 return #ids
 """
 )
@@ -77,7 +76,7 @@ DROP = (
 local wanted = {}
 for i = 1, #ARGV do wanted[i] = ARGV[i] end
 local pending, dead = chosen('pending', wanted), chosen('dead', wanted)
-local of = hashes(pending)
+local of = hashes(ask('HMGET', O .. 'rows', pending))
 outbox_sound(of)
 for i, id in ipairs(pending) do redis.call('ZREM', O .. lane_key(of[i]), id) end
 write('ZREM', O .. 'pending', pending)
@@ -92,7 +91,7 @@ return #pending + #dead
 FIND = (
     _BEGIN
     + """
--- ARGV: state, which one to begin with, how many; of each: number or time, what failed, created_at, message, hash of the key
+-- ARGV: state, which one to begin with, how many
 local found = redis.call('ZRANGE', O .. ARGV[1], ARGV[2], ARGV[2] + ARGV[3] - 1, 'WITHSCORES')
 local ids, scores = {}, {}
 for i = 1, #found, 2 do
@@ -105,7 +104,6 @@ return {scores, ask('HMGET', O .. 'rows', ids), ask('HMGET', O .. 'failed', ids)
 ATTEMPTS = (
     _BEGIN
     + """
-return {redis.call('HGET', O .. 'history', ARGV[1]), redis.call('HGET', O .. 'failed', ARGV[1]),
-  redis.call('ZSCORE', O .. 'dispatched', ARGV[1])}
+return {redis.call('HGET', O .. 'history', ARGV[1]), redis.call('ZSCORE', O .. 'dispatched', ARGV[1])}
 """
 )

@@ -35,34 +35,41 @@ end
 BEGIN = "local P = KEYS[1]" + TOOLS
 
 OUTBOX = """
--- rows: id -> hash of its key (4 bytes), then created_at and message (msgpack); pending and dead: id by number; lane:N: the lane's
--- pending ids by number; dispatched: id by time; failed: id -> attempts, next attempt, reason; history: id -> attempts;
--- holders and ends: who has a lane, until when; leased and tokens: the same of single rows
+-- rows: id -> hash of its key (4 bytes), then created_at, place in the order of all rows, and message (msgpack); pending and dead:
+-- id by that place; lane:N: the lane's pending ids by number, numbers: the last one of each lane; dispatched: id by time;
+-- failed: id -> attempts, next attempt, reason; history: id -> attempts; holders and ends: who has a lane, until when;
+-- leased and tokens: the same of single rows
 local O = P .. 'outbox:'
 local KINDS = {rows = 'hash', pending = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
-  holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', number = 'string', lanes = 'string'}
+  holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash', last = 'string', lanes = 'string'}
 local total = tonumber(redis.call('GET', O .. 'lanes') or 'LANES')
+local function stored_as(hash, place, message) return struct.pack('>I4Bi8Bi8', hash, 211, now, 211, place) .. message end
+local function hash_of(stored) return struct.unpack('>I4', stored) end
+local function created_at(stored) return struct.unpack('>i8', stored, 6) end
+local function place_of(stored) return struct.unpack('>i8', stored, 15) end
 local function lane_key(hash) return 'lane:' .. text(hash % total) end
-local function lane_of(stored) return lane_key(struct.unpack('>I4', stored)) end
+local function lane_of(stored) return lane_key(hash_of(stored)) end
 local function outbox_sound(hashes)
   sound(KINDS, O)
   local lanes = {}
   for _, hash in ipairs(hashes) do lanes[lane_key(hash)] = 'zset' end
   sound(lanes, O)
-  if not tonumber(redis.call('GET', O .. 'number') or '0') then error('DAMAGED ' .. O .. 'number is no number') end
+  if not tonumber(redis.call('GET', O .. 'last') or '0') then error('DAMAGED ' .. O .. 'last is no number') end
 end
-local function enqueue(ids, hashes)  -- at the end of their lanes
-  local number = redis.call('INCRBY', O .. 'number', #ids) - #ids
+local function enqueue(ids, stored)  -- at the end of their lanes
   local pending, lanes = {}, {}
   for i, id in ipairs(ids) do
-    local name = lane_key(hashes[i])
-    local lane = lanes[name] or {}
-    lanes[name] = lane
-    lane[#lane + 1], lane[#lane + 2] = number + i, id
-    pending[#pending + 1], pending[#pending + 2] = number + i, id
+    local lane = hash_of(stored[i]) % total
+    lanes[lane] = lanes[lane] or {}
+    table.insert(lanes[lane], id)
+    pending[#pending + 1], pending[#pending + 2] = place_of(stored[i]), id
   end
   write('ZADD', O .. 'pending', pending)
-  for name, lane in pairs(lanes) do write('ZADD', O .. name, lane) end
+  for lane, those in pairs(lanes) do
+    local number, rows = redis.call('HINCRBY', O .. 'numbers', lane, #those) - #those, {}
+    for i, id in ipairs(those) do rows[#rows + 1], rows[#rows + 2] = number + i, id end
+    write('ZADD', O .. lane_key(lane), rows)
+  end
   redis.call('PUBLISH', O .. 'added', #ids)
 end
 local function fresh(at)  -- ARGV from `at`: id, hash of the key, message; returns the places of those that are not there
@@ -83,13 +90,13 @@ local function hashes_of(places)
 end
 local function add(places)
   if #places == 0 then return end
-  local ids, rows, created, hashes = {}, {}, cmsgpack.pack(now), hashes_of(places)
+  local ids, stored, rows, last = {}, {}, {}, redis.call('INCRBY', O .. 'last', #places) - #places
   for i, at in ipairs(places) do
-    ids[i] = ARGV[at]
-    rows[#rows + 1], rows[#rows + 2] = ARGV[at], struct.pack('>I4', hashes[i]) .. created .. ARGV[at + 2]
+    ids[i], stored[i] = ARGV[at], stored_as(tonumber(ARGV[at + 1]), last + i, ARGV[at + 2])
+    rows[#rows + 1], rows[#rows + 2] = ids[i], stored[i]
   end
   write('HSET', O .. 'rows', rows)
-  enqueue(ids, hashes)
+  enqueue(ids, stored)
 end
 """.replace("LANES", str(LANES))
 

@@ -26,7 +26,7 @@ return pending
 
 _READ = """
 local function row(number, attempts, stored)
-  return '\\148' .. cmsgpack.pack(tonumber(number)) .. cmsgpack.pack(attempts) .. string.sub(stored, 5)
+  return '\\149' .. cmsgpack.pack(tonumber(number)) .. cmsgpack.pack(attempts) .. string.sub(stored, 5)
 end
 local function array(rows) return '\\221' .. struct.pack('>I4', #rows) .. table.concat(rows) end
 local function failed(ids)  -- attempts and the next one, of each
@@ -147,10 +147,10 @@ if any then
 end
 local tries = #ids > last - at and failed(ids) or {}
 local gone, sent, dead, changed, history, freed, left = {}, {}, {}, {}, {}, {}, {}
-local function attempt(id, number, outcome, said)
+local function attempt(id, outcome, said)
   local before = redis.call('HGET', O .. 'history', id)
   local all = before and cmsgpack.unpack(before) or {}
-  table.insert(all, {number, now, outcome, said})
+  table.insert(all, {now, outcome, said})
   history[#history + 1], history[#history + 2] = id, cmsgpack.pack(all)
 end
 local function after(i, id)
@@ -161,10 +161,10 @@ local function after(i, id)
   if kinds[i] == 'outage' then return false end
   local tried = tries[i][1] + 1
   local ends = kinds[i] == 'rejected' or tried >= tonumber(ARGV[4])
-  attempt(id, tried, kinds[i] == 'rejected' and 'rejected' or ends and 'poison' or 'transient', errors[i])
+  attempt(id, kinds[i] == 'rejected' and 'rejected' or ends and 'poison' or 'transient', errors[i])
   local pause = ends and -now or tonumber(ARGV[5 + math.min(tried, pauses)])
   changed[#changed + 1], changed[#changed + 2] = id, cmsgpack.pack({tried, now + pause, ends and errors[i] or ''})
-  if ends then dead[#dead + 1], dead[#dead + 2] = numbers[i], id end
+  if ends then dead[#dead + 1], dead[#dead + 2] = place_of(redis.call('HGET', O .. 'rows', id)), id end
   return ends
 end
 local done = {}

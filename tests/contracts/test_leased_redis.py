@@ -101,7 +101,7 @@ def all_steps(store: Any) -> dict[str, Callable[[], object]]:
         "outbox:dead": lambda: store.outbox.mark(held, [Outcome("m-0", "rejected"), Outcome("m-1", "dispatched")]),
         "outbox:pending": lambda: store.outbox.add(None, [OutboxMessage("t", b"k")], require_transaction=False),
         "outbox:lane:0": lambda: store.timeouts.emit(taken),
-        "outbox:number": lambda: store.buffer.complete("b", batch, [OutboxMessage("t", b"k")]),
+        "outbox:last": lambda: store.buffer.complete("b", batch, [OutboxMessage("t", b"k")]),
         "outbox:rows": lambda: store.buffer.remove_snapshot("b", snapshot, [OutboxMessage("t", b"k")]),
         "timeouts:free": lambda: store.timeouts.insert(*timeouts(2)),
         "timeouts:owners": lambda: store.timeouts.get_batch(),
@@ -113,7 +113,7 @@ def all_steps(store: Any) -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.parametrize("damaged", [
-    "outbox:dead", "outbox:pending", "outbox:lane:0", "outbox:number", "outbox:rows", "timeouts:free", "timeouts:owners",
+    "outbox:dead", "outbox:pending", "outbox:lane:0", "outbox:last", "outbox:rows", "timeouts:free", "timeouts:owners",
     "buffer:gone:b", "buffer:sealed:b", "buffer:leases:b", "buffer:holders:b",
 ])  # fmt: skip
 def test_a_step_that_meets_a_damaged_key_changes_nothing(opened: Any, client: Any, damaged: str) -> None:
