@@ -9,11 +9,13 @@ import pytest
 from connectors import open_store
 from streams import failpoints
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
-from tests.contracts.timeouts.conftest import store_url
+from tests.contracts.outbox.conftest import store_url
 from tests.contracts.timeouts.given import emptied
 
 __all__ = ["store_url"]
 
+LANES = 2
+"""The keys `k` and `other` are in different ones; each claim of a lane is a transaction."""
 OPTIONS = LeasedOptions(
     timeouts=TimeoutOptions(timedelta(seconds=30)), outbox=OutboxOptions(3, timedelta(milliseconds=50), timedelta(milliseconds=100))
 )
@@ -40,14 +42,8 @@ def store(handle: Callable[[], Any]) -> Any:
     """With 3 attempts and back-offs of 50 to 100 ms."""
     made = handle()
     emptied(made.timeouts)
-    empty(made.outbox)
+    made.outbox.set_lanes(LANES)
     return made
-
-
-def empty(outbox: Any) -> None:
-    outbox.drop([row.message.id for state in ("pending", "dead") for row in outbox.find(state, limit=100_000)])
-    outbox.sweep(timedelta(seconds=-1), 100_000)
-    outbox.set_lanes(16)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.contracts.dispatcher.given import OUTBOX, Turned, add_numbers, lanes,
 from tests.waiting import wait_until
 
 Handle = Callable[[], Any]
-LANE = lane_of(message(1), 16)
+LANE = lane_of(message(1), 2)
 BRIEF = replace(OUTBOX, lease=0.4)
 
 
@@ -92,7 +92,7 @@ def test_marks_that_may_not_have_landed_are_made_again(store: Any, monkeypatch: 
     assert lost
 
 
-def test_188_one_holds_a_lane_at_a_time_and_another_takes_it_when_its_lease_is_over(store: Any, handle: Handle) -> None:
+def test_one_holds_a_lane_at_a_time_and_another_takes_it_when_its_lease_is_over(store: Any, handle: Handle) -> None:
     add_numbers(store, *range(1, 4))
     log = Log(partitions=2)
     one, two = Turned(store, log, BRIEF), Turned(handle(), log, BRIEF)
@@ -151,8 +151,8 @@ def test_the_number_of_lanes_follows_the_file_when_nothing_is_pending(store: Any
     one = Turned(store, outbox=lanes(4))
     one.producer.hold = True
     one.later()
-    assert store.outbox.lanes() == 16
-    assert one.report().reasons == ["the outbox has 16 lanes, not 4, until nothing in it is pending"]
+    assert store.outbox.lanes() == 2
+    assert one.report().reasons == ["the outbox has 2 lanes, not 4, until nothing in it is pending"]
     assert one.report().ready
     one.producer.hold = False
     one.until(lambda: store.outbox.lanes() == 4, "four lanes")

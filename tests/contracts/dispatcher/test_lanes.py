@@ -23,7 +23,7 @@ def test_rows_arrive_with_their_id_and_the_headers_by_which_receivers_drop_repea
     assert (sent.k, sent.v, sent.p) == (b"k", b"v1", one.producer.partition_of(b"k", 2))
 
 
-def test_140_with_one_lane_one_process_sends_at_a_time(store: Any) -> None:
+def test_with_one_lane_one_process_sends_at_a_time(store: Any) -> None:
     add_numbers(store, *range(1, 6))
     one, log = Turned(store, outbox=lanes(1)), Log(partitions=1)
     two = Turned(store, log, outbox=lanes(1))
@@ -38,7 +38,7 @@ def test_140_with_one_lane_one_process_sends_at_a_time(store: Any) -> None:
     assert values(one.log) == numbered(8)
 
 
-def test_141_the_order_is_kept_unless_the_file_says_otherwise(store: Any) -> None:
+def test_the_order_is_kept_unless_the_file_says_otherwise(store: Any) -> None:
     assert OUTBOX.order == "key"
     add_numbers(store, *range(1, 41))
     one = Turned(store)
@@ -113,7 +113,7 @@ def failing(store: Any) -> Turned:
     return one
 
 
-def test_190_the_order_of_a_key_is_kept_past_failures(store: Any) -> None:
+def test_the_order_of_a_key_is_kept_past_failures(store: Any) -> None:
     assert [each for each in values(failing(store).log) if each in numbered(10)] == numbered(10)
 
 
