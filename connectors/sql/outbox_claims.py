@@ -1,6 +1,7 @@
 """Pending rows in the hands of whoever sends them."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -24,6 +25,9 @@ select seq from sluicegate_message_pending
 where lane = {lane:d} and coalesce(held_until, 0) <= {now!r} and coalesce(next_attempt_at, 0) <= {now!r}
 order by seq limit {limit:d}"""
 _HOLD = "update sluicegate_message_pending set holder = :holder, held_until = :until where lane = :lane and seq {among}"
+
+# Rows of one transaction have one time.
+_created = lru_cache(maxsize=256)(at)
 
 
 def fetched(connection: Connection, statement: str) -> Sequence[Stored]:
@@ -114,7 +118,7 @@ def _claim_free(connection: Connection, lane: int, token: str, limit: int, until
 
 
 def _lane_row(number: int, row: Stored) -> LaneRow:
-    return LaneRow(number, message_of(row[3:9]), row[1], at(row[9]))
+    return LaneRow(number, message_of(row[3:9]), row[1], _created(row[9]))
 
 
 def message_of(columns: Sequence[Any]) -> OutboxMessage:
