@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from connectors.commits import check, following, one_by_one, remaining
+from connectors.memory.buffer import MemoryBuffer
 from connectors.memory.outbox import MemoryOutbox
+from connectors.memory.timeouts import MemoryTimeouts
 from connectors.memory.values import Staged
 from connectors.sessions import MemorySession
 from streams import failpoints
@@ -48,6 +51,14 @@ class MemoryStore:
         self._values: dict[str, Any] = {}
         self._rows: dict[Partition, _Row] = {}
         self.outbox = MemoryOutbox(self._lock, clock, options.outbox)
+
+    @cached_property
+    def buffer(self) -> MemoryBuffer:
+        return MemoryBuffer(self._lock, self._clock, self._options.types, self.outbox.write)
+
+    @cached_property
+    def timeouts(self) -> MemoryTimeouts:
+        return MemoryTimeouts(self._lock, self._clock, self._options.timeouts, self.outbox.write)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with self._lock:
@@ -99,6 +110,8 @@ class MemoryStore:
         after = following(claim, changes, self._clock())
         _settle(row, changes)
         _append(row, changes, claim, after)
+        if changes.timeouts or changes.cancels:
+            self.timeouts.apply(changes.cancels, changes.timeouts)
         row.claim = msgspec.structs.replace(after, member=row.claim.member)
         return after
 

@@ -118,7 +118,7 @@ class Server:
 
     def repeated(self, work: Callable[[Any], T]) -> T:
         """`work` on a driver's connection, again as a whole after a deadlock and the like."""
-        with self._translated():
+        with self.translated():
             for _ in range(ATTEMPTS - 1):
                 with self._repeatable(), self._connection() as connection:
                     return work(connection)
@@ -128,7 +128,7 @@ class Server:
     @contextmanager
     def connected(self) -> Iterator[Any]:
         """A driver's connection, its errors translated; after any error it is not used again."""
-        with self._translated(), self._connection() as connection:
+        with self.translated(), self._connection() as connection:
             yield connection
 
     @contextmanager
@@ -160,7 +160,7 @@ class Server:
             held.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
         """The driver's errors become ours, without what the server quotes of our values."""
         name = self.product.name
         try:

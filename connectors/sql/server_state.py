@@ -4,15 +4,18 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
 from connectors.sessions import SqlSession, unchanged
-from connectors.sql import steps, texts
+from connectors.sql import steps, texts, timeout_rows
+from connectors.sql.buffer import SqlBuffer
 from connectors.sql.outbox import SqlOutbox
 from connectors.sql.server import Product, Server, Session
+from connectors.sql.timeouts import SqlTimeouts
 from connectors.sql.transactions import OnServer
 from connectors.sql.units import unit
 from streams import failpoints
@@ -47,6 +50,18 @@ class ServerStore:
         if not found:
             raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
         return _text(found[0][0])
+
+    @cached_property
+    def _transactions(self) -> OnServer:
+        return OnServer(self._server)
+
+    @cached_property
+    def buffer(self) -> SqlBuffer:
+        return SqlBuffer(self._transactions, self._options.types)
+
+    @cached_property
+    def timeouts(self) -> SqlTimeouts:
+        return SqlTimeouts(self._transactions, self._options.timeouts)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         key = _key(partition)
@@ -94,6 +109,7 @@ class ServerStore:
                 continue
             self._settle(db, key, changes)
             self._append(db, claim, after, changes)
+            self._schedule(db, changes)
             results.append(msgspec.structs.replace(after, store_time=now))
         return results
 
@@ -188,6 +204,17 @@ class ServerStore:
                 db.run(text, arguments)
         if after.first > claim.first:
             db.run(texts.DROP_ENTRIES, (key, after.first))
+
+    def _schedule(self, db: Session, changes: Changes) -> None:
+        """In the order of ids, so that two workers do not wait for each other."""
+        cancels = sorted(id.hex for id in changes.cancels)
+        timeouts = sorted(map(timeout_rows.values, changes.timeouts), key=itemgetter(0))
+        for at in range(0, len(cancels), timeout_rows.PAGE):
+            page = cancels[at : at + timeout_rows.PAGE]
+            db.run(timeout_rows.dropping(len(page)), page)
+        for at in range(0, len(timeouts), timeout_rows.PAGE):
+            rows = timeouts[at : at + timeout_rows.PAGE]
+            db.run(self._product.if_absent(timeout_rows.adding(len(rows))), [value for row in rows for value in row])
 
 
 def _key(partition: Partition) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
 from connectors.sessions import SqlSession, unchanged
-from connectors.sql import migrations, statements
+from connectors.sql import migrations, statements, timeout_rows
 from connectors.sql.sqlite import Database
 from streams import failpoints
 from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
@@ -23,10 +23,14 @@ from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 if TYPE_CHECKING:
+    from connectors.sql.buffer import SqlBuffer
     from connectors.sql.outbox import SqlOutbox
+    from connectors.sql.timeouts import SqlTimeouts
     from connectors.sql.transactions import OnFile
 
 _PAGE = 16
+
+_NO_SQLALCHEMY = 'sessions on SQLite need SQLAlchemy: pip install "sluicegate[sqlite]"'
 
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
@@ -136,11 +140,25 @@ class SqliteStore:
         return OnFile(self._database, self._clock)
 
     @cached_property
+    def buffer(self) -> SqlBuffer:
+        transactions = self._transactions
+        from connectors.sql.buffer import SqlBuffer
+
+        return SqlBuffer(transactions, self._options.types)
+
+    @cached_property
+    def timeouts(self) -> SqlTimeouts:
+        transactions = self._transactions
+        from connectors.sql.timeouts import SqlTimeouts
+
+        return SqlTimeouts(transactions, self._options.timeouts)
+
+    @cached_property
     def _worked(self) -> Callable[[sqlite3.Connection, Callable[[Any], Changes]], Changes]:
         try:
             from connectors.sql import lending, sqlite_unit
         except ImportError:
-            raise ConfigurationError('sessions on SQLite need SQLAlchemy: pip install "sluicegate[sqlite]"') from None
+            raise ConfigurationError(_NO_SQLALCHEMY) from None
         lender = lending.Lender("sqlite+pysqlite://")
         return lambda db, work: sqlite_unit.worked(db, lender, work)
 
@@ -222,6 +240,10 @@ def _write(db: sqlite3.Connection, claim: Claim, changes: Changes) -> Claim | Fe
     _append(db, claim, after, changes)
     if changes.outbox:
         db.executemany(_sql(statements.ADD_UNSENT), [(key, row.number, _encode(row)) for row in changes.outbox])
+    if changes.cancels:
+        db.executemany(timeout_rows.SQLITE_DROP, [(id.hex,) for id in changes.cancels])
+    if changes.timeouts:
+        db.executemany(timeout_rows.SQLITE_ADD, list(map(timeout_rows.values, changes.timeouts)))
     return after
 
 

@@ -1,11 +1,12 @@
 """Work on a `sqlalchemy.Connection` in a transaction of its own, on a file or on a server: what the leased contracts run on."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from connectors.sessions import SqlSession, unchanged
 from connectors.sql import sqlite_unit, statements, units
@@ -28,6 +29,15 @@ class Transactions(Protocol):
         """A transaction of the application's own, over its block; not repeated."""
 
 
+@contextmanager
+def _driver_errors() -> Iterator[None]:
+    """The statements of `work` are ours: what the driver says of them is told as everywhere else."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise (error.orig or error) from error
+
+
 class OnServer:
     """PostgreSQL, MySQL or MariaDB."""
 
@@ -35,7 +45,8 @@ class OnServer:
         self._server = server
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        return unchanged(lambda: units.unit(self._server, lambda _: None, lambda session: work(session.connection), lambda _, made: made))
+        with self._server.translated(), _driver_errors():
+            return unchanged(lambda: units.unit(self._server, lambda _: None, lambda it: work(it.connection), lambda _, made: made))
 
     def open(self) -> AbstractContextManager[SqlSession]:
         return units.transaction(self._server)
@@ -55,11 +66,8 @@ class OnFile:
         return Lender("sqlite+pysqlite://")
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        def once() -> T:
-            with self._database.transaction(statements.BEGIN) as db:
-                return sqlite_unit.worked(db, self._lender, lambda session: work(session.connection))
-
-        return unchanged(once)
+        with self._database.transaction(statements.BEGIN) as db, _driver_errors():
+            return unchanged(lambda: sqlite_unit.worked(db, self._lender, lambda session: work(session.connection)))
 
     def open(self) -> AbstractContextManager[SqlSession]:
         return sqlite_unit.transaction(self._database, self._lender)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from streams.leased.values import Header
+from streams.leased.values import Header, Timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,17 @@ class OutboxMessage:
 def dispatch_id(source: str, version: int, index: int) -> str:
     """The id of the message number `index` that version `version` of `source` causes: the same however often (S3)."""
     return str(uuid5(NAMESPACE_OID, f"{source}/{version}/{index}"))
+
+
+TIMEOUT_ID = "sluicegate-timeout-id"
+
+
+def emitted(timeout: Timeout) -> OutboxMessage:
+    """What a due timeout becomes. Its id is made of the timeout's and its due time: sent once, but again when a name (and so the id of
+    the timeout) is used again later. The header `sluicegate-timeout-id` tells receivers whose it is."""
+    headers = (*timeout.headers, (TIMEOUT_ID, str(timeout.id).encode()))
+    moment = int(timeout.due_at.timestamp() * 1_000_000)
+    return OutboxMessage(timeout.destination, timeout.key, timeout.value, headers, dispatch_id(str(timeout.id), moment, 0))
 
 
 class LaneRow(NamedTuple):
