@@ -67,10 +67,8 @@ def _commit(session: ClientSession) -> None:
 
 
 @contextmanager
-def joined(session: Any, server: connection.Client) -> Iterator[ClientSession]:
+def joining(session: MongoSession, server: connection.Client) -> Iterator[ClientSession]:
     """pymongo's session, inside the transaction of ours. What is worth another attempt of the whole comes out as it is."""
-    if not isinstance(session, MongoSession):
-        raise ConfigurationError(f"a {type(session).__name__} is no session of a store: give what store.transaction() or a handler has")
     if session.client_session.client is not server:
         raise ConfigurationError("the session is of another store: both must be of the same one")
     if not session.client_session.in_transaction:
