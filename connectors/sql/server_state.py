@@ -12,6 +12,7 @@ import msgspec
 from connectors.commits import alone, check, following, remaining, runs
 from connectors.sessions import SqlSession, unchanged
 from connectors.sql import steps, texts, timeout_rows
+from connectors.sql.buffer import SqlBuffer
 from connectors.sql.outbox import SqlOutbox
 from connectors.sql.server import Product, Server, Session
 from connectors.sql.timeouts import SqlTimeouts
@@ -52,6 +53,10 @@ class ServerStore:
     @cached_property
     def _transactions(self) -> OnServer:
         return OnServer(self._server)
+
+    @cached_property
+    def buffer(self) -> SqlBuffer:
+        return SqlBuffer(self._transactions, self._options.types)
 
     @cached_property
     def timeouts(self) -> SqlTimeouts:

@@ -17,8 +17,13 @@ SECONDS = 0.3
 
 
 @contextmanager
-def cut_off(url: str, clock: Clock, proxy: Callable[..., Proxy], patch: pytest.MonkeyPatch, prepare: Callable[[Any], Any]) -> Iterator[Any]:
-    """A store on which `prepare` was called and whose system no longer answers: another writer holds the file, or the network is gone."""
+def cut_off(
+    url: str, clock: Clock, proxy: Callable[..., Proxy], patch: pytest.MonkeyPatch, prepare: Callable[[Any], Any], silent: bool = False
+) -> Iterator[Any]:
+    """A store on which `prepare` was called and whose system is gone: another writer holds the file, connections are refused, or
+    (`silent`) what is asked is never answered."""
+    for module in ("sql.server", "redis.addresses", "mongodb.connection"):
+        patch.setattr(f"connectors.{module}.REPLY_SECONDS", 1)
     if url.startswith("sqlite:"):
         patch.setattr("connectors.sql.sqlite.BUSY_SECONDS", SECONDS)
         store = leased_store(url, clock, decoders())
@@ -31,6 +36,10 @@ def cut_off(url: str, clock: Clock, proxy: Callable[..., Proxy], patch: pytest.M
         wire = proxy(url)
         store = leased_store(url.replace(f":{urlsplit(url).port}", f":{wire.port}"), clock, decoders())
         prepare(store)
-        wire.close()
+        if silent:
+            wire.drop_replies()
+        else:
+            wire.refuse()
+            wire.reset()
         yield store
     store.close()

@@ -91,7 +91,7 @@ def test_125_a_timeout_without_destination_is_refused_when_it_is_made(place: Pla
 
 def test_a_due_time_without_a_time_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="time zone"):
-        Timeout(uuid4(), "t", datetime(2026, 1, 1))  # noqa: DTZ001
+        Timeout(uuid4(), "t", datetime(2026, 1, 1))
 
 
 def test_a_due_time_of_another_zone_is_the_same_moment(place: Place, timeouts: TimeoutStore) -> None:

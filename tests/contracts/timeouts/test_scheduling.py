@@ -49,7 +49,7 @@ def test_reschedule_without_a_time_zone_is_refused(place: Place, timeouts: Timeo
     due = place.due()
     timeouts.insert(due)
     with pytest.raises(ValueError, match="time zone"):
-        timeouts.reschedule(due.id, datetime(2026, 1, 1))  # noqa: DTZ001
+        timeouts.reschedule(due.id, datetime(2026, 1, 1))
     assert timeouts.find() == [due]
 
 
