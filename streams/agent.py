@@ -134,9 +134,43 @@ class Http:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """Reached when the oldest pending row is `age` seconds old, or when so many rows are `dead`."""
+
+    age: float
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """How the rows that applications and the leased contracts write are sent. `lanes` None: as many as the store has; `order` none: no
+    order, and no lanes. After `attempts` failed ones a row is dead, with back-off between them; what was sent is kept for `retention`
+    seconds; `poll` seconds pass between two looks unless the store tells. `degraded` is said in health, `unhealthy` is not ready."""
+
+    lanes: int | None = None
+    order: Literal["key", "none"] = "key"
+    attempts: int = 10
+    backoff_first: float = 1.0
+    backoff_most: float = 60.0
+    retention: float = 3600.0
+    poll: float = 1.0
+    degraded: Threshold = Threshold(60.0, 1)
+    unhealthy: Threshold = Threshold(600.0, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How due timeouts are sent: `batch` at a time, locked for `lease` seconds; `poll` seconds pass between two looks at most."""
+
+    lease: float = 300.0
+    batch: int = 500
+    poll: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class App:
     """A whole file. `kafka` holds librdkafka settings (`bootstrap.servers` may be `embedded`); relative SQLite paths
-    are relative to `folder`."""
+    are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts."""
 
     name: str
     store: str
@@ -147,3 +181,5 @@ class App:
     start_timeout: float = 30.0
     http: Http | None = field(default_factory=Http)
     folder: str = "."
+    outbox: Outbox | None = None
+    timeouts: Timeouts | None = None

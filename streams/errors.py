@@ -3,6 +3,7 @@
 SluicegateError
 ├── ConfigurationError      the file or the call is wrong: exit 2
 ├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
+│   └── TopicMissing        Kafka answers, and there is no such topic
 ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
 ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
 │   └── NotCommitted        it refused the transaction as a whole: nothing of it remains
@@ -35,6 +36,10 @@ class ConfigurationError(SluicegateError):
 
 class SystemNotReady(SluicegateError):
     """A system cannot be reached, is unmigrated, gives too weak a level, or lacks a topic."""
+
+
+class TopicMissing(SystemNotReady):
+    """Kafka answers that there is no such topic."""
 
 
 class Fenced(SluicegateError):

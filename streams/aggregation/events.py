@@ -1,7 +1,9 @@
 """What an aggregation or a handler decides: a fire, an output, or what cannot be used. All become outbox rows, in the order decided."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -58,4 +60,25 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     reason: str = "sent"
 
 
-Event = Fire | Refused | Unhandled | Sent
+class Scheduled(msgspec.Struct, frozen=True, gc=False):
+    """A timeout of a handler: due at `at`, or, where that is None, `after` seconds from its commit on."""
+
+    id: UUID
+    topic: str
+    at: datetime | None
+    after: float
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    owner: str
+    reason: str = "scheduled"
+
+
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
+    """A timeout that a handler wants no more."""
+
+    id: UUID
+    reason: str = "cancelled"
+
+
+Event = Fire | Refused | Unhandled | Sent | Scheduled | Cancelled

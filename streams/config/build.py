@@ -7,6 +7,7 @@ from streams import agent as run
 from streams.config import kafka
 from streams.config.checks import dead_letters, rekeying
 from streams.config.dedupe import Deduplication
+from streams.config.leased import Outbox
 from streams.config.models import Agent, Aggregate, File, Reducer
 from streams.config.scalars import Unknown
 
@@ -26,7 +27,15 @@ def app(file: File, folder: str) -> run.App:
         start_timeout=file.start_timeout,
         http=None if file.http is None else run.Http(file.http.port, file.http.host, file.http.token or None),
         folder=folder,
+        outbox=_outbox(file.outbox) if file.outbox else None,
+        timeouts=run.Timeouts(file.timeouts.lease, file.timeouts.batch, file.timeouts.poll) if file.timeouts else None,
     )
+
+
+def _outbox(outbox: Outbox) -> run.Outbox:
+    (first, most), low, high = outbox.backoff, outbox.degraded, outbox.unhealthy
+    limits = run.Threshold(low.age, low.dead), run.Threshold(high.age, high.dead)
+    return run.Outbox(outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, *limits)
 
 
 def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:

@@ -8,15 +8,19 @@ from streams.config import cases
 from streams.config.fields import LONGEST_NAME, NAME
 from streams.config.models import RESERVED, Agent, Aggregate, File
 from streams.config.problems import Finding, Path
+from streams.observe.report import DISPATCHER
 
 
 def findings(file: File) -> Iterator[Finding]:
     """Everything wrong in a file whose single values are right."""
     yield from _http(file)
+    yield from _outbox(file)
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
             yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
+        if name == DISPATCHER:
+            yield Finding(path, "is the name of the process that sends the outbox's rows", "give the agent another name")
         yield from _parts(agent, path)
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
@@ -39,6 +43,18 @@ def _http(file: File) -> Iterator[Finding]:
     if file.http is not None and not file.http.token and not loopback(file.http.host):
         hint = "write http.token: ${HTTP_TOKEN}, or keep host: 127.0.0.1"
         yield Finding(("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token")))
+
+
+def _outbox(file: File) -> Iterator[Finding]:
+    if file.outbox is None:
+        return
+    if file.outbox.order == "none" and file.outbox.lanes is not None:
+        needs: tuple[Path, ...] = (("outbox", "lanes"), ("outbox", "order"))
+        yield Finding(needs[0], "has no meaning with order: none", "leave one of them out", needs)
+    for name in ("age", "dead"):
+        if getattr(file.outbox.unhealthy, name) < getattr(file.outbox.degraded, name):
+            needs = (("outbox", "unhealthy", name), ("outbox", "degraded", name))
+            yield Finding(needs[0], f"is below outbox.degraded.{name}", "raise it, or lower the other", needs)
 
 
 def loopback(host: str) -> bool:

@@ -14,6 +14,7 @@ from streams.config import build, cases, checks, document, kafka, refusals, rule
 from streams.config.cases import ExpectStep, SendStep, StepModel
 from streams.config.dedupe import Deduplication, IdSource
 from streams.config.document import Document, Place, Unreadable
+from streams.config.leased import Degraded, Outbox, Timeouts, Unhealthy
 from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Retry, Source, Timeout, Until
 from streams.config.problems import Finding, Path, Problem, dotted, sort
 from streams.config.scalars import Unknown
@@ -134,6 +135,10 @@ def _keys() -> Mapping[str, list[str]]:
     models: dict[str, type[Any]] = {
         "": File,
         "http": Http,
+        "outbox": Outbox,
+        "outbox.degraded": Degraded,
+        "outbox.unhealthy": Unhealthy,
+        "timeouts": Timeouts,
         agent: Agent,
         f"{agent}.from": Source,
         f"{agent}.key": Key,

@@ -30,6 +30,7 @@ from streams.config.fields import (
     refused,
     unless_unknown,
 )
+from streams.config.leased import Outbox, OutboxOrOff, Timeouts, TimeoutsOrOff
 from streams.config.problems import did_you_mean
 from streams.config.scalars import Unknown
 
@@ -256,6 +257,8 @@ class File(BaseModel):
     auto_migrate: Flag | None = None
     start_timeout: Duration = 30.0
     http: Annotated[Http | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(default_factory=Http)
+    outbox: OutboxOrOff = Field(default_factory=Outbox)
+    timeouts: TimeoutsOrOff = Field(default_factory=Timeouts)
     agents: Annotated[dict[str, Agent], BeforeValidator(_agents), unless_unknown(dict)] = Field(
         json_schema_extra={"propertyNames": {"pattern": NAME}, "minProperties": 1}
     )

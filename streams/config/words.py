@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Reducer
+from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Reducer, Threshold
 from streams.config.problems import Finding, Path
 from streams.config.units import spoken_duration
 
@@ -42,6 +42,32 @@ def meaning(agent: Agent) -> list[str]:
         sentences.append(duplicates(agent.dedupe))
     sentences.append(f"sends what it cannot use to {agent.dead_letters}, byte for byte")
     return sentences
+
+
+def dispatching(app: App) -> list[str]:
+    """One sentence each: what `run` does besides the agents."""
+    sentences = []
+    outbox, timeouts = app.outbox, app.timeouts
+    if outbox is not None:
+        lanes = "as many lanes as the store has" if outbox.lanes is None else f"{outbox.lanes} {'lane' if outbox.lanes == 1 else 'lanes'}"
+        order = "in any order" if outbox.order == "none" else f"in their order for each key, by {lanes}"
+        pauses = f"{spoken_duration(outbox.backoff_first)} to {spoken_duration(outbox.backoff_most)}"
+        sentences += [
+            f"sends the rows of the store's outbox, {order}; looks every {spoken_duration(outbox.poll)} where the store cannot tell",
+            f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (a broker that is away is no try)",
+            f"deletes what was sent {spoken_duration(outbox.retention)} before",
+            f"is degraded {_threshold(outbox.degraded)}, and not ready {_threshold(outbox.unhealthy)}",
+        ]
+    if timeouts is not None:
+        sentences.append(
+            f"sends timeouts when they are due by the store's clock, never before, {timeouts.batch} at a time; "
+            f"what a process died with is sent {spoken_duration(timeouts.lease)} later"
+        )
+    return sentences
+
+
+def _threshold(limit: Threshold) -> str:
+    return f"when a row is {spoken_duration(limit.age)} old or {limit.dead} {'is' if limit.dead == 1 else 'are'} dead"
 
 
 def _ends(agent: Agent, rule: Aggregation) -> list[str]:

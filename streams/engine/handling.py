@@ -137,7 +137,7 @@ class Handling:
         self.batches = agent.aggregation is not None
         self._current: tuple[Message | Fire | None, Calls, bool]  # None: the functions of `together`
         found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
-        self._functions = found.calls
+        self._functions, self.schedules = found.calls, found.schedules
         typed = found.value_type is not Any and not self.batches
         self.decode = decoder(found.value_type) if typed and codec.name == "json" else codec.decode
         self._largest = rule.max_record_bytes
@@ -238,22 +238,23 @@ class Handling:
         if self.failures.remembers:
             self.failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
 
-    def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Sent]:
-        """One slow call, in a thread of its own; what was sent. Raises what the handlers raise."""
+    def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Event]:
+        """One slow call, in a thread of its own; what was sent and scheduled. Raises what the handlers raise."""
         return self._call(item, Calls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled))
 
-    def _call(self, item: Message | Fire, calls: Calls) -> Sequence[Sent]:
+    def _call(self, item: Message | Fire, calls: Calls) -> Sequence[Event]:
         subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))
         context = Context(item, calls)
         for function in self._functions:
             function(subject, context)
-        if not context.sent:
+        if not context.sent and not context.timers:
             return ()
         identity, trace = context.id, item.trace if isinstance(item, Fire) else traceparent(item.record)
-        return [
+        sent = [
             Sent(identity, index, topic, subject.key if key is None else key, value, headers, trace)
             for index, (topic, key, value, headers) in enumerate(context.sent)
         ]
+        return [*sent, *context.timers]
 
     def _given_up(self, item: Message | Fire, identity: str) -> Refused | Unhandled:
         return given_up(item, self.failures.verdicts[identity], self.failures.counts.get(identity, 1))

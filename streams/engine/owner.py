@@ -25,6 +25,7 @@ from streams.engine.rows import Rows
 from streams.engine.sealed import Sealed
 from streams.engine.session import Ready, in_session
 from streams.engine.setting import Setting
+from streams.engine.timers import with_timers
 from streams.errors import ChangelogIncomplete, Fenced, Halt, StoreSwapped
 from streams.record import Record
 from streams.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
@@ -64,10 +65,7 @@ class Owner:
 
     def take(self, token: str, monotonic: float, known: int = 0) -> Iterator[None]:
         """Claim, check and restore, a slice at each step, so that polling goes on between them. `known` is the highest
-        version of the row that this process has seen.
-
-        Raises Halt, PersistenceError, SystemNotReady, ConfigurationError.
-        """
+        version of the row that this process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError."""
         setting, partition = self._setting, self.partition
         self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
         self.claim: Claim = setting.store.claim(partition, token, setting.member)
@@ -223,7 +221,7 @@ class Owner:
         if isinstance(handling, Handling) and handling.session and (self._inbox or self.groups.events):
             items = self._items()
             changes, on_timeout = self._changes([], monotonic), self._setting.rule.aggregation.on_timeout
-            final = partial(self._without_given_up, changes)
+            final = partial(self._settled, changes)
             return self.committed(*in_session(store, self.claim, handling, items, final, self._rows, on_timeout), monotonic)
         ready = self.prepare(monotonic)
         return self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
@@ -237,7 +235,7 @@ class Owner:
         elif handling is not None:
             events = handling.run(items, self._rows.fire_id, None)
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
-        changes = self._without_given_up(self._changes(rows, monotonic), events)
+        changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
         if failpoints.armed and (self.pending or events):
@@ -258,8 +256,9 @@ class Owner:
             trying=self._mark(), source=self._source,
         )  # fmt: skip
 
-    def _without_given_up(self, changes: Changes, events: Sequence[Event]) -> Changes:
-        """A message that its handler refused for good does not count as seen."""
+    def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
+        """With what was scheduled. A message that its handler refused for good does not count as seen."""
+        changes = with_timers(changes, events, self._last)
         ids = self.dedupe.given_up(events) if self.dedupe else []
         return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._last)]) if ids else changes
 

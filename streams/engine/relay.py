@@ -33,7 +33,10 @@ class Shard:
     """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox; `claimed` was
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
-    __slots__ = ("_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out", "waiting")
+    __slots__ = (
+        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "denied", "more", "oldest", "out",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, read: ReadPage, claimed: int, lineage: str) -> None:
         self._read, self._claimed, self._lineage = read, claimed, lineage
@@ -45,6 +48,7 @@ class Shard:
         self.out: dict[int, tuple[OutboxRow, float]] = {}
         self.delivered: list[int] = []
         self.dead: list[DeadRow] = []
+        self.denied: dict[int, str] | None = None  # of a lane: what its rows' topics did not take; else that is a failure like others
         self.oldest: float | None = None  # monotonic time since when something waits
 
     @property
@@ -170,6 +174,13 @@ class Relay:
         known = shard.out.get(number)
         if known is None:
             return
+        if outcome == "denied" and shard.denied is not None:
+            shard.denied[number] = text
+            shard.waiting.clear()  # nothing goes past it
+            del shard.out[number]
+            return
+        if outcome == "denied":
+            outcome = "failed"
         if outcome == "failed" and failpoints.unsafe("relay-order"):
             shard.waiting.append(shard.out.pop(number)[0])
             return

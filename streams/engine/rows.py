@@ -44,7 +44,7 @@ class Rows:
         self._shards: dict[str, bytes] = {}
 
     def make(self, events: Iterable[Event], on_timeout: str) -> list[OutboxRow]:
-        """The rows of these events, in order. Raises SystemNotReady when an output topic cannot be described."""
+        """The rows of these events, in order; timeouts are none. Raises SystemNotReady when an output topic cannot be described."""
         rows = []
         for event in events:
             if isinstance(event, Fire):
@@ -53,7 +53,7 @@ class Rows:
                 rows.append(self._sent(event))
             elif isinstance(event, Unhandled):
                 rows.append(self._fire(event.fire, ("handler", event.reason, event.error, event.attempts)))
-            else:
+            elif isinstance(event, Refused):
                 rows.append(self._dead(event))
         return rows
 

@@ -17,7 +17,7 @@ import msgspec
 from schemas import json
 from streams import failpoints
 from streams.aggregation.entry import Section
-from streams.aggregation.events import Event, Fire, Sent
+from streams.aggregation.events import Event, Fire
 from streams.engine.handling import number_of
 from streams.errors import ChangelogIncomplete, ConfigurationError
 from streams.handlers.values import Message
@@ -105,7 +105,7 @@ class Sealed:
     def __init__(self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread) -> None:
         self._most, self._place, self._read = max(attempts, DEATHS), place, read
         self.held: dict[int, Held] = {}
-        self.results: deque[tuple[Held, Sequence[Sent] | Exception]] = deque()
+        self.results: deque[tuple[Held, Sequence[Event] | Exception]] = deque()
         self.bytes = 0
         self._queues: dict[bytes, deque[int]] = {}
         self._items: dict[int, bytes | None] = {}
