@@ -62,12 +62,18 @@ def _create(data: Data, name: str, *indexes: IndexModel) -> None:
     except OperationFailure as error:
         if error.code != NAMESPACE_EXISTS:
             raise
-    for index in indexes:
-        try:
-            data[name].create_indexes([index])
-        except OperationFailure as error:
-            if error.code not in SAME_INDEX:
-                raise
+    if indexes:
+        _index(data, name, list(indexes))
+
+
+def _index(data: Data, name: str, indexes: list[IndexModel]) -> None:
+    try:
+        data[name].create_indexes(indexes)
+    except OperationFailure as error:
+        if error.code not in SAME_INDEX:
+            raise
+        for index in indexes if len(indexes) > 1 else ():
+            _index(data, name, [index])
 
 
 def outstanding(data: Data) -> Sequence[tuple[int, str, Callable[[Data], None]]]:

@@ -38,8 +38,8 @@ class MongoOutbox:
             self._steps.run(lambda own: write_rows(self._data, messages, own))
             return
         self._steps.ready()
-        with joining(session, self._steps.server) as client_session:
-            write_rows(self._data, messages, client_session)
+        with joining(session, self._data):
+            write_rows(session.database, messages, session.client_session)
 
     def lanes(self) -> int:
         self._steps.ready()
