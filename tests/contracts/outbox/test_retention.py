@@ -61,7 +61,8 @@ def test_239_the_oldest_go_first_and_a_call_takes_no_more_than_its_limit(store: 
     for numbers in ((1, 2, 3), (4, 5), (6,)):
         added(store, *numbers)
         marked(store, claimed(store))
-        wait_until(lambda last=found(store, f"m{numbers[-1]}"): datetime.now(UTC) > last.dispatched_at + timedelta(milliseconds=5))
+        last = found(store, f"m{numbers[-1]}").dispatched_at
+        wait_until(lambda last=last: datetime.now(UTC) > last + timedelta(milliseconds=5))
     wait_until(lambda: store.outbox.sweep(NOW, 1), what="a time after the dispatch")
     assert counts(store) == (0, 5, 0)
     assert store.outbox.sweep(NOW, 3) == 3
