@@ -27,6 +27,7 @@ class OutboxMessage:
         for name, value in (("key", self.key), ("value", self.value), ("lane_key", self.lane_key)):
             if value is not None and not isinstance(value, bytes):
                 raise ValueError(f"the {name} of an OutboxMessage is bytes or None")
+        # Relays make one for each row: nothing is set that is there already.
         if self.headers != ():
             object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
         if not self.id:
