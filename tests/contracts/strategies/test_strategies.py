@@ -204,11 +204,15 @@ def test_247_messages_say_their_source_and_their_place_in_it(shop: Shop) -> None
     assert [header(message, "sluicegate-seq") for message in shop.copies()] == ["1", "2", "3"]
 
 
-def test_248_a_saga_its_message_and_its_reminder_are_saved_together_or_not_at_all(shop: Shop) -> None:
+def test_248_a_saga_its_message_and_its_reminder_are_saved_together_or_not_at_all(shop: Shop, backend: str) -> None:
+    """On a Redis Cluster a reminder may lie on another node than the agent: it is refused, and with it all the rest."""
     shop.fails[1] = 9
     shop.order(1, 2)
     shop.run("saga", attempts=1, times=20)
     reminders = shop.store.timeouts.find(destination=shop.place.agent)
+    if backend == "redis-cluster":
+        assert (shop.lines(), shop.sent(), shop.dead(), list(reminders)) == ([], [], ["handler-failed"] * 2, [])
+        return
     assert (shop.lines(), shop.sent(), shop.dead()) == (["saga 2"], [2], ["handler-failed"])
     assert [timeout.value for timeout in reminders] == [b'{"remind":2}']
 
