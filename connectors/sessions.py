@@ -7,6 +7,8 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from streams.errors import ConfigurationError
+
 T = TypeVar("T")
 
 ENDED = "the engine's transaction ended inside the handler: by a commit, a rollback, an implicit commit, or an error that it caught"
@@ -78,3 +80,16 @@ def working(work: Callable[[Any], T], session: Any) -> T:
         return work(session)
     except Exception as error:
         raise Raised(error) from error
+
+
+ALONE = "outbox.add without a transaction: give it the session of `with store.transaction() as session:`, or require_transaction=False"
+
+
+def joined(session: Any, kind: type, require_transaction: bool) -> bool:
+    """Whether `outbox.add` joins the transaction of `session`. Raises ConfigurationError for another store's session, and for none
+    unless the caller said that it needs none."""
+    if session is not None and not isinstance(session, kind):
+        raise ConfigurationError(f"outbox.add takes a {kind.__name__} of this store, not a {type(session).__name__}")
+    if session is None and require_transaction:
+        raise ConfigurationError(ALONE)
+    return session is not None

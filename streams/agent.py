@@ -73,6 +73,7 @@ class Handler:
     `session` gives them the transaction of the store. `concurrency` 0 runs them inside the commit; more: so many at a time in threads
     of the worker, outside of it, after what they are called for was sealed in the store. A failed call is tried again `attempts`
     times in all, with back-off from `backoff_first` to `backoff_most` seconds and the partition (with `concurrency`: the key) waiting;
+    `isolate_after` so many failures of a completed group its messages are tried alone (0: never), to find out the bad ones.
     `then` says what follows; `park` (with `concurrency` only): it waits for a person, and so does its key.
     """
 
@@ -83,6 +84,7 @@ class Handler:
     backoff_first: float = 1.0
     backoff_most: float = 60.0
     then: Literal["dead-letter", "stop", "park"] = "dead-letter"
+    isolate_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,19 @@ class Deduplication:
     horizon: float = 24 * 3600.0
     on_missing: Literal["dead-letter", "accept"] = "dead-letter"
     max_ids: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class OnError:
+    """What becomes of what cannot be decoded, and of outputs that cannot be written or that the broker will never take. (Of handlers
+    that fail: `Handler.then`.) `dead`: a dead letter, or once it is in the outbox a dead row of the store; `stop`: the partition halts.
+
+    `decode` means records that are undecodable or too large; without an aggregation (which has `on_null` and `on_missing`) also those
+    that have no value or that are not of the handler's type.
+    """
+
+    decode: Literal["dead-letter", "skip", "stop"] = "dead-letter"
+    produce: Literal["dead", "stop"] = "dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +137,7 @@ class Agent:
     handler: Handler | None = None
     rekeys: str = ""
     dedupe: Deduplication | None = None
+    on_error: OnError = OnError()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +150,45 @@ class Http:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """Reached when the oldest pending row is `age` seconds old, or when so many rows are `dead`."""
+
+    age: float
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """How the rows that applications and the leased contracts write are sent. `lanes` None: as many as the store has; `order` none: no
+    order, and no lanes. After `attempts` failed ones a row is dead, with back-off between them; what was sent is kept for `retention`
+    seconds. `poll` seconds pass between two looks unless the store tells; a lane is had for `lease` seconds and renewed. `degraded` is
+    said in health, `unhealthy` is not ready."""
+
+    lanes: int | None = None
+    order: Literal["key", "none"] = "key"
+    attempts: int = 10
+    backoff_first: float = 1.0
+    backoff_most: float = 60.0
+    retention: float = 3600.0
+    poll: float = 1.0
+    lease: float = 30.0
+    degraded: Threshold = Threshold(60.0, 1)
+    unhealthy: Threshold = Threshold(600.0, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How due timeouts are sent: `batch` at a time, locked for `lease` seconds; `poll` seconds pass between two looks at most."""
+
+    lease: float = 300.0
+    batch: int = 500
+    poll: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class App:
     """A whole file. `kafka` holds librdkafka settings (`bootstrap.servers` may be `embedded`); relative SQLite paths
-    are relative to `folder`."""
+    are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts."""
 
     name: str
     store: str
@@ -147,3 +199,5 @@ class App:
     start_timeout: float = 30.0
     http: Http | None = field(default_factory=Http)
     folder: str = "."
+    outbox: Outbox | None = None
+    timeouts: Timeouts | None = None

@@ -174,7 +174,8 @@ class Input(Records, Assignments, Positions, InputFacts, Gauge, Protocol):
 
 Report = Callable[[str, str], None]
 """Called with (outcome, text) once per row that was handed over: outcome `delivered`, `rejected` (the broker will never
-take this row: definite and permanent) or `failed` (anything else)."""
+take this row: definite and permanent), `denied` (it is the row's topic: not there, or not ours to write; others are taken) or `failed`
+(anything else)."""
 
 
 class Output(Protocol):
@@ -194,7 +195,8 @@ class OutputFacts(Protocol):
     """What the relay must know of output topics, and the way out."""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has now (cached for a minute). Raises SystemNotReady when there is no such topic."""
+        """How many partitions the topic has now (cached for a minute). Raises TopicMissing when there is no such topic, SystemNotReady
+        when Kafka does not say."""
 
     def partition_of(self, key: bytes, count: int) -> int:
         """The partition of a key: murmur2, as Java clients choose it."""

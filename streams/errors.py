@@ -3,6 +3,7 @@
 SluicegateError
 ├── ConfigurationError      the file or the call is wrong: exit 2
 ├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
+│   └── TopicMissing        Kafka answers, and there is no such topic
 ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
 ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
 │   └── NotCommitted        it refused the transaction as a whole: nothing of it remains
@@ -21,6 +22,8 @@ SluicegateError
     ├── ChangelogIncomplete an entry is missing or cannot be read
     ├── PartitionsChanged   partitions were added and groups could never end
     ├── BufferFull          a limit is reached and the file says `stop`
+    ├── DecodeStopped       a record cannot be decoded and the file says `stop`
+    ├── ProduceStopped      an output can never be sent and the file says `stop`
     └── HandlerStopped      a handler failed for good and the file says `stop`
 """
 
@@ -35,6 +38,10 @@ class ConfigurationError(SluicegateError):
 
 class SystemNotReady(SluicegateError):
     """A system cannot be reached, is unmigrated, gives too weak a level, or lacks a topic."""
+
+
+class TopicMissing(SystemNotReady):
+    """Kafka answers that there is no such topic."""
 
 
 class Fenced(SluicegateError):
@@ -121,3 +128,11 @@ class BufferFull(Halt):
 
 class HandlerStopped(Halt):
     code = "handler-stopped"
+
+
+class DecodeStopped(Halt):
+    code = "decode-stopped"
+
+
+class ProduceStopped(Halt):
+    code = "produce-stopped"

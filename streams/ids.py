@@ -6,13 +6,23 @@ share is hashed once: an id costs 1 µs instead of 4, and a result costs two of 
 
 import hashlib
 from collections.abc import Callable
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from schemas.json import canonical
 from streams.values import Partition
 
 NAMESPACE = UUID("9c1f6a52-6f0e-5d0b-8a53-0f7d3c1f2e64")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
+
+def timeout_id(call: str, index: int) -> UUID:
+    """Of timeout number `index` of a handler's call, from 0."""
+    return uuid5(NAMESPACE, canonical(["timeout", call, index]).decode())
+
+
+def named_timeout_id(app: str, name: str) -> UUID:
+    """Of the timeout that an app calls by this name."""
+    return uuid5(NAMESPACE, canonical(["timeout-named", app, name]).decode())
 
 
 def _numbered(*parts: str | int) -> Callable[[int], str]:

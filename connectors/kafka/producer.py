@@ -11,7 +11,7 @@ from connectors.kafka import problems, settings
 from connectors.kafka.admin import described, open_admin
 from streams import failpoints
 from streams.contracts import Report
-from streams.errors import SystemNotReady
+from streams.errors import TopicMissing
 from streams.values import OutboxRow
 
 CACHED = 60.0
@@ -77,7 +77,7 @@ class KafkaProducer:
             self._admin = open_admin(self._kafka)
         found = described(self._admin, [topic])[topic]
         if found is None:
-            raise SystemNotReady(f"Kafka: there is no topic {topic}")
+            raise TopicMissing(f"Kafka: there is no topic {topic}")
         self._counts[topic] = now, found.partitions
         return found.partitions
 
@@ -122,6 +122,8 @@ class KafkaProducer:
         self._out -= 1
         if error is None:
             report("delivered", "")
+        elif error.code() in problems.DENYING:
+            report("denied", problems.said(error))
         elif error.code() not in problems.REFUSING:
             report("failed", problems.said(error))
         elif self._alone_since is not None:

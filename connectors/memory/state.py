@@ -5,14 +5,19 @@ import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from connectors.commits import check, following, one_by_one, remaining
+from connectors.memory.buffer import MemoryBuffer
+from connectors.memory.outbox import MemoryOutbox
+from connectors.memory.timeouts import MemoryTimeouts
 from connectors.memory.values import Staged
 from connectors.sessions import MemorySession
 from streams import failpoints
@@ -45,6 +50,15 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._values: dict[str, Any] = {}
         self._rows: dict[Partition, _Row] = {}
+        self.outbox = MemoryOutbox(self._lock, clock, options.outbox)
+
+    @cached_property
+    def buffer(self) -> MemoryBuffer:
+        return MemoryBuffer(self._lock, self._clock, self._options.types, self.outbox.write)
+
+    @cached_property
+    def timeouts(self) -> MemoryTimeouts:
+        return MemoryTimeouts(self._lock, self._clock, self._options.timeouts, self.outbox.write)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with self._lock:
@@ -72,8 +86,19 @@ class MemoryStore:
             changes = work(MemorySession(values))
             check(claim, changes)
             after = self._write(self._held(claim), claim, changes)
-            values.apply()
+            self._apply(values)
             return after
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemorySession]:
+        with self._lock:
+            values = Staged(self._values)
+            yield MemorySession(values)
+            self._apply(values)
+
+    def _apply(self, values: Staged) -> None:
+        values.apply()
+        self.outbox.write(values.messages)
 
     def _held(self, claim: Claim) -> _Row:
         row = self._rows.get(claim.partition)
@@ -85,6 +110,8 @@ class MemoryStore:
         after = following(claim, changes, self._clock())
         _settle(row, changes)
         _append(row, changes, claim, after)
+        if changes.timeouts or changes.cancels:
+            self.timeouts.apply(changes.cancels, changes.timeouts)
         row.claim = msgspec.structs.replace(after, member=row.claim.member)
         return after
 
@@ -141,7 +168,7 @@ _shared: dict[str, MemoryStore] = {}
 _sharing = threading.Lock()
 
 
-def shared(name: str, options: LeasedOptions) -> MemoryStore:
+def shared(name: str, options: LeasedOptions = STANDARD) -> MemoryStore:
     """The one store of this name in this process, with the options of whoever opened it first."""
     with _sharing:
         return _shared.setdefault(name, MemoryStore(options=options))

@@ -4,6 +4,8 @@ from collections.abc import Iterator, MutableMapping
 from copy import deepcopy
 from typing import Any
 
+from streams.leased.messages import OutboxMessage
+
 _GONE: Any = object()
 
 
@@ -13,6 +15,8 @@ class Staged(MutableMapping[str, Any]):
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
         self._staged: dict[str, Any] = {}
+        self.messages: list[OutboxMessage] = []
+        """For the outbox, with the same commit."""
 
     def __getitem__(self, name: str) -> Any:
         value = self._staged.get(name, self._values.get(name, _GONE))

@@ -37,6 +37,15 @@ class Session(Protocol):
         """Everything was answered after it; an error of what was run before is raised here."""
 
 
+class Waiter(Protocol):
+    """Who is told that rows were added to the outbox."""
+
+    def wait(self, seconds: float) -> bool:
+        """Until it is told, at most so long; False at once where the server cannot tell."""
+
+    def close(self) -> None: ...
+
+
 class Product(Protocol):
     """All that PostgreSQL and MySQL do not share."""
 
@@ -86,6 +95,7 @@ class Product(Protocol):
     def bulk(self, table: str, column: str, key: str, rows: Sequence[tuple[int, bytes]], replace: bool) -> Iterator[Statement]: ...
 
     def level(self, db: Session) -> Level: ...
+    def waiter(self) -> Waiter: ...
 
 
 class Server:
@@ -108,12 +118,18 @@ class Server:
 
     def repeated(self, work: Callable[[Any], T]) -> T:
         """`work` on a driver's connection, again as a whole after a deadlock and the like."""
-        with self._translated():
+        with self.translated():
             for _ in range(ATTEMPTS - 1):
                 with self._repeatable(), self._connection() as connection:
                     return work(connection)
             with self._connection() as connection:
                 return work(connection)
+
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """A driver's connection, its errors translated; after any error it is not used again."""
+        with self.translated(), self._connection() as connection:
+            yield connection
 
     @contextmanager
     def _repeatable(self) -> Iterator[None]:
@@ -144,7 +160,7 @@ class Server:
             held.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
         """The driver's errors become ours, without what the server quotes of our values."""
         name = self.product.name
         try:

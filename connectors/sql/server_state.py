@@ -2,14 +2,21 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import unchanged
-from connectors.sql import steps, texts
+from connectors.sessions import SqlSession, unchanged
+from connectors.sql import steps, texts, timeout_rows
+from connectors.sql.buffer import SqlBuffer
+from connectors.sql.outbox import SqlOutbox
 from connectors.sql.server import Product, Server, Session
+from connectors.sql.timeouts import SqlTimeouts
+from connectors.sql.transactions import OnServer
 from connectors.sql.units import unit
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
@@ -28,11 +35,11 @@ _trying = msgspec.msgpack.Decoder(Trying).decode
 class ServerStore:
     """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(
-        self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
-    ) -> None:
+    def __init__(self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
         self._options = options
         self._server = Server(product)
+        self._transactions = OnServer(self._server)
+        self._waiter = product.waiter()
         self._product = product
         self._new_name = new_name
 
@@ -43,6 +50,18 @@ class ServerStore:
         if not found:
             raise SystemNotReady("the store's data have no name yet: run `sluicegate migrate`")
         return _text(found[0][0])
+
+    @cached_property
+    def _transactions(self) -> OnServer:
+        return OnServer(self._server)
+
+    @cached_property
+    def buffer(self) -> SqlBuffer:
+        return SqlBuffer(self._transactions, self._options.types)
+
+    @cached_property
+    def timeouts(self) -> SqlTimeouts:
+        return SqlTimeouts(self._transactions, self._options.timeouts)
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         key = _key(partition)
@@ -90,6 +109,7 @@ class ServerStore:
                 continue
             self._settle(db, key, changes)
             self._append(db, claim, after, changes)
+            self._schedule(db, changes)
             results.append(msgspec.structs.replace(after, store_time=now))
         return results
 
@@ -101,6 +121,13 @@ class ServerStore:
             return unit(self._server, lambda db: self._hold(db, claim), work, lambda db, changes: self._write_alone(db, claim, changes))
         except SystemNotReady as gone:
             raise Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") from gone
+
+    def transaction(self) -> AbstractContextManager[SqlSession]:
+        return self._transactions.open()
+
+    @cached_property
+    def outbox(self) -> SqlOutbox:
+        return SqlOutbox(self._transactions, self._options.outbox, self._waiter.wait)
 
     def _hold(self, db: Session, claim: Claim) -> None:
         """Nobody claims or commits until our transaction ends."""
@@ -154,6 +181,7 @@ class ServerStore:
         return steps.apply(self._server, self._new_name())
 
     def close(self) -> None:
+        self._waiter.close()
         self._server.close()
 
     def _now(self, db: Session) -> float:
@@ -176,6 +204,17 @@ class ServerStore:
                 db.run(text, arguments)
         if after.first > claim.first:
             db.run(texts.DROP_ENTRIES, (key, after.first))
+
+    def _schedule(self, db: Session, changes: Changes) -> None:
+        """In the order of ids, so that two workers do not wait for each other."""
+        cancels = sorted(id.hex for id in changes.cancels)
+        timeouts = sorted(map(timeout_rows.values, changes.timeouts), key=itemgetter(0))
+        for at in range(0, len(cancels), timeout_rows.PAGE):
+            page = cancels[at : at + timeout_rows.PAGE]
+            db.run(timeout_rows.dropping(len(page)), page)
+        for at in range(0, len(timeouts), timeout_rows.PAGE):
+            rows = timeouts[at : at + timeout_rows.PAGE]
+            db.run(self._product.if_absent(timeout_rows.adding(len(rows))), [value for row in rows for value in row])
 
 
 def _key(partition: Partition) -> str:

@@ -1,12 +1,14 @@
 """The application's statements in a transaction on a SQLite file."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-from connectors.sessions import ENDED, Raised, SqlSession, working
+from connectors.sessions import ENDED, Raised, SqlSession
 from connectors.sql import statements
 from connectors.sql.lending import Lender
+from connectors.sql.sqlite import Database
 from streams.errors import ConfigurationError
 
 # Of the file or the disk, not of the statement.
@@ -19,21 +21,40 @@ T = TypeVar("T")
 
 
 def worked(db: sqlite3.Connection, lender: Lender, work: Callable[[SqlSession], T]) -> T:
-    """What `work` made inside the transaction on `db`. Raises Raised for what it raised, sqlite3.Error when the file failed,
-    ConfigurationError when it ended the transaction."""
+    """What `work` made inside the transaction on `db`. Raises as `session` does."""
+    with session(db, lender) as lent:
+        return work(lent)
+
+
+@contextmanager
+def session(db: sqlite3.Connection, lender: Lender) -> Iterator[SqlSession]:
+    """Inside the transaction on `db`. Raises Raised for what was raised in the block, sqlite3.Error when the file failed,
+    ConfigurationError when the block ended the transaction."""
     lender.learn(db)
     db.execute(statements.SAVEPOINT)
     try:
         with lender.lent(db) as lent:
-            made = working(work, SqlSession(lent))
-    except Raised as raised:
-        _raise_outage(raised.error)
-        raise
+            yield SqlSession(lent)
+    except Exception as error:
+        _raise_outage(error)
+        raise Raised(error) from error
     try:
         db.execute(statements.RELEASE)
     except sqlite3.OperationalError as error:
         raise ConfigurationError(ENDED) from error
-    return made
+
+
+@contextmanager
+def transaction(database: Database, lender: Lender) -> Iterator[SqlSession]:
+    """One of the application's own. What is raised in the block comes out unchanged, unless the file failed: PersistenceError."""
+    try:
+        with database.transaction(statements.BEGIN) as db, session(db, lender) as lent:
+            yield lent
+    except Raised as raised:
+        error = raised.error
+    else:
+        return
+    raise error
 
 
 def _raise_outage(error: Exception) -> None:

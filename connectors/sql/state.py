@@ -1,25 +1,36 @@
 """The store in SQLite: one write transaction per commit, fenced by the row count of its first statement."""
 
+from __future__ import annotations
+
 import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import unchanged
-from connectors.sql import migrations, statements
+from connectors.sessions import SqlSession, unchanged
+from connectors.sql import migrations, statements, timeout_rows
 from connectors.sql.sqlite import Database
 from streams import failpoints
 from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
+if TYPE_CHECKING:
+    from connectors.sql.buffer import SqlBuffer
+    from connectors.sql.outbox import SqlOutbox
+    from connectors.sql.timeouts import SqlTimeouts
+    from connectors.sql.transactions import OnFile
+
 _PAGE = 16
+
+_NO_SQLALCHEMY = 'sessions on SQLite need SQLAlchemy: pip install "sluicegate[sqlite]"'
 
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
@@ -109,12 +120,45 @@ class SqliteStore:
             raise
         return msgspec.structs.replace(after, store_time=self._clock())
 
+    def transaction(self) -> AbstractContextManager[SqlSession]:
+        return self._transactions.open()
+
+    @cached_property
+    def outbox(self) -> SqlOutbox:
+        transactions = self._transactions
+        from connectors.sql.outbox import SqlOutbox
+
+        return SqlOutbox(transactions, self._options.outbox)
+
+    @cached_property
+    def _transactions(self) -> OnFile:
+        """Raises ConfigurationError without SQLAlchemy."""
+        try:
+            from connectors.sql.transactions import OnFile
+        except ImportError:
+            raise ConfigurationError('this on SQLite needs SQLAlchemy: pip install "sluicegate[sqlite]"') from None
+        return OnFile(self._database, self._clock)
+
+    @cached_property
+    def buffer(self) -> SqlBuffer:
+        transactions = self._transactions
+        from connectors.sql.buffer import SqlBuffer
+
+        return SqlBuffer(transactions, self._options.types)
+
+    @cached_property
+    def timeouts(self) -> SqlTimeouts:
+        transactions = self._transactions
+        from connectors.sql.timeouts import SqlTimeouts
+
+        return SqlTimeouts(transactions, self._options.timeouts)
+
     @cached_property
     def _worked(self) -> Callable[[sqlite3.Connection, Callable[[Any], Changes]], Changes]:
         try:
             from connectors.sql import lending, sqlite_unit
         except ImportError:
-            raise ConfigurationError('sessions on SQLite need SQLAlchemy: pip install "sluicegate[sqlite]"') from None
+            raise ConfigurationError(_NO_SQLALCHEMY) from None
         lender = lending.Lender("sqlite+pysqlite://")
         return lambda db, work: sqlite_unit.worked(db, lender, work)
 
@@ -196,6 +240,10 @@ def _write(db: sqlite3.Connection, claim: Claim, changes: Changes) -> Claim | Fe
     _append(db, claim, after, changes)
     if changes.outbox:
         db.executemany(_sql(statements.ADD_UNSENT), [(key, row.number, _encode(row)) for row in changes.outbox])
+    if changes.cancels:
+        db.executemany(timeout_rows.SQLITE_DROP, [(id.hex,) for id in changes.cancels])
+    if changes.timeouts:
+        db.executemany(timeout_rows.SQLITE_ADD, list(map(timeout_rows.values, changes.timeouts)))
     return after
 
 

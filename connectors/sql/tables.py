@@ -7,7 +7,7 @@ bytes. What people write (member, reason) is bytes everywhere, because PostgreSQ
 from collections.abc import Sequence
 
 from sqlalchemy import Column, Dialect, Double, Table
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from connectors.sql import columns, leased_tables
 
@@ -42,7 +42,7 @@ POSTGRESQL = (
 
 STEPS: tuple[tuple[str, Sequence[Table], dict[str, Sequence[str]]], ...] = (
     ("tables for claims, changelog, outbox and dead rows", (META, CLAIM, CHANGELOG, OUTBOX, DEAD), {"postgresql": POSTGRESQL}),
-    ("tables for buffers, timeouts and messages of applications", leased_tables.ALL, {}),
+    ("tables for buffers, timeouts and messages of applications", leased_tables.ALL, leased_tables.FURTHER),
 )
 
 
@@ -51,7 +51,17 @@ def created(table: Table, dialect: Dialect) -> str:
     return str(CreateTable(table, if_not_exists=True).compile(dialect=dialect))
 
 
+def _indexed(table: Table, dialect: Dialect) -> Sequence[str]:
+    """The table and its indexes. MySQL has no `create index if not exists`: there they are part of the table."""
+    text, indexes = created(table, dialect), sorted(table.indexes, key=lambda index: str(index.name))
+    if dialect.name != "mysql":
+        return [text, *(str(CreateIndex(index, if_not_exists=True).compile(dialect=dialect)) for index in indexes)]
+    inner = "".join(f",\n\tINDEX {index.name} ({', '.join(index.columns.keys())})" for index in indexes)
+    head, end, tail = text.rpartition("\n)")
+    return [head + inner + end + tail]
+
+
 def texts(step: int, dialect: Dialect) -> Sequence[str]:
     """What the step (from 1) runs. Each may run again after a kill: MySQL takes no statement of a schema back."""
     _, tables, further = STEPS[step - 1]
-    return [*(created(table, dialect) for table in tables), *further.get(dialect.name, ())]
+    return [*(text for table in tables for text in _indexed(table, dialect)), *further.get(dialect.name, ())]

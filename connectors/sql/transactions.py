@@ -1,17 +1,18 @@
 """Work on a `sqlalchemy.Connection` in a transaction of its own, on a file or on a server: what the leased contracts run on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
-from connectors.sessions import unchanged
-from connectors.sql import sqlite_unit, statements
+from connectors.sessions import SqlSession, unchanged
+from connectors.sql import sqlite_unit, statements, units
 from connectors.sql.lending import Lender
 from connectors.sql.server import Server
 from connectors.sql.sqlite import Database
-from connectors.sql.units import unit
 
 T = TypeVar("T")
 
@@ -24,6 +25,18 @@ class Transactions(Protocol):
     def now(self, connection: Connection) -> float:
         """The store's clock, seconds since 1970."""
 
+    def open(self) -> AbstractContextManager[SqlSession]:
+        """A transaction of the application's own, over its block; not repeated."""
+
+
+@contextmanager
+def _driver_errors() -> Iterator[None]:
+    """The statements of `work` are ours: what the driver says of them is told as everywhere else."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise (error.orig or error) from error
+
 
 class OnServer:
     """PostgreSQL, MySQL or MariaDB."""
@@ -32,7 +45,11 @@ class OnServer:
         self._server = server
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        return unchanged(lambda: unit(self._server, lambda _: None, lambda session: work(session.connection), lambda _, made: made))
+        with self._server.translated(), _driver_errors():
+            return unchanged(lambda: units.unit(self._server, lambda _: None, lambda it: work(it.connection), lambda _, made: made))
+
+    def open(self) -> AbstractContextManager[SqlSession]:
+        return units.transaction(self._server)
 
     def now(self, connection: Connection) -> float:
         return float(connection.execute(text(self._server.product.now.replace("::", r"\:\:"))).scalar_one())
@@ -49,13 +66,11 @@ class OnFile:
         return Lender("sqlite+pysqlite://")
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        def once() -> T:
-            with self._database.transaction(statements.BEGIN) as db:
-                return sqlite_unit.worked(db, self._lender, lambda session: work(session.connection))
+        with self._database.transaction(statements.BEGIN) as db, _driver_errors():
+            return unchanged(lambda: sqlite_unit.worked(db, self._lender, lambda session: work(session.connection)))
 
-        return unchanged(once)
+    def open(self) -> AbstractContextManager[SqlSession]:
+        return sqlite_unit.transaction(self._database, self._lender)
 
     def now(self, connection: Connection) -> float:
         return self._clock()
-
-

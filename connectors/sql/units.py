@@ -1,6 +1,7 @@
 """The application's statements in the transaction of a commit, on a server: fence, its work, our writes, commit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError
@@ -40,15 +41,39 @@ def _once(
         with product.lender.lent(connection) as lent:
             made = work(SqlSession(lent))
     except Exception as error:
-        raised = _raised(server, connection, error)
-        try:
-            _run(server, connection, product.undo_unit)
-        except product.errors as failed:
-            if product.outage(failed, connection):
-                raise
-            raise raised from error
-        return raised
+        return _undone(server, connection, error)
     return _ended(server, connection, lambda db: write(db, made))
+
+
+@contextmanager
+def transaction(server: Server) -> Iterator[SqlSession]:
+    """One of the application's own, not repeated. What is raised in the block comes out unchanged, unless the server failed or wants
+    it repeated: PersistenceError."""
+    raised = None
+    with server.connected() as connection:
+        server.product.lender.learn(connection)
+        _begin(server, connection, lambda _: None)
+        try:
+            with server.product.lender.lent(connection) as lent:
+                yield SqlSession(lent)
+        except Exception as error:
+            raised = _undone(server, connection, error)
+        else:
+            _ended(server, connection, lambda _: None)
+    if raised is not None:
+        raise raised.error
+
+
+def _undone(server: Server, connection: Any, error: Exception) -> Raised:
+    """Rolled back."""
+    product, raised = server.product, _raised(server, connection, error)
+    try:
+        _run(server, connection, product.undo_unit)
+    except product.errors as failed:
+        if product.outage(failed, connection):
+            raise
+        raise raised from error
+    return raised
 
 
 def _begin(server: Server, connection: Any, fence: Callable[[Session], None]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, State
 from streams.aggregation.reducers import plus
-from streams.errors import Halt
+from streams.errors import DecodeStopped, Halt
 from streams.record import Record
 
 SUM, MIN, MAX = COLUMNS, COLUMNS + 1, COLUMNS + 2
@@ -183,19 +183,25 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
         return
     rule, value = groups.rule, record.value()
     if value is None:
-        if rule.aggregation.on_null == "skip":
-            groups.counts["skipped"] += 1
-        else:
-            groups.refuse(record, "decode", "null-value", "the record has no value (a tombstone)")
+        policy = rule.aggregation.on_null if rule.grouped else rule.on_error.decode
+        _unread(groups, record, policy, "null-value", "the record has no value (a tombstone)")
     elif len(value) > rule.max_record_bytes:
-        groups.refuse(record, "decode", "too-large", f"{len(value)} bytes are more than max_record_bytes {rule.max_record_bytes}")
+        text = f"{len(value)} bytes are more than max_record_bytes {rule.max_record_bytes}"
+        _unread(groups, record, rule.on_error.decode, "too-large", text)
     elif isinstance(error, msgspec.ValidationError) and _passes(rule.valid, value):
-        if rule.aggregation.on_missing == "skip":
-            groups.counts["skipped"] += 1
-        else:
-            groups.refuse(record, "decode", "missing-field", str(error))
+        _unread(groups, record, rule.aggregation.on_missing if rule.grouped else rule.on_error.decode, "missing-field", str(error))
     else:
-        groups.refuse(record, "decode", "undecodable", _said(error))
+        _unread(groups, record, rule.on_error.decode, "undecodable", _said(error))
+
+
+def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str) -> None:
+    if policy == "skip":
+        groups.counts["skipped"] += 1
+    elif policy == "stop":
+        where = f"{record.topic()}/{record.partition()}/{record.offset()}"
+        raise DecodeStopped(f"{where}: {reason} ({error}), and on_error.decode is stop; let it be dead-letter or skip, and restart")
+    else:
+        groups.refuse(record, "decode", reason, error)
 
 
 def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:

@@ -1,7 +1,9 @@
 """What an aggregation or a handler decides: a fire, an output, or what cannot be used. All become outbox rows, in the order decided."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -10,7 +12,7 @@ from streams.record import Headers, Record
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
     """A completed group. `reason` is count, timeout, until, limit or manual; offsets are those of its first and last
-    record; `values` the computed fields in the order of the file."""
+    record; `values` the computed fields in the order of the file; `removed` the indexes of messages that its handler could not use."""
 
     key: bytes
     count: int
@@ -21,11 +23,12 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
     closed: float
     trace: str | None
     values: dict[str, Any]
+    removed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler or crash; `reason` is stable, `error` says
+    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler, produce or crash; `reason` is stable, `error` says
     more and never quotes the payload."""
 
     record: Record
@@ -45,6 +48,17 @@ class Unhandled:
     reason: str = "handler-failed"
 
 
+@dataclass(frozen=True, slots=True)
+class BadItem:
+    """Message `index` of a completed group, which its handler cannot use: `value` is the dead letter."""
+
+    fire: Fire
+    index: int
+    value: bytes
+    error: str
+    reason: str = "bad-item"
+
+
 class Sent(msgspec.Struct, frozen=True, gc=False):
     """Output number `index` of a handler; `fire` is the id of the message or batch."""
 
@@ -58,4 +72,25 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     reason: str = "sent"
 
 
-Event = Fire | Refused | Unhandled | Sent
+class Scheduled(msgspec.Struct, frozen=True, gc=False):
+    """A timeout of a handler: due at `at`, or, where that is None, `after` seconds from its commit on."""
+
+    id: UUID
+    topic: str
+    at: datetime | None
+    after: float
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    owner: str
+    reason: str = "scheduled"
+
+
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
+    """A timeout that a handler wants no more."""
+
+    id: UUID
+    reason: str = "cancelled"
+
+
+Event = Fire | Refused | Unhandled | BadItem | Sent | Scheduled | Cancelled

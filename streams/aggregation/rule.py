@@ -17,17 +17,20 @@ class Rule:
     """What the hot loop needs of an agent, each part ready to be called.
 
     `decode(bytes)` gives a record or raises; `key_of(record)` gives the key as bytes (None: the message key);
-    `until(record)` says that the group ends here; `utf8` says that values go into results as they came.
+    `until(record)` says that the group ends here; `utf8` says that values go into results as they came;
+    `grouped` that there is an aggregation, which has its own words for null values and missing fields.
     """
 
     __slots__ = (
-        "aggregation", "completion", "decode", "fingerprint", "key_of", "max_record_bytes", "message", "plan", "until", "utf8", "valid",
+        "aggregation", "completion", "decode", "fingerprint", "grouped", "key_of", "max_record_bytes", "message", "on_error", "plan",
+        "until", "utf8", "valid",
     )  # fmt: skip
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
         self.aggregation = aggregation = agent.aggregation or Aggregation()
         self.completion: Completion = completion(aggregation)
-        self.max_record_bytes = agent.max_record_bytes
+        self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
+        self.grouped = agent.aggregation is not None
         self.message = codec.decode
         self.valid = well_formed if codec.name == "json" else codec.decode
         lenient = aggregation.on_missing == "ignore"

@@ -86,6 +86,7 @@ def _warnings(loaded: "Loaded") -> "tuple[Problem, ...]":
 
 def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
     from streams.config import meaning
+    from streams.config.words import dispatching
 
     for problem in loaded.problems:
         complain(str(problem))
@@ -96,6 +97,8 @@ def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
         vague = agent.name in loaded.vague
         for sentence in ["has variables that are not set: what it does depends on them"] if vague else meaning(agent):
             print(f"  {sentence}")
+    for number, sentence in enumerate(dispatching(loaded.app) if loaded.app else ()):
+        print(f"{'' if number else 'dispatcher:' + chr(10)}  {sentence}")
     for each in found:
         line = f"{each.system}: {each.text}{'; ' + each.hint if each.hint else ''}"
         print(line) if each.ok else complain(line)

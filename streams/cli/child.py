@@ -5,13 +5,18 @@ import random
 import sys
 import time
 import uuid
+from datetime import timedelta
+from typing import cast
 
 from connectors import open_store
+from streams.agent import App, Outbox, Timeouts
 from streams.cli.running import member
 from streams.engine.build import build
 from streams.engine.child import Place, Report, Runner, main
 from streams.engine.pool import Threads
 from streams.engine.worker import Parts
+from streams.leased.contracts import Leased
+from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from streams.observe.metrics import Meter
 
 
@@ -23,6 +28,37 @@ class SystemClock:
         return time.monotonic()
 
 
+def leased_options(app: App) -> LeasedOptions:
+    """How the file has its store opened for the leased contracts."""
+    outbox, timeouts = app.outbox or Outbox(), app.timeouts or Timeouts()
+    first, most = timedelta(seconds=outbox.backoff_first), timedelta(seconds=outbox.backoff_most)
+    return LeasedOptions(
+        timeouts=TimeoutOptions(timedelta(seconds=timeouts.lease), timeouts.batch), outbox=OutboxOptions(outbox.attempts, first, most)
+    )
+
+
+def make_dispatcher(app: App, report: Report) -> Runner:
+    """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
+    from connectors.kafka.producer import open_producer
+    from streams.leased import dispatcher
+
+    store = open_store(app.store, app.folder, options=leased_options(app))
+    parts = dispatcher.Parts(
+        store=cast(Leased, store),
+        close=store.close,
+        source=store.incarnation,
+        producer=open_producer(app.kafka),
+        clock=SystemClock(),
+        time=time.time,
+        meter=Meter(),
+        random=random.random,
+        token=lambda: uuid.uuid4().hex,
+        report=report,
+        pool=Threads(dispatcher.THREADS),
+    )
+    return dispatcher.Dispatcher(app, parts)
+
+
 def make_worker(place: Place, report: Report) -> Runner:
     """A worker with its own store connection and Kafka clients. Raises ConfigurationError and SystemNotReady."""
     from connectors.kafka.consumer import open_input
@@ -31,7 +67,7 @@ def make_worker(place: Place, report: Report) -> Runner:
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
     parts = Parts(
-        store=open_store(app.store, app.folder),
+        store=open_store(app.store, app.folder, options=leased_options(app)),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name),
         producer=open_producer(app.kafka),
         clock=SystemClock(),
@@ -46,4 +82,4 @@ def make_worker(place: Place, report: Report) -> Runner:
 
 if __name__ == "__main__":
     gc.set_threshold(100_000, 50, 100)  # every consumed message counts as a new object: collecting each 700 of them cost J1 3 to 5 %
-    sys.exit(main(make_worker))
+    sys.exit(main(make_worker, make_dispatcher))

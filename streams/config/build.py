@@ -7,6 +7,7 @@ from streams import agent as run
 from streams.config import kafka
 from streams.config.checks import dead_letters, rekeying
 from streams.config.dedupe import Deduplication
+from streams.config.leased import Outbox
 from streams.config.models import Agent, Aggregate, File, Reducer
 from streams.config.scalars import Unknown
 
@@ -26,7 +27,15 @@ def app(file: File, folder: str) -> run.App:
         start_timeout=file.start_timeout,
         http=None if file.http is None else run.Http(file.http.port, file.http.host, file.http.token or None),
         folder=folder,
+        outbox=_outbox(file.outbox) if file.outbox else None,
+        timeouts=run.Timeouts(file.timeouts.lease, file.timeouts.batch, file.timeouts.poll) if file.timeouts else None,
     )
+
+
+def _outbox(outbox: Outbox) -> run.Outbox:
+    (first, most), low, high = outbox.backoff, outbox.degraded, outbox.unhealthy
+    limits = run.Threshold(low.age, low.dead), run.Threshold(high.age, high.dead)
+    return run.Outbox(outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, outbox.lease, *limits)
 
 
 def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:
@@ -66,6 +75,7 @@ def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
         max_record_bytes=agent.max_record_bytes,
         handler=_handler(agent, agent.handler) if agent.handler else None,
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
+        on_error=run.OnError(agent.on_error.decode, agent.on_error.produce),
     )
 
 
@@ -81,8 +91,9 @@ def _dedupe(dedupe: Deduplication) -> run.Deduplication:
 
 
 def _handler(agent: Agent, functions: list[str]) -> run.Handler:
-    first, most = agent.retry.backoff
-    return run.Handler(tuple(functions), agent.session, agent.concurrency, agent.retry.attempts, first, most, agent.then)
+    retry, (first, most) = agent.retry, agent.retry.backoff
+    isolate_after = retry.isolate_after or 0
+    return run.Handler(tuple(functions), agent.session, agent.concurrency, retry.attempts, first, most, agent.then, isolate_after)
 
 
 def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:

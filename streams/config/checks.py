@@ -8,16 +8,23 @@ from streams.config import cases
 from streams.config.fields import LONGEST_NAME, NAME
 from streams.config.models import RESERVED, Agent, Aggregate, File
 from streams.config.problems import Finding, Path
+from streams.observe.report import DISPATCHER
+
+SHORTEST_LEASE = 1.0
 
 
 def findings(file: File) -> Iterator[Finding]:
     """Everything wrong in a file whose single values are right."""
     yield from _http(file)
+    yield from _outbox(file)
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
             yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
+        if name == DISPATCHER:
+            yield Finding(path, "is the name of the process that sends the outbox's rows", "give the agent another name")
         yield from _parts(agent, path)
+        yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
@@ -39,6 +46,21 @@ def _http(file: File) -> Iterator[Finding]:
     if file.http is not None and not file.http.token and not loopback(file.http.host):
         hint = "write http.token: ${HTTP_TOKEN}, or keep host: 127.0.0.1"
         yield Finding(("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token")))
+
+
+def _outbox(file: File) -> Iterator[Finding]:
+    if file.outbox is None:
+        return
+    if file.outbox.order == "none" and file.outbox.lanes is not None:
+        needs: tuple[Path, ...] = (("outbox", "lanes"), ("outbox", "order"))
+        yield Finding(needs[0], "has no meaning with order: none", "leave one of them out", needs)
+    if file.outbox.lease < SHORTEST_LEASE:
+        what = f"is below {SHORTEST_LEASE:g} s: a lane would be lost while its rows are under way"
+        yield Finding(("outbox", "lease"), what, "write 30s, or another time that a process may stand still")
+    for name in ("age", "dead"):
+        if getattr(file.outbox.unhealthy, name) < getattr(file.outbox.degraded, name):
+            needs = (("outbox", "unhealthy", name), ("outbox", "degraded", name))
+            yield Finding(needs[0], f"is below outbox.degraded.{name}", "raise it, or lower the other", needs)
 
 
 def loopback(host: str) -> bool:
@@ -71,6 +93,20 @@ def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
     elif agent.aggregate is None and agent.key is not None and agent.repartition is None:
         what = "has no meaning without an aggregation: a handler gets every message"
         yield Finding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))
+
+
+def _isolation(agent: Agent, path: Path) -> Iterator[Finding]:
+    retry, compute = (*path, "retry"), (*path, "aggregate", "compute")
+    at = (*retry, "isolate_after")
+    if agent.retry.isolate_after is None or agent.handler is None:
+        return
+    kept = agent.aggregate is not None and any(r.kind == "collect" and r.field is None for r in agent.aggregate.compute.values())
+    if not kept:
+        what = "has no messages to try alone: the handler gets no group that keeps them"
+        yield Finding(at, what, "add compute: {messages: collect} to the aggregate, or leave it out", (at, compute))
+    if agent.retry.isolate_after > agent.retry.attempts:
+        needs = (at, (*retry, "attempts"))
+        yield Finding(at, "is more than attempts: it would never happen", "write at most the number of attempts", needs)
 
 
 def _repartition(file: File, name: str, agent: Agent, path: Path) -> Iterator[Finding]:

@@ -14,7 +14,8 @@ from streams.config import build, cases, checks, document, kafka, refusals, rule
 from streams.config.cases import ExpectStep, SendStep, StepModel
 from streams.config.dedupe import Deduplication, IdSource
 from streams.config.document import Document, Place, Unreadable
-from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, Retry, Source, Timeout, Until
+from streams.config.leased import Degraded, Outbox, Timeouts, Unhealthy
+from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, OnError, Retry, Source, Timeout, Until
 from streams.config.problems import Finding, Path, Problem, dotted, sort
 from streams.config.scalars import Unknown
 from streams.testing.cases import Case
@@ -134,6 +135,10 @@ def _keys() -> Mapping[str, list[str]]:
     models: dict[str, type[Any]] = {
         "": File,
         "http": Http,
+        "outbox": Outbox,
+        "outbox.degraded": Degraded,
+        "outbox.unhealthy": Unhealthy,
+        "timeouts": Timeouts,
         agent: Agent,
         f"{agent}.from": Source,
         f"{agent}.key": Key,
@@ -141,6 +146,7 @@ def _keys() -> Mapping[str, list[str]]:
         f"{agent}.dedupe": Deduplication,
         f"{agent}.dedupe.id": IdSource,
         f"{agent}.retry": Retry,
+        f"{agent}.on_error": OnError,
         f"{agent}.aggregate": Aggregate,
         f"{agent}.aggregate.timeout": Timeout,
         f"{agent}.aggregate.until": Until,

@@ -30,6 +30,7 @@ from streams.config.fields import (
     refused,
     unless_unknown,
 )
+from streams.config.leased import Outbox, OutboxOrOff, Timeouts, TimeoutsOrOff
 from streams.config.problems import did_you_mean
 from streams.config.scalars import Unknown
 
@@ -47,6 +48,8 @@ OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown
 Senders = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
+OnDecode = Annotated[Literal["dead-letter", "skip", "stop"], unless_unknown("dead-letter")]
+OnProduce = Annotated[Literal["dead", "stop"], unless_unknown("dead")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
 
 
@@ -184,11 +187,21 @@ class Destination(BaseModel):
 
 
 class Retry(BaseModel):
-    """`attempts` counts the first one; `backoff` is the shortest and the longest pause."""
+    """`attempts` counts the first one; `backoff` is the shortest and the longest pause; `isolate_after` so many failures the messages of
+    a group are tried alone."""
 
     model_config = _CLOSED
     attempts: Count = 5
     backoff: Span = (1.0, 60.0)
+    isolate_after: Count | None = None
+
+
+class OnError(BaseModel):
+    """By stage; `then` is that of the handler."""
+
+    model_config = _CLOSED
+    decode: OnDecode = "dead-letter"
+    produce: OnProduce = "dead"
 
 
 def _as_functions(value: object) -> object:
@@ -222,6 +235,7 @@ class Agent(BaseModel):
     start: Start = "earliest"
     max_record_bytes: Size = 1024 * 1024
     dedupe: Dedupe | None = None
+    on_error: Annotated[OnError, unless_unknown(OnError)] = Field(default_factory=OnError)
 
 
 class Http(BaseModel):
@@ -256,6 +270,8 @@ class File(BaseModel):
     auto_migrate: Flag | None = None
     start_timeout: Duration = 30.0
     http: Annotated[Http | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(default_factory=Http)
+    outbox: OutboxOrOff = Field(default_factory=Outbox)
+    timeouts: TimeoutsOrOff = Field(default_factory=Timeouts)
     agents: Annotated[dict[str, Agent], BeforeValidator(_agents), unless_unknown(dict)] = Field(
         json_schema_extra={"propertyNames": {"pattern": NAME}, "minProperties": 1}
     )

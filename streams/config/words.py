@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Reducer
+from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Reducer, Threshold
 from streams.config.problems import Finding, Path
 from streams.config.units import spoken_duration
 
@@ -26,7 +26,7 @@ def meaning(agent: Agent) -> list[str]:
         return [
             f"reads {_listed(agent.topics)} for {agent.rekeys}",
             f"writes each record unchanged to {agent.to.topic}, under the {_key(rule)}",
-            f"sends what it cannot use to {agent.dead_letters}, byte for byte",
+            *_unusable(agent),
         ]
     if rule is None:
         sentences = [f"reads {_listed(agent.topics)} as {agent.format}"]
@@ -40,8 +40,42 @@ def meaning(agent: Agent) -> list[str]:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     if agent.dedupe:
         sentences.append(duplicates(agent.dedupe))
-    sentences.append(f"sends what it cannot use to {agent.dead_letters}, byte for byte")
+    return sentences + _unusable(agent)
+
+
+def _unusable(agent: Agent) -> list[str]:
+    decode = {"skip": "leaves out, and counts, what cannot be decoded", "stop": "stops the partition at what cannot be decoded"}
+    sentences = [decode[agent.on_error.decode]] if agent.on_error.decode in decode else []
+    if agent.on_error.produce == "stop":
+        sentences.append("stops the partition at an output that cannot be sent")
+    return [*sentences, f"sends what{' else' if sentences else ''} it cannot use to {agent.dead_letters}, byte for byte"]
+
+
+def dispatching(app: App) -> list[str]:
+    """One sentence each: what `run` does besides the agents."""
+    sentences = []
+    outbox, timeouts = app.outbox, app.timeouts
+    if outbox is not None:
+        lanes = "as many lanes as the store has" if outbox.lanes is None else f"{outbox.lanes} {'lane' if outbox.lanes == 1 else 'lanes'}"
+        order = "in any order" if outbox.order == "none" else f"in their order for each key, by {lanes}"
+        pauses = f"{spoken_duration(outbox.backoff_first)} to {spoken_duration(outbox.backoff_most)}"
+        sentences += [
+            f"sends the rows of the store's outbox, {order}; looks every {spoken_duration(outbox.poll)} where the store cannot tell",
+            f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (a broker that is away is no try)",
+            f"has a lane for {spoken_duration(outbox.lease)} and renews it; what a process died with is sent by another after that",
+            f"deletes what was sent {spoken_duration(outbox.retention)} before",
+            f"is degraded {_threshold(outbox.degraded)}, and not ready {_threshold(outbox.unhealthy)}",
+        ]
+    if timeouts is not None:
+        sentences.append(
+            f"sends timeouts when they are due by the store's clock, never before, {timeouts.batch} at a time; "
+            f"what a process died with is sent {spoken_duration(timeouts.lease)} later"
+        )
     return sentences
+
+
+def _threshold(limit: Threshold) -> str:
+    return f"when a row is {spoken_duration(limit.age)} old or {limit.dead} {'is' if limit.dead == 1 else 'are'} dead"
 
 
 def _ends(agent: Agent, rule: Aggregation) -> list[str]:
@@ -65,6 +99,9 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
     waits = "key" if handler.concurrency else "partition"
     sentences.append(f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}")
+    if handler.isolate_after:
+        alone = f"after {handler.isolate_after} failures of a group its messages are tried alone"
+        sentences.append(f"{alone}; those that fail go to {agent.dead_letters}, and the others are handled without them")
     return sentences
 
 
@@ -128,6 +165,9 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[Finding]
     for agent in app.agents:
         yield from _of_agent(agent, agent.name in chosen_dead_letters)
         yield from _of_dedupe(agent)
+        if agent.on_error.decode == "skip" and not agent.rekeys:
+            path = ("agents", agent.name, "on_error", "decode")
+            yield Finding(path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,))
     yield from _circles(app)
 
 

@@ -1,6 +1,7 @@
 """A worker from its parts: the one place where the engine is put together."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from schemas import Codec, codec
 from streams.agent import Agent, App
@@ -8,7 +9,8 @@ from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
 from streams.engine.claims import Claims
 from streams.engine.dedupe import IdRule
-from streams.engine.handling import Failures, Handling, Policy
+from streams.engine.failures import Policy
+from streams.engine.handling import Handling
 from streams.engine.pool import Inline
 from streams.engine.rekey import Rekeying
 from streams.engine.relay import Relay
@@ -17,7 +19,7 @@ from streams.engine.setting import Setting
 from streams.engine.slow import Slow
 from streams.engine.worker import Parts, Worker
 from streams.errors import ConfigurationError
-from streams.handlers.values import Outputs
+from streams.handlers.values import Back, Outputs
 from streams.values import Partition
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
@@ -31,7 +33,10 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
     rule = Rule(agent, reads)
-    handling, slow = _handling(agent, rule, reads, Outputs(agent.to.topic if agent.to else None, writes.encode, most), parts)
+    back = Back(app.name, agent.name, agent.topics[0], reads.encode)
+    handling, slow = _handling(agent, rule, reads, Outputs(agent.to.topic if agent.to else None, writes.encode, most, back), parts)
+    if isinstance(handling, Handling) and handling.schedules and back.topic not in agent.receive:
+        agent = replace(agent, receive=(*agent.receive, back.topic))  # a timeout may be sent twice, too
     ids = IdRule(agent, reads) if agent.dedupe else None
     setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids)
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
@@ -54,6 +59,5 @@ def _handling(
         raise ConfigurationError(f"agent {agent.name}: then: park needs concurrency")
     pool = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
-    failures = Failures(handler.attempts, policy)
-    handling = Handling(agent, handler, rule, reads, outputs, failures, pool)
+    handling = Handling(agent, handler, rule, reads, outputs, policy, pool)
     return handling, Slow(handler, handling, pool, policy) if handler.concurrency else None

@@ -9,8 +9,9 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Literal, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -19,7 +20,7 @@ from streams.agent import Agent, App
 from streams.engine.channel import Sender
 from streams.errors import ConfigurationError, SystemNotReady
 from streams.observe.logs import configure
-from streams.observe.report import WorkerReport
+from streams.observe.report import DISPATCHER, WorkerReport
 
 PR_SET_PDEATHSIG = 1
 
@@ -27,8 +28,8 @@ RuleChange = Literal["refuse", "flush", "drop"]
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What the supervisor hands to a process: each agent runs `workers` (their numbers), a thread each if there are
-    several. `descriptor` is the pipe for reports, `parent` the supervisor's pid, `drain` seconds."""
+    """What the supervisor hands to a process: each agent runs `workers` (their numbers), and with `dispatches` the dispatcher, a
+    thread each if there are several. `descriptor` is the pipe for reports, `parent` the supervisor's pid, `drain` seconds."""
 
     app: App
     agents: tuple[str, ...]
@@ -38,6 +39,7 @@ class Job(msgspec.Struct, frozen=True):
     parent: int
     drain: float
     log_level: str = "info"
+    dispatches: bool = False
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -59,9 +61,18 @@ class Runner(Protocol):
 
 Report = Callable[[WorkerReport], object]
 MakeWorker = Callable[[Place, Report], Runner]
+MakeDispatcher = Callable[[App, Report], Runner]
 
 
-def main(make: MakeWorker) -> int:
+class Task(NamedTuple):
+    """One thing that a process runs, by the names that its reports have."""
+
+    agent: str
+    worker: int
+    make: Callable[[], Runner]
+
+
+def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
     """Run the job that comes as the first line of stdin; the process ends when stdin does. Returns the exit code."""
     stop = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to us too; the supervisor decides
@@ -71,35 +82,40 @@ def main(make: MakeWorker) -> int:
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="supervisor-watch", daemon=True).start()
     configure(level=job.log_level)
     sys.path.append(job.app.folder)  # where the file's `module:function` names are looked up, after what is installed
-    return _run_all(job, make, stop)
+    return _run_all(job, _tasks(job, make, dispatcher), stop)
 
 
-def _run_all(job: Job, make: MakeWorker, stop: threading.Event) -> int:
-    """All workers of the job; the first that does not end well ends the process."""
+def _tasks(job: Job, make: MakeWorker, dispatcher: MakeDispatcher) -> list[Task]:
     report = Sender(job.descriptor).send
     wanted = [agent for agent in job.app.agents if agent.name in job.agents]
     places = [Place(job.app, agent, number, job.on_rule_change, job.drain) for agent in wanted for number in job.workers]
-    if len(places) == 1:
-        return run_one(places[0], make, report, stop.is_set)
+    tasks = [Task(place.agent.name, place.worker, partial(make, place, report)) for place in places]
+    return [*tasks, Task(DISPATCHER, 0, partial(dispatcher, job.app, report))] if job.dispatches else tasks
+
+
+def _run_all(job: Job, tasks: Sequence[Task], stop: threading.Event) -> int:
+    """All of them; the first that does not end well ends the process."""
+    if len(tasks) == 1:
+        return run_one(tasks[0], stop.is_set, job.drain)
     codes: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for place in places:
-        threading.Thread(target=_to_queue, args=(codes, place, make, report, stop.is_set), daemon=True).start()
-    for _ in places:
+    for task in tasks:
+        threading.Thread(target=_to_queue, args=(codes, task, stop.is_set, job.drain), daemon=True).start()
+    for _ in tasks:
         code = codes.get()
         if code != 0:
             os._exit(code)  # crash-only: the other threads share our memory store and go with us
     return 0
 
 
-def _to_queue(codes: queue.SimpleQueue[int], place: Place, make: MakeWorker, report: Report, stop: Callable[[], bool]) -> None:
-    codes.put(run_one(place, make, report, stop))
+def _to_queue(codes: queue.SimpleQueue[int], task: Task, stop: Callable[[], bool], drain: float) -> None:
+    codes.put(run_one(task, stop, drain))
 
 
-def run_one(place: Place, make: MakeWorker, report: Report, stop: Callable[[], bool]) -> int:
-    """One worker from opening to its end; errors become the exit codes of the command."""
-    log = structlog.get_logger().bind(agent=place.agent.name, worker=place.worker)
+def run_one(task: Task, stop: Callable[[], bool], drain: float) -> int:
+    """One worker, or the dispatcher, from opening to its end; errors become the exit codes of the command."""
+    log = structlog.get_logger().bind(agent=task.agent, worker=task.worker)
     try:
-        return make(place, report).run(stop, place.drain)
+        return task.make().run(stop, drain)
     except ConfigurationError as error:
         log.error("worker.refused", error=str(error))
         return 2

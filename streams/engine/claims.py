@@ -10,11 +10,13 @@ import structlog
 
 from streams import failpoints
 from streams.contracts import TopicPartition
+from streams.engine.acquittals import Acquittals
 from streams.engine.backoff import Backoff
 from streams.engine.checks import check_low
 from streams.engine.owner import Owner
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
+from streams.engine.slow import given_back
 from streams.errors import (
     Fenced,
     Halt,
@@ -22,14 +24,13 @@ from streams.errors import (
     LogTruncated,
     PersistenceError,
     RetentionPassed,
-    SluicegateError,
     SystemNotReady,
     TopicRecreated,
 )
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
 from streams.record import Record
-from streams.values import Claim, Partition
+from streams.values import Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
 LOST = (Halt, Fenced, HandlerFailed, PersistenceError, SystemNotReady)
@@ -65,8 +66,7 @@ class Claims:
         self._paused: set[TopicPartition] = set()
         self._again: set[TopicPartition] = set()
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
-        self._acquittals: list[tuple[Claim, tuple[str, ...]]] = []
-        self._settle_at = 0.0
+        self._acquittals = Acquittals(setting.store)
         self._versions: dict[Partition, int] = {}
         self._outage: str | None = None
         self._unreadable: dict[TopicPartition, str] = {}  # until records come again
@@ -105,8 +105,7 @@ class Claims:
         for place in [place for place, at in self._waiting.items() if at <= now]:
             del self._waiting[place]
             self._begin(place, now)
-        if self._acquittals and now >= self._settle_at:
-            self._settle()
+        self._acquittals.settle(now)
         deadline = now + SLICE_SECONDS
         for place in list(self._taking):
             self._advance(place, deadline)
@@ -119,6 +118,10 @@ class Claims:
             known.pop(place, None)
         for some in (self._paused, self._again, self._told):
             some.discard(place)
+        if owner is not None:
+            owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
+        if self._setting.handling is not None:
+            self._setting.handling.forget(place)
         for gone in (owner, taking.owner if taking else None):
             if gone is not None:
                 gone.sealed.cancelled.set()
@@ -248,6 +251,11 @@ class Claims:
         self._again.discard(place)
         self._unreadable.pop(place, None)
 
+    def give_back(self) -> None:
+        """This process ends as it was asked to, while slow calls run."""
+        for owner in self.owners.values():
+            owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
+
     def let_go(self) -> None:
         """This process ends alive: what it worked on did not kill it."""
         for owner in [*self.owners.values(), *(taking.owner for taking in self._taking.values())]:
@@ -257,20 +265,7 @@ class Claims:
         """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
         owner.sealed.cancelled.set()  # what its slow calls come to is void
         if owner.marks.names() and not failpoints.unsafe("acquit"):
-            self._acquittals.append((owner.claim, owner.marks.names()))
-            self._settle()
-
-    def _settle(self) -> None:
-        while self._acquittals:
-            claim, names = self._acquittals[0]
-            try:
-                self._setting.store.acquit(claim.partition, claim.token, names)
-            except SluicegateError as error:
-                where = claim.partition
-                self._log.debug("partition.not_acquitted", topic=where.topic, partition=where.number, error=str(error))
-                self._settle_at = self._clock() + 1.0
-                return
-            del self._acquittals[0]
+            self._acquittals.add(owner.claim, owner.marks.names(), self._clock())
 
     def balance_intake(self) -> None:
         """Too many unsent rows, or sealed items, pause a partition's intake (never its deadlines)."""

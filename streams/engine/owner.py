@@ -25,6 +25,7 @@ from streams.engine.rows import Rows
 from streams.engine.sealed import Sealed
 from streams.engine.session import Ready, in_session
 from streams.engine.setting import Setting
+from streams.engine.timers import with_timers
 from streams.errors import ChangelogIncomplete, Fenced, Halt, StoreSwapped
 from streams.record import Record
 from streams.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
@@ -36,7 +37,7 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_changelog", "_inbox", "_last", "_monotonic", "_rows", "_setting", "_source", "_store_time", "begun",
+        "_changelog", "_inbox", "_last", "_monotonic", "_place", "_rows", "_setting", "_source", "_store_time", "begun",
         "claim", "dedupe", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending",
         "restored_bytes", "sealed", "senders", "shard",
     )  # fmt: skip
@@ -48,8 +49,8 @@ class Owner:
         self.dedupe = Dedupe(setting.ids) if setting.ids else None
         self.marks = Marks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
-        place = partition.topic, partition.number
-        self.sealed = setting.slow.sealed(place) if setting.slow else Sealed(place=place)
+        self._place = partition.topic, partition.number
+        self.sealed = setting.slow.sealed(self._place) if setting.slow else Sealed(place=self._place)
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
@@ -64,10 +65,7 @@ class Owner:
 
     def take(self, token: str, monotonic: float, known: int = 0) -> Iterator[None]:
         """Claim, check and restore, a slice at each step, so that polling goes on between them. `known` is the highest
-        version of the row that this process has seen.
-
-        Raises Halt, PersistenceError, SystemNotReady, ConfigurationError.
-        """
+        version of the row that this process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError."""
         setting, partition = self._setting, self.partition
         self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
         self.claim: Claim = setting.store.claim(partition, token, setting.member)
@@ -142,8 +140,8 @@ class Owner:
         self.groups.judge(self._last)
         self.groups.obey(asked, self._last)
         self.sealed.settle(setting.slow is not None)
-        partition, store = self.partition, setting.store
-        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token)
+        partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
+        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token, stops)
 
     # -- working -----------------------------------------------------------------------------------------------------
 
@@ -211,8 +209,8 @@ class Owner:
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
-        handling, place = self._setting.handling, (self.partition.topic, self.partition.number)
-        apart = 0 if handling is None else handling.step(place, self.offset)
+        handling = self._setting.handling
+        apart = 0 if handling is None else handling.step(self._place, self.offset)
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event]:
@@ -224,7 +222,7 @@ class Owner:
         if isinstance(handling, Handling) and handling.session and (self._inbox or self.groups.events):
             items = self._items()
             changes, on_timeout = self._changes([], monotonic), self._setting.rule.aggregation.on_timeout
-            final = partial(self._without_given_up, changes)
+            final = partial(self._settled, changes)
             return self.committed(*in_session(store, self.claim, handling, items, final, self._rows, on_timeout), monotonic)
         ready = self.prepare(monotonic)
         return self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
@@ -236,9 +234,9 @@ class Owner:
         if (slow := self._setting.slow) is not None:
             events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
         elif handling is not None:
-            events = handling.run(items, self._rows.fire_id, None)
+            events = handling.run(items, self._rows.fire_id, None, self._place)
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
-        changes = self._without_given_up(self._changes(rows, monotonic), events)
+        changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.unsafe("output-commit"):
             self.shard.add(rows, monotonic)
         if failpoints.armed and (self.pending or events):
@@ -259,8 +257,9 @@ class Owner:
             trying=self._mark(), source=self._source,
         )  # fmt: skip
 
-    def _without_given_up(self, changes: Changes, events: Sequence[Event]) -> Changes:
-        """A message that its handler refused for good does not count as seen."""
+    def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
+        """With what was scheduled. A message that its handler refused for good does not count as seen."""
+        changes = with_timers(changes, events, self._last)
         ids = self.dedupe.given_up(events) if self.dedupe else []
         return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._last)]) if ids else changes
 
@@ -270,7 +269,7 @@ class Owner:
         if self.dedupe and (ids := self.dedupe.given_up(events)):
             self._changelog.withdrawn(changes.entries[-1], ids)
         if self._setting.handling is not None:
-            self._setting.handling.committed(items, self._rows.fire_id)
+            self._setting.handling.committed(items, self._rows.fire_id, self._place)
         if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")

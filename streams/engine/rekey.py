@@ -7,7 +7,7 @@ from streams.aggregation.events import Event, Refused, Sent
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import Rule
 from streams.engine.handling import Item
-from streams.errors import ConfigurationError
+from streams.errors import ConfigurationError, ProduceStopped
 from streams.handlers.values import OVERHEAD, Message
 from streams.record import Record, headers
 
@@ -41,16 +41,22 @@ class Rekeying:
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: tuple[str, int]) -> list[Event]:
         return [self._sent(item, identify) if isinstance(item, Message) else item for item in items]
 
     def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
         record, key = message.record, message.value
         kept = [(name, value) for name, value in headers(record) if not name.startswith("sluicegate-")]
         size = len(record.value() or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
+        if size + OVERHEAD > self._most and self._rule.on_error.produce == "stop":
+            where = f"{record.topic()}/{record.partition()}/{record.offset()}"
+            raise ProduceStopped(f"{where}: {size} bytes are more than a message may have, and on_error.produce is stop")
         if size + OVERHEAD > self._most:
             return Refused(record, "produce", "too-large", f"{size} bytes are more than a message may have ({self._most - OVERHEAD})")
         return Sent(identify(record.offset()), 0, self._topic, key, record.value(), kept, None)
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str]) -> None:
+    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: tuple[str, int]) -> None:
+        """Nothing is remembered."""
+
+    def forget(self, place: tuple[str, int]) -> None:
         """Nothing is remembered."""

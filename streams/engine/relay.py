@@ -33,10 +33,15 @@ class Shard:
     """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox; `claimed` was
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
-    __slots__ = ("_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out", "waiting")
+    __slots__ = (
+        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "denied", "more", "oldest", "out",
+        "refusal", "stops", "waiting",
+    )  # fmt: skip
 
-    def __init__(self, read: ReadPage, claimed: int, lineage: str) -> None:
+    def __init__(self, read: ReadPage, claimed: int, lineage: str, stops: bool = False) -> None:
         self._read, self._claimed, self._lineage = read, claimed, lineage
+        self.stops = stops  # a row that is refused stays in the store, and nothing follows it
+        self.refusal = ""  # what the broker said of it
         self._after = 0
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
         self._recorded: set[int] = set()  # those of them that it does not
@@ -45,6 +50,7 @@ class Shard:
         self.out: dict[int, tuple[OutboxRow, float]] = {}
         self.delivered: list[int] = []
         self.dead: list[DeadRow] = []
+        self.denied: dict[int, str] | None = None  # of a lane: what its rows' topics did not take; else that is a failure like others
         self.oldest: float | None = None  # monotonic time since when something waits
 
     @property
@@ -103,6 +109,11 @@ class Shard:
         if not self._handed or row.number > self._handed[-1]:
             self._handed.append(row.number)
 
+    @property
+    def stopped(self) -> bool:
+        """A row was refused, the file says stop, and all other reports are in."""
+        return bool(self.refusal) and not self.out
+
     def recorded(self, numbers: Sequence[int]) -> None:
         """A commit took these rows out of the store."""
         self._recorded.update(numbers)
@@ -150,6 +161,8 @@ class Relay:
 
     def _pump(self, shard: Shard, now: float) -> bool:
         """False: the producer's queue is full; go on at the next turn."""
+        if shard.refusal:
+            return True
         try:
             shard.refill(now)
         except PersistenceError as error:
@@ -170,6 +183,13 @@ class Relay:
         known = shard.out.get(number)
         if known is None:
             return
+        if outcome == "denied" and shard.denied is not None:
+            shard.denied[number] = text
+            shard.waiting.clear()  # nothing goes past it
+            del shard.out[number]
+            return
+        if outcome == "denied":
+            outcome = "failed"
         if outcome == "failed" and failpoints.unsafe("relay-order"):
             shard.waiting.append(shard.out.pop(number)[0])
             return
@@ -182,6 +202,9 @@ class Relay:
         del shard.out[number]
         if outcome == "rejected":
             self._meter.count("dispatch_attempts", outcome="rejected")
+            if shard.stops:
+                shard.refusal = shard.refusal or f"row {number} for topic {known[0].topic}: {text}"
+                return
             self._meter.count("dead_rows", reason=(CODE.search(text) or ["other"])[0])
             row = known[0]
             self._log.error("relay.row_dead", error=text, number=number, id=row.id, topic=row.topic)

@@ -10,8 +10,9 @@ from schemas import Codec, json
 from schemas.codecs import base64_text
 from streams import __version__, failpoints
 from streams.agent import Agent
-from streams.aggregation.events import Event, Fire, Refused, Sent, Unhandled
+from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from streams.contracts import OutputFacts
+from streams.errors import ProduceStopped
 from streams.ids import dead_ids, fire_ids, output_id
 from streams.record import Record
 from streams.record import headers as headers_of
@@ -44,7 +45,7 @@ class Rows:
         self._shards: dict[str, bytes] = {}
 
     def make(self, events: Iterable[Event], on_timeout: str) -> list[OutboxRow]:
-        """The rows of these events, in order. Raises SystemNotReady when an output topic cannot be described."""
+        """The rows of these events, in order; timeouts are none. Raises SystemNotReady when an output topic cannot be described."""
         rows = []
         for event in events:
             if isinstance(event, Fire):
@@ -53,7 +54,9 @@ class Rows:
                 rows.append(self._sent(event))
             elif isinstance(event, Unhandled):
                 rows.append(self._fire(event.fire, ("handler", event.reason, event.error, event.attempts)))
-            else:
+            elif isinstance(event, BadItem):
+                rows.append(self._bad_item(event))
+            elif isinstance(event, Refused):
                 rows.append(self._dead(event))
         return rows
 
@@ -64,18 +67,7 @@ class Rows:
         return self._row(output_id(sent.fire, sent.index), sent.topic, sent.key, sent.value, headers)
 
     def _fire(self, fire: Fire, dead: tuple[str, str, str, int] | None) -> OutboxRow:
-        identity = self.fire_id(fire.first)
-        where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
-        headers: list[Header] = [
-            ("sluicegate-fire", identity.encode()),
-            ("sluicegate-reason", fire.reason.encode()),
-            ("sluicegate-count", b"%d" % fire.count),
-            ("sluicegate-first", b"%s%d" % (where, fire.first)),
-            ("sluicegate-last", b"%s%d" % (where, fire.last)),
-            ("sluicegate-agent", self._name),
-        ]
-        if fire.trace is not None:
-            headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
+        identity, headers = self.fire_id(fire.first), self._of_group(fire)
         try:
             value = self._encode(document(fire))
         except Exception as error:
@@ -91,8 +83,33 @@ class Rows:
             return self._unsendable(identity, fire, "too-large", why, headers)
         return self._row(output_id(identity, 0), topic, fire.key, value, headers)
 
+    def _of_group(self, fire: Fire) -> list[Header]:
+        where = b"%s/%d/" % (self._partition.topic.encode(), self._partition.number)
+        headers: list[Header] = [
+            ("sluicegate-fire", self.fire_id(fire.first).encode()),
+            ("sluicegate-reason", fire.reason.encode()),
+            ("sluicegate-count", b"%d" % fire.count),
+            ("sluicegate-first", b"%s%d" % (where, fire.first)),
+            ("sluicegate-last", b"%s%d" % (where, fire.last)),
+            ("sluicegate-agent", self._name),
+        ]
+        if fire.trace is not None:
+            headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
+        return headers
+
+    def _bad_item(self, bad: BadItem) -> OutboxRow:
+        """A message out of a group, of which neither key nor offset is known: those of the group, and its index there."""
+        fire = bad.fire
+        headers = self._of_group(fire) + self._explained("handler", bad.reason, bad.error, fire.first, fire.opened)
+        headers.append(("sluicegate-dead-item", b"%d" % bad.index))
+        identity = output_id(self.fire_id(fire.first), -1 - bad.index)  # outputs of the fire count from 0
+        return self._row(identity, self._agent.dead_letters, fire.key, bad.value, headers)
+
     def _unsendable(self, identity: str, fire: Fire, reason: str, why: str, headers: list[Header]) -> OutboxRow:
-        """What no broker would take: a dead letter that says from which records it can be had again."""
+        """What no broker would take: a dead letter that says from which records it can be had again. Raises ProduceStopped."""
+        if self._agent.on_error.produce == "stop":
+            where = f"{self._partition.topic}/{self._partition.number}"
+            raise ProduceStopped(f"{where}: {why}; its records are {fire.first} to {fire.last}, and on_error.produce is stop")
         headers = [header for header in headers if not header[0].startswith("sluicegate-dead-")]
         error = f"{why}; its records are {fire.first} to {fire.last}"
         headers += self._explained("produce", reason, error, fire.first, fire.opened)

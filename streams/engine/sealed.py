@@ -12,60 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-import msgspec
-
-from schemas import json
 from streams import failpoints
 from streams.aggregation.entry import Section
-from streams.aggregation.events import Event, Fire, Sent
+from streams.aggregation.events import Event, Fire
 from streams.engine.handling import number_of
+from streams.engine.packing import SealedRecord, pack, unpack
 from streams.errors import ChangelogIncomplete, ConfigurationError
 from streams.handlers.values import Message
-from streams.record import Headers, headers
 
 DEATHS = 3  # attempts that ended with their process, at least, before the item is held to be the cause
 MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
-
-
-@dataclass(frozen=True, slots=True)
-class SealedRecord:
-    """A message as it was sealed; satisfies streams.record.Record."""
-
-    place: tuple[str, int, int]
-    k: bytes | None
-    v: bytes | None
-    h: Headers
-    at: tuple[int, int]
-
-    def topic(self) -> str:
-        return self.place[0]
-
-    def partition(self) -> int:
-        return self.place[1]
-
-    def offset(self) -> int:
-        return self.place[2]
-
-    def key(self) -> bytes | None:
-        return self.k
-
-    def value(self) -> bytes | None:
-        return self.v
-
-    def headers(self) -> Headers:
-        return self.h
-
-    def timestamp(self) -> tuple[int, int]:
-        return self.at
-
-    def leader_epoch(self) -> None:
-        return None
-
-    def error(self) -> None:
-        return None
 
 
 @dataclass(slots=True)
@@ -90,9 +46,17 @@ class Park:
     error: str
 
 
-Verdict = Event | float | Park
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """The handler cannot use some messages of the group: their dead letters, and the group without them (None: nothing is left)."""
+
+    letters: Sequence[Event]
+    rest: Fire | None
+
+
+Verdict = Event | float | Park | Parted
 Judge = Callable[[Held, Exception], Verdict]
-"""What a failed call comes to: a dead letter, the pause in seconds until it is tried again, or Park. May raise Halt."""
+"""What a failed call comes to: a dead letter, the pause in seconds until it is tried again, Park or Parted. May raise Halt."""
 
 
 def _unread(record: SealedRecord) -> Message:
@@ -105,7 +69,7 @@ class Sealed:
     def __init__(self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread) -> None:
         self._most, self._place, self._read = max(attempts, DEATHS), place, read
         self.held: dict[int, Held] = {}
-        self.results: deque[tuple[Held, Sequence[Sent] | Exception]] = deque()
+        self.results: deque[tuple[Held, Sequence[Event] | Exception]] = deque()
         self.bytes = 0
         self._queues: dict[bytes, deque[int]] = {}
         self._items: dict[int, bytes | None] = {}
@@ -154,8 +118,22 @@ class Sealed:
             self.suspects.discard(held.number)
             self._parked[held.number] = verdict.error
             return []
+        if isinstance(verdict, Parted) and verdict.rest is not None:
+            self._reduce(held, verdict.rest)
+            return list(verdict.letters)
+        if isinstance(verdict, Parted):
+            self._end(held)
+            return list(verdict.letters)
         self._end(held)
         return [verdict]
+
+    def _reduce(self, held: Held, rest: Fire) -> None:
+        """The same item with fewer messages, tried again at once; naming the bad ones was no attempt."""
+        self.bytes -= len(held.packed)
+        held.item, held.packed, held.state, held.ready_at = rest, pack(rest), "waiting", 0.0
+        held.attempts -= 1
+        self.bytes += len(held.packed)
+        self._items[held.number], self._attempts[held.number] = held.packed, held.attempts
 
     def _end(self, held: Held) -> None:
         del self.held[held.number]
@@ -265,20 +243,3 @@ class Sealed:
 
 class ProcessEnded(Exception):
     """The process ended while the handler was running, as often as it may fail."""
-
-
-def pack(item: Message | Fire) -> bytes:
-    if isinstance(item, Message):
-        record = item.record
-        return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
-    fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
-    return _encode((1, *fields, json.encode(item.values)))
-
-
-def unpack(packed: bytes, place: tuple[str, int], number: int, read: Callable[[SealedRecord], Message]) -> Message | Fire:
-    kind, *rest = _decode(packed)
-    if kind == 0:
-        key, value, pairs, at = rest
-        return read(SealedRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
-    key, count, reason, last, opened, closed, trace, values = rest
-    return Fire(key, count, reason, number, last, opened, closed, trace, json.decode_any(values))

@@ -1,6 +1,7 @@
 """A commit with the application's writes in it: handlers run inside the store's transaction."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,10 +39,11 @@ def in_session(
     The store may run `work` more than once, so it changes nothing that a later run would see. Raises HandlerFailed, and what
     `commit_with` raises."""
     made: list[Ready] = []
+    place = claim.partition.topic, claim.partition.number
 
     def work(session: Any) -> Changes:
         rows.number = claim.number
-        events = handling.run(items, rows.fire_id, session)
+        events = handling.run(items, rows.fire_id, session, place)
         made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
         if failpoints.armed and not failpoints.unsafe("session"):
             failpoints.hit("before-commit")
@@ -58,7 +60,22 @@ def in_session(
         except (SluicegateError, failpoints.Failpoint):
             raise
         except Exception as error:
-            handling.failed(error, items)
+            handling.failed(handling.probed(error, partial(_undone, store, claim)), items)
+
+
+class _Undo(Exception):
+    """Ends a transaction of which nothing may remain."""
+
+
+def _undone(store: UnitOfWork, claim: Claim, call: Callable[[Any], object]) -> None:
+    """Call with a session, and take back what it wrote."""
+
+    def work(session: Any) -> Changes:
+        call(session)
+        raise _Undo
+
+    with suppress(_Undo):
+        store.commit_with(claim, work)
 
 
 def _apart(store: UnitOfWork, claim: Claim, work: Callable[[Any], Changes]) -> Claim:

@@ -9,12 +9,17 @@ import structlog
 
 from streams import failpoints
 from streams.agent import Handler
-from streams.aggregation.entry import Section
-from streams.aggregation.events import Event, Refused
-from streams.engine.handling import Handling, Item, Policy, given_up, outage
+from streams.aggregation.entry import Entry, Section, packed
+from streams.aggregation.events import Event, Fire, Refused
+from streams.contracts import Store
+from streams.engine.failures import Policy, outage
+from streams.engine.handling import Handling, Item, given_up
+from streams.engine.packing import SealedRecord
 from streams.engine.pool import Pool
-from streams.engine.sealed import Held, Park, Sealed, SealedRecord, Verdict
-from streams.handlers.values import Message
+from streams.engine.sealed import Held, Park, Parted, Sealed, Verdict
+from streams.errors import SluicegateError
+from streams.handlers.values import BadItems, Message
+from streams.values import Changes, Claim
 
 Identify = Callable[[int], str]
 
@@ -88,12 +93,26 @@ class Slow:
                 failpoints.hit("handler-done")
             self._policy.well()
         except Exception as error:
-            outcome = error
+            outcome = self._probed(sealed, held, identity, error)
         sealed.results.append((held, outcome))
 
+    def _probed(self, sealed: Sealed, held: Held, identity: str, error: Exception) -> Exception:
+        """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
+        item, cancelled = held.item, sealed.cancelled.is_set
+        if not isinstance(item, Fire) or isinstance(error, BadItems) or outage(error) or not self._policy.probes(held.attempts):
+            return error
+        try:
+            return self._handling.members.probe(item, error, lambda one: self._handling.call(one, identity, held.attempts, cancelled))
+        except Exception:
+            return error
+
     def judge(self, identify: Identify, held: Held, error: Exception) -> Verdict:
-        """The pause in seconds before it is tried again, its dead letter, or that it is parked. Raises HandlerStopped."""
+        """The pause in seconds before it is tried again, its dead letter, the group without what is bad, or that it is parked. Raises
+        HandlerStopped."""
         kind, where, identity = type(error).__name__, self._handling.where(held.item), identify(held.number)
+        if isinstance(held.item, Fire) and (bad := self._handling.members.named(held.item, error)):
+            self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
+            return Parted(*self._handling.members.without(held.item, bad))
         if outage(error):
             held.attempts -= 1
             return self._policy.outage(error, where, self._log)
@@ -103,7 +122,22 @@ class Slow:
         if self._handler.then == "park":
             self._log.error("handler.parked", where=where, id=identity, error=kind)
             return Park(f"the handler raised {kind} (attempt {held.attempts})")
-        return given_up(held.item, f"the handler raised {kind}", held.attempts)
+        return given_up(held.item, "handler-failed", f"the handler raised {kind}", held.attempts)
+
+
+def given_back(store: Store, claim: Claim, sealed: Sealed) -> Claim:
+    """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their attempts do not
+    count. Returns the next claim."""
+    if not sealed.running or failpoints.unsafe("give-back"):
+        return claim
+    cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running"}
+    entry = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, sealed=Section({}, cut_off)), compress=False)
+    try:
+        return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[entry], trying=claim.trying))
+    except SluicegateError as error:
+        topic, number = claim.partition.topic, claim.partition.number
+        structlog.get_logger().debug("partition.attempts_count", topic=topic, partition=number, error=str(error))
+        return claim
 
 
 def _hit(logged: Section) -> None:

@@ -30,7 +30,7 @@ from streams.observe.http import serve
 from streams.observe.logs import configure
 from streams.observe.metrics import Meter
 from streams.observe.pages import pages
-from streams.observe.report import WorkerReport
+from streams.observe.report import DISPATCHER, WorkerReport
 
 CHILD = (sys.executable, "-P", "-m", "streams.cli.child")
 
@@ -105,10 +105,12 @@ def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
 
 
 def jobs(whole: Job) -> list[Job]:
-    """One job per process: one agent and worker each, or everything together when the state lives in the process."""
+    """One job per process: one agent and worker each and the dispatcher, or everything together when the state lives in the process."""
+    dispatches = whole.app.outbox is not None or whole.app.timeouts is not None
     if whole.app.store.startswith("memory:"):
-        return [whole]
-    return [msgspec.structs.replace(whole, agents=(agent,), workers=(worker,)) for agent in whole.agents for worker in whole.workers]
+        return [msgspec.structs.replace(whole, dispatches=dispatches)]
+    each = [msgspec.structs.replace(whole, agents=(agent,), workers=(worker,)) for agent in whole.agents for worker in whole.workers]
+    return [*each, msgspec.structs.replace(whole, agents=(), workers=(0,), dispatches=True)] if dispatches else each
 
 
 class Slot:
@@ -124,7 +126,8 @@ class Slot:
 
     @property
     def workers(self) -> list[Who]:
-        return [(agent, worker) for agent in self.job.agents for worker in self.job.workers]
+        agents = [(agent, worker) for agent in self.job.agents for worker in self.job.workers]
+        return [*agents, (DISPATCHER, 0)] if self.job.dispatches else agents
 
 
 class Supervisor:
@@ -181,7 +184,7 @@ class Supervisor:
         slot.since, slot.due = time.monotonic(), None
         for agent, worker in slot.workers:
             self._board.expect((agent, worker), slot.process.pid)
-            self._log.info("worker.started", agent=agent, worker=worker, pid=slot.process.pid)
+            self._log.info(_event(agent, "started"), agent=agent, worker=worker, pid=slot.process.pid)
 
     def _ended(self, event: Ended) -> int | None:
         """A process ended that should not have: again, or an exit code when that would not help."""
@@ -200,7 +203,7 @@ class Supervisor:
         slot.due = time.monotonic() + delay
         for who in slot.workers:
             self._board.expect(who, None)
-            self._log.warning("worker.restarting", agent=who[0], worker=who[1], seconds=round(delay, 3))
+            self._log.warning(_event(who[0], "restarting"), agent=who[0], worker=who[1], seconds=round(delay, 3))
 
     def _forget(self, event: Ended) -> Slot:
         slot = next(slot for slot in self._slots if slot.process is not None and slot.process.pid == event.pid)
@@ -210,7 +213,7 @@ class Supervisor:
             slot.process.stdin.close()
         slot.process = None
         for agent, worker in slot.workers:
-            self._log.info("worker.ended", agent=agent, worker=worker, pid=event.pid, code=event.code)
+            self._log.info(_event(agent, "ended"), agent=agent, worker=worker, pid=event.pid, code=event.code)
         return slot
 
     def _stop(self, code: int) -> int:
@@ -234,6 +237,10 @@ class Supervisor:
         for slot in self._slots:
             if slot.process is not None:
                 slot.process.send_signal(number)
+
+
+def _event(agent: str, what: str) -> str:
+    return f"{DISPATCHER if agent == DISPATCHER else 'worker'}.{what}"
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from streams.engine.pool import Inline, Pool
 from streams.engine.relay import Relay, Shard
 from streams.engine.setting import Setting
 from streams.engine.status import partition_report
-from streams.errors import Fenced, PersistenceError, SystemNotReady
+from streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
 from streams.record import Record
@@ -100,6 +100,7 @@ class Worker:
         if self._commits.due(now, idle=not batch):
             self._commits.all(now)
         self._relay.turn(self._shards(), now)
+        self._halt_refused(now)
         if not early:
             self._claims.advance(now)
         self._house_keeping(now)
@@ -192,6 +193,15 @@ class Worker:
             except LOST as error:
                 self._lost(owner, error)
 
+    def _halt_refused(self, now: float) -> None:
+        """`on_error: {produce: stop}`: record the reports that came, then stop; the refused row stays in the outbox."""
+        for owner in [owner for owner in self._owners.values() if owner.shard.stopped]:
+            try:
+                self._commits.one(owner, now)
+                raise ProduceStopped(f"{owner.shard.refusal}; on_error.produce is stop: let the broker take it, and restart")
+            except LOST as error:
+                self._lost(owner, error)
+
     def _lost(self, owner: Owner, error: Exception) -> None:
         """The one way back: drop the state; the claim shows what landed."""
         if failpoints.unsafe("output-commit"):
@@ -267,10 +277,12 @@ class Worker:
         self._commits.all(clock.monotonic())
         while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:
             self._relay.turn(self._shards(), clock.monotonic())
+            self._halt_refused(clock.monotonic())
             if self._calls_run():
                 time.sleep(0.02)  # they run in threads; nothing tells when one ends
                 self._commits.all(clock.monotonic())
             elif any(shard.unsent for shard in self._shards()):
                 self._parts.producer.flush(0.05)
         self._commits.all(clock.monotonic(), reports=True)
+        self._claims.give_back()
         self._inform()

@@ -22,6 +22,8 @@ ARGUMENTS: dict[str, Call] = {
     "context": lambda item, context: context,
     "session": lambda item, context: context.session,
     "send": lambda item, context: context.send,
+    "schedule": lambda item, context: context.schedule,
+    "cancel": lambda item, context: context.cancel,
     "together": lambda item, context: context.together,
     "id": lambda item, context: context.id,
     "attempt": lambda item, context: context.attempt,
@@ -32,10 +34,11 @@ OTHER = {"message": "batch", "batch": "message"}
 
 
 class Functions(NamedTuple):
-    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values)."""
+    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values). `schedules`: may they?"""
 
     calls: Sequence[Call]
     value_type: Any
+    schedules: bool
 
 
 def functions(paths: Sequence[str], item: str, run: Await, session: bool = False) -> Functions:
@@ -50,7 +53,8 @@ def functions(paths: Sequence[str], item: str, run: Await, session: bool = False
     if any("together" in each for each in wanted) and (item == "batch" or not session):
         raise ConfigurationError(f"{', '.join(paths)}: `together` is for handlers of messages with session: true")
     calls = [_call(function, each, item, run) for (_, function), each in zip(found, wanted, strict=True)]
-    return Functions(calls, types.pop() if types else Any)
+    schedules = any({"schedule", "context"} & {*each} for each in wanted)
+    return Functions(calls, types.pop() if types else Any, schedules)
 
 
 def decoder(value_type: Any) -> Callable[[bytes], Any]:

@@ -1,16 +1,20 @@
 """What a handler is called with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from schemas import json
-from streams.aggregation.events import Fire
+from streams.aggregation.events import Cancelled, Fire, Scheduled
+from streams.ids import named_timeout_id, timeout_id
 from streams.record import Headers, Record, headers
 
 OVERHEAD = 1024  # what our own headers and framing may add to a message
+FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
 Send = tuple[str, bytes | None, bytes | None, Headers]
 """Topic, key (None: that of the message or batch), value, headers."""
@@ -27,6 +31,16 @@ def never() -> bool:
 class Outage(Exception):
     """Raise it where a system that the handler needs is away: the message is tried again until it is back, and no attempt counts.
     ConnectionError and TimeoutError mean the same."""
+
+
+class BadItems(Exception):
+    """Raise it for a completed group (or in a function of `together`) some of whose messages (rows) cannot be used: `reasons` says why, by
+    their index in the list. They become dead letters, and the function is called again at once without them. A group must keep its
+    messages: `compute: {NAME: collect}`, of which the index is meant."""
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        super().__init__(f"{len(reasons)} bad items")
+        self.reasons = {index: str(why) for index, why in reasons.items()}
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -87,24 +101,34 @@ class Batch(msgspec.Struct, frozen=True):
         return [] if self.fire.trace is None else [("traceparent", self.fire.trace.encode("ascii", "replace"))]
 
 
+class Back(NamedTuple):
+    """Where a handler's timeouts go unless it says otherwise: to the first input topic of its own agent, in that one's format."""
+
+    app: str
+    agent: str
+    topic: str
+    encode: Callable[[Any], bytes]
+
+
 class Outputs(NamedTuple):
     """Where a handler's outputs go: `to` is the agent's own topic, `encode` its format; `most` bytes fit into a message."""
 
     to: str | None
     encode: Callable[[Any], bytes]
     most: int
+    back: Back
 
 
 class Calls(NamedTuple):
     """What the calls for one commit share. The three functions are asked about a message or a completed group. `gathered` are the rows
-    of `together`, by the function that they are for."""
+    of `together` and whose they are, by the function that they are for."""
 
     session: Any
     outputs: Outputs
     identify: Callable[[Any], str]
     attempt: Callable[[Any], int]
     log: Callable[[Any], FilteringBoundLogger]
-    gathered: dict[Callable[[list[Any], Any], object], list[Any]]
+    gathered: dict[Callable[[list[Any], Any], object], tuple[list[Any], list[Any]]]
     cancelled: Flag = never
 
 
@@ -115,11 +139,12 @@ class Context:
     connectors.sessions. `log` is bound to the agent and to where the message or batch stands.
     """
 
-    __slots__ = ("_calls", "_item", "sent")
+    __slots__ = ("_calls", "_item", "sent", "timers")
 
     def __init__(self, item: Any, calls: Calls) -> None:
         self._item, self._calls = item, calls
         self.sent: list[Send] = []
+        self.timers: Sequence[Scheduled | Cancelled] = ()
 
     @property
     def id(self) -> str:
@@ -149,7 +174,9 @@ class Context:
         Raises ValueError without a session, and for completed groups."""
         if self.session is None or isinstance(self._item, Fire):
             raise ValueError("together() is for handlers of messages with session: true")
-        self._calls.gathered.setdefault(function, []).append(row)
+        rows, owners = self._calls.gathered.setdefault(function, ([], []))
+        rows.append(row)
+        owners.append(self._item)
 
     def send(
         self, value: Any, topic: str | None = None, key: bytes | str | None = None, headers: Iterable[tuple[str, bytes | str | None]] = ()
@@ -158,18 +185,62 @@ class Context:
         the key of the message or batch; None and bytes go as they are, anything else in the format of `to` (other topics: JSON).
 
         Raises ValueError without a topic and for what is too large for a message, TypeError for what cannot be encoded."""
-        to, encode, most = self._calls.outputs
+        to, encode, most, _ = self._calls.outputs
         if topic is None and to is None:
             raise ValueError("send() names no topic, and the agent has no `to`")
         if value is not None and not isinstance(value, bytes):
             value = encode(value) if topic in (None, to) else json.encode(value)
-        size, packed = len(value or b"") + len(key or b""), []
-        for name, text in headers:
-            packed.append((name, text.encode() if isinstance(text, str) else text))
-            size += len(name) + len(text or b"")
-        if size + OVERHEAD > most:
-            raise ValueError(f"send() of {size} bytes: a message may have {most - OVERHEAD}")
+        packed = _packed("send", value, key, headers, most)
         self.sent.append((topic or to or "", key.encode() if isinstance(key, str) else key, value, packed))
+
+    def schedule(
+        self,
+        value: Any,
+        *,
+        after: float | timedelta | None = None,
+        at: datetime | None = None,
+        topic: str | None = None,
+        key: bytes | str | None = None,
+        name: str | None = None,
+        headers: Iterable[tuple[str, bytes | str | None]] = (),
+    ) -> UUID:
+        """Send later, `after` seconds from the commit on or `at` a time: it is scheduled with the commit, and comes with the header
+        `sluicegate-timeout-id`. `topic` None: the agent's first input topic, in its format, so the agent gets it as a message; `key` as
+        in `send`. Of a `name` there is one at a time in the app: while it waits, another of that name changes nothing.
+
+        Returns its id, for `cancel`. Raises ValueError for no time or two of them, a time without zone, and what is too large."""
+        back, most = self._calls.outputs.back, self._calls.outputs.most
+        delay = after.total_seconds() if isinstance(after, timedelta) else after
+        if (delay is None) == (at is None) or (delay is not None and not 0 <= delay < FARTHEST):
+            raise ValueError("schedule() needs `after`, a time from 0 on, or `at`, and not both")
+        if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
+            raise ValueError("schedule(): `at` is a datetime with a time zone")
+        if value is not None and not isinstance(value, bytes):
+            value = back.encode(value) if topic in (None, back.topic) else json.encode(value)
+        packed = _packed("schedule", value, key, headers, most)
+        chosen = self._item.key if key is None else key.encode() if isinstance(key, str) else key
+        identity = timeout_id(self.id, len(self.timers)) if name is None else named_timeout_id(back.app, name)
+        made = Scheduled(identity, topic or back.topic, at, delay or 0.0, chosen, value, packed, f"{back.app}/{back.agent}")
+        self.timers = (*self.timers, made)
+        return identity
+
+    def cancel(self, timeout: UUID | str) -> None:
+        """With the commit: the timeout of this id, or of this name, is not sent, unless it is due and under way already."""
+        identity = timeout if isinstance(timeout, UUID) else named_timeout_id(self._calls.outputs.back.app, timeout)
+        self.timers = (*self.timers, Cancelled(identity))
+
+
+def _packed(
+    call: str, value: bytes | None, key: bytes | str | None, headers: Iterable[tuple[str, bytes | str | None]], most: int
+) -> Headers:
+    """The headers. Raises ValueError when all of it is too large for a message."""
+    size, packed = len(value or b"") + len(key or b""), []
+    for name, text in headers:
+        packed.append((name, text.encode() if isinstance(text, str) else text))
+        size += len(name) + len(text or b"")
+    if size + OVERHEAD > most:
+        raise ValueError(f"{call}() of {size} bytes: a message may have {most - OVERHEAD}")
+    return packed
 
 
 def plain(document: dict[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class BufferSnapshots(Protocol):
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         """Lease the oldest `limit` (None: all) rows that nobody has, unresolved ones too (they are only counted). Raises ValueError for a
-        lease that is not positive."""
+        lease that is not positive and a limit below 1."""
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Unresolved ones are released.
@@ -123,8 +123,8 @@ class DueTimeouts(Protocol):
 
 class TimeoutEmission(Protocol):
     def emit(self, batch: TimeoutBatch) -> int:
-        """Those that `batch.owner` still has become outbox messages (id: the timeout's, so it is sent once) and are removed, in one
-        transaction; returns how many. The others were cancelled, moved or taken over."""
+        """Those that `batch.owner` still has become outbox messages (streams.leased.messages.emitted: each is sent once) and are removed,
+        in one transaction; returns how many. The others were cancelled, moved or taken over."""
 
     def reap_stale_leases(self) -> int:
         """Clear the locks whose time is over; returns how many. `get_batch` does not need it."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from streams.leased.values import Header
+from streams.leased.values import Header, Timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,30 @@ class OutboxMessage:
     def __post_init__(self) -> None:
         if not isinstance(self.topic, str) or not self.topic.strip():
             raise ValueError("an OutboxMessage needs its topic")
-        for name in ("key", "value", "lane_key"):
-            if not isinstance(getattr(self, name), bytes | None):
+        for name, value in (("key", self.key), ("value", self.value), ("lane_key", self.lane_key)):
+            if value is not None and not isinstance(value, bytes):
                 raise ValueError(f"the {name} of an OutboxMessage is bytes or None")
-        object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
-        object.__setattr__(self, "id", self.id or uuid4().hex)
+        # Relays make one for each row: nothing is set that is there already.
+        if self.headers != ():
+            object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
+        if not self.id:
+            object.__setattr__(self, "id", uuid4().hex)
 
 
 def dispatch_id(source: str, version: int, index: int) -> str:
     """The id of the message number `index` that version `version` of `source` causes: the same however often (S3)."""
     return str(uuid5(NAMESPACE_OID, f"{source}/{version}/{index}"))
+
+
+TIMEOUT_ID = "sluicegate-timeout-id"
+
+
+def emitted(timeout: Timeout) -> OutboxMessage:
+    """What a due timeout becomes. Its id is made of the timeout's and its due time: sent once, but again when a name (and so the id of
+    the timeout) is used again later. The header `sluicegate-timeout-id` tells receivers whose it is."""
+    headers = (*timeout.headers, (TIMEOUT_ID, str(timeout.id).encode()))
+    moment = int(timeout.due_at.timestamp() * 1_000_000)
+    return OutboxMessage(timeout.destination, timeout.key, timeout.value, headers, dispatch_id(str(timeout.id), moment, 0))
 
 
 class LaneRow(NamedTuple):

@@ -67,6 +67,14 @@ class Board:
                 found += [{"agent": agent, "worker": worker, "reason": reason} for reason in self._reasons(agent, worker, pid)]
         return found + self.stuck()
 
+    def degraded(self) -> list[dict[str, Any]]:
+        """What is not as it should be with those that are ready."""
+        return [
+            {"agent": report.agent, "worker": report.worker, "reason": reason}
+            for report in self.reports()
+            for reason in (report.reasons if report.ready else ())
+        ]
+
     def _reasons(self, agent: str, worker: int, pid: int | None) -> Sequence[str]:
         report = self._reports.get((agent, worker))
         if pid is None:

@@ -17,7 +17,9 @@ def pages(board: Board, own: Meter) -> dict[str, Page]:
 
     def readyz() -> Answer:
         reasons = board.unready()
-        return document({"ready": not reasons, "reasons": reasons}, good=not reasons)
+        degraded = board.degraded()
+        also = {"degraded": degraded} if degraded else {}
+        return document({"ready": not reasons, "reasons": reasons, **also}, good=not reasons)
 
     def metrics() -> Answer:
         return Answer(HTTPStatus.OK, TEXT, exposition(board, own))

@@ -9,6 +9,9 @@ import msgspec
 
 from streams.observe.metrics import Sample
 
+DISPATCHER = "dispatcher"
+"""In place of an agent's name in the report of the process that sends the outbox's rows; no agent has this name."""
+
 
 class PartitionReport(msgspec.Struct, frozen=True):
     """One assigned partition. `state` is claiming, restoring, running, paused or halted; `error` the code of the error
@@ -45,8 +48,8 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """One worker of one agent. `reasons` say why it is not ready; `turned` is when its loop turned last; `level` is the
-    store's durability and what was found, None before it was probed."""
+    """One worker of one agent. `reasons` say why it is not ready or, of one that is, what is not as it should be; `turned` is when its
+    loop turned last; `level` is the store's durability and what was found, None before it was probed."""
 
     agent: str
     worker: int

@@ -22,7 +22,9 @@ HANDLERS = ("sealed", "attempt-marked", "handler-running", "handler-done", "comp
 """Its failpoints around slow handlers."""
 AROUND = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "row-offered", "report-arrived")
 """Before and after each claim and commit, before the hand-over of a row, before its report."""
-PLACES = (*ENGINE, *HANDLERS, *AROUND)
+DISPATCHER = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-sent", "lane-marked")
+"""Where timeouts that are due become messages."""
+PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
 """Where the store can fail to answer: `asked` before it did anything, the others after."""
 SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed"})

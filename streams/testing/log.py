@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from streams.contracts import Report, TopicPartition
-from streams.errors import SystemNotReady
+from streams.errors import TopicMissing
 from streams.record import Headers, Record
 from streams.testing import hashing
 from streams.values import OutboxRow, TopicFacts
@@ -91,10 +91,10 @@ class Log:
         self.ids[topic] = f"id-{topic}-{len(self.ids)}"
 
     def count(self, topic: str) -> int:
-        """How many partitions the topic has. Raises SystemNotReady when there is no such topic."""
+        """How many partitions the topic has. Raises TopicMissing when there is no such topic."""
         if topic not in self.topics:
             if not self.partitions:
-                raise SystemNotReady(f"no topic {topic}")
+                raise TopicMissing(f"no topic {topic}")
             self.create(topic, self.partitions)
         return len(self.topics[topic])
 
@@ -204,7 +204,7 @@ def _delivered(row: OutboxRow) -> str:
 
 class LogProducer:
     """Satisfies streams.contracts.Producer over a Log. `hold` keeps reports back; `fate` decides the outcome of a row: delivered,
-    rejected, failed, ack-lost (it arrives, nobody hears of it) or lost. `time` gives seconds since 1970."""
+    rejected, denied, failed, ack-lost (it arrives, nobody hears of it) or lost. `time` gives seconds since 1970."""
 
     def __init__(self, log: Log, time: Callable[[], float] = lambda: 0.0) -> None:
         self.log, self._time = log, time
@@ -229,7 +229,7 @@ class LogProducer:
                 outcome = self.fate(row)
                 if outcome == "delivered":
                     report("delivered", "")
-                elif outcome in ("rejected", "failed"):
+                elif outcome in ("rejected", "denied", "failed"):
                     report(outcome, f"{outcome}: by the test")
                 else:
                     self.waiting.append((row, report))

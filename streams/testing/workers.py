@@ -12,6 +12,7 @@ from streams.errors import SystemNotReady
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
 from streams.testing.deaths import Death, Deaths, mortal_producer, mortal_store
+from streams.testing.dispatch import Dispatch
 from streams.testing.log import TICK, Clock, Log, LogInput, LogProducer
 
 MOST_ROUNDS = 100_000  # until an app must be quiet
@@ -27,6 +28,8 @@ class Workers:
         self._inputs: list[LogInput] = []
         self._producers: list[LogProducer] = []
         self._running: list[Worker] = []
+        handled = any(agent.handler for agent in app.agents)  # who else would schedule?
+        self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if handled else None
 
     def settle(self) -> None:
         """Turn until nothing moves; who dies on the way is started anew."""
@@ -46,6 +49,8 @@ class Workers:
     def die(self) -> None:
         """As kill -9 of the process: what is not in the store or in the log is gone."""
         self._running, self._inputs, self._producers = [], [], []
+        if self._dispatch is not None:
+            self._dispatch.die()
 
     def advance(self, seconds: float) -> None:
         """From one deadline or other try to the next, each with all that follows from it."""
@@ -54,6 +59,8 @@ class Workers:
         end.forward(seconds)
         while clock.now < end.now:
             due = min((worker.due_in(clock.now) for worker in self._running), default=0.0)
+            if self._dispatch is not None:
+                due = min(due, self._dispatch.due_in())
             clock.forward(min(max(due, TICK), end.now - clock.now))
             self.settle()
 
@@ -84,6 +91,8 @@ class Workers:
             before = self._moved()
             for worker in self._running:
                 worker.turn()
+            if self._dispatch is not None:
+                self._dispatch.turn()
             still = still + 1 if self._moved() == before else 0
             rounds += 1
             if rounds > MOST_ROUNDS:

@@ -96,6 +96,8 @@ def misbehave(value: dict[str, Any]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         case "memory":
             _fill_memory()
+        case "memory-until-killed":
+            _outgrow(Path(value["group"]))
 
 
 def _fill_memory() -> None:
@@ -111,6 +113,14 @@ def _fill_memory() -> None:
     finally:
         kept.clear()
         resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _outgrow(joining: Path) -> None:
+    """In a cgroup with a limit, as a container is: no interpreter is told, the kernel ends the process."""
+    joining.write_text(str(os.getpid()))
+    kept = []
+    while True:
+        kept.append(os.urandom(8 * 1024 * 1024))
 
 
 def _size() -> int:

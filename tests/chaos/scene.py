@@ -40,6 +40,8 @@ def document(name: str, bootstrap: str, store: str, collect: bool, count: int, k
         "http": {"port": 0},
         "start_timeout": "30s",
         "dead_letters": f"{name}.dead",
+        "outbox": False,
+        "timeouts": False,
         "agents": {"sums": sums, "totals": totals},
     }
 

@@ -1,10 +1,11 @@
 """Handlers that raise, hang, end the process or run out of memory: what the file says happens to that payment, the rest flows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.chaos.ledger import Ledger
+from tests.chaos.memory import MemoryGroup
 from tests.chaos.record import Seen
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
@@ -154,3 +155,25 @@ def test_a_payment_for_which_the_memory_does_not_suffice_is_a_failure_of_the_han
     assert verdict.clean, verdict
     assert letter(app, "handler-failed").headers["sluicegate-dead-error"] == "the handler raised MemoryError"
     assert [event["code"] for event in worker.events("worker.ended")] == [0]
+
+
+@pytest.fixture
+def memory_group(ns: str) -> Iterator[MemoryGroup]:
+    try:
+        group = MemoryGroup(ns, 64 * 1024 * 1024)
+    except OSError as error:
+        pytest.skip(f"no cgroup with a memory limit: {error}")
+    yield group
+    group.close()
+
+
+def test_a_payment_that_takes_all_memory_is_ended_by_the_kernel_and_is_a_dead_letter(ledger: MakeLedger, memory_group: MemoryGroup) -> None:
+    """A real kill for want of memory, three times; the supervisor starts the worker again, and the rest flows."""
+    app = ledger("postgresql", *BOTH, kafka=QUICK)
+    given(app, do="memory-until-killed", group=str(memory_group.joining))
+    worker = app.scene.run()
+    verdict = app.verdict()
+    assert verdict.clean, verdict
+    assert letter(app, "crash").headers["sluicegate-dead-attempts"] == "3"
+    assert memory_group.kills() in (3, 4)
+    assert [event["code"] for event in worker.events("worker.ended")] == [-9] * memory_group.kills() + [0]

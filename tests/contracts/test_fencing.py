@@ -53,7 +53,7 @@ def test_a_late_claim_wins_and_the_former_owner_wins_it_back_by_claiming(store: 
     assert store.commit(owner, Changes(6)).offset == 6
 
 
-def test_two_claims_with_the_same_token_never_both_commit(store: Store, partition: Partition) -> None:
+def test_241_two_claims_with_the_same_token_never_both_commit(store: Store, partition: Partition) -> None:
     one, other = store.claim(partition, "same", "a"), store.claim(partition, "same", "b")
     store.commit(one, Changes(5, entries=[b"x"]))
     with pytest.raises(Fenced):

@@ -31,7 +31,7 @@ def fresh_url(request: pytest.FixtureRequest, tmp_path: Path, ns: str) -> str:
     return request.getfixturevalue("own_server")(Valkey).url
 
 
-def test_the_first_migration_says_what_it_did_and_the_second_does_nothing(fresh_url: str) -> None:
+def test_236_the_first_migration_says_what_it_did_and_the_second_does_nothing(fresh_url: str) -> None:
     store = open_store(fresh_url)
     planned = store.migrate(dry_run=True)
     assert planned != []

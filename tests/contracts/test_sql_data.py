@@ -30,7 +30,7 @@ def test_emptied_tables_fence_and_get_another_name(url: str, partition: Partitio
     assert claim.incarnation == store.incarnation != name
 
 
-def test_dropped_tables_fence_and_say_what_to_run(url: str, partition: Partition) -> None:
+def test_237_dropped_tables_fence_and_say_what_to_run(url: str, partition: Partition) -> None:
     store = opened(url)
     claim = claimed(store, partition)
     execute(url, *(f"drop table sluicegate_{table}" for table in ("meta", "claim", "changelog", "outbox", "dead", "step")))

@@ -88,7 +88,7 @@ def test_a_missing_topic_ends_run_with_3_and_names_the_command(file, ns):
     assert "sluicegate topics FILE --create" in result.stderr
 
 
-def test_run_fires_what_the_file_says_and_status_watches_it(file, kafka, ns, tmp_path):
+def test_221_run_fires_what_the_file_says_and_status_watches_it(file, kafka, ns, tmp_path):
     assert sluicegate("topics", file, "--create", "--partitions", "1").returncode == 0
     wait_until(lambda: sluicegate("topics", file).returncode == 0, 20, "all topics to be there")
     with (tmp_path / "log").open("wb") as log:

@@ -45,7 +45,7 @@ def producer(kafka: str) -> Iterator[KafkaProducer]:
     made.close()
 
 
-def test_a_row_arrives_in_its_partition_with_key_value_and_headers_as_they_are(
+def test_223_a_row_arrives_in_its_partition_with_key_value_and_headers_as_they_are(
     kafka: str, ns: str, make_topic: MakeTopic, producer: KafkaProducer
 ) -> None:
     make_topic(ns, 3)

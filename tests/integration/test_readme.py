@@ -54,7 +54,7 @@ def results(kafka: str, topic: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_its_file_and_its_commands_work_in_the_order_given(shop: tuple[Path, dict[str, str]], kafka: str, ns: str) -> None:
+def test_226_its_file_and_its_commands_work_in_the_order_given(shop: tuple[Path, dict[str, str]], kafka: str, ns: str) -> None:
     folder, environ = shop
     for command in commands():
         if command[1] == "run":

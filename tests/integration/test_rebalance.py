@@ -10,7 +10,7 @@ from tests.chaos.scene import Scene
 MakeScene = Callable[..., Scene]
 
 
-def test_cooperative_workers_that_come_go_and_die_lose_and_repeat_nothing(scene: MakeScene) -> None:  # noqa: F811
+def test_219_cooperative_workers_that_come_go_and_die_lose_and_repeat_nothing(scene: MakeScene) -> None:  # noqa: F811
     app = scene("redis", partitions=6)
     first = app.run("first")
     app.feed.start()

@@ -34,7 +34,7 @@ def gone(pids: list[int]) -> bool:
     return all(not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE for pid in pids)
 
 
-def test_each_agent_and_worker_is_a_process(start: Start) -> None:
+def test_224_each_agent_and_worker_is_a_process(start: Start) -> None:
     run = start("steady-a", "steady-b", workers=2)
     run.pids(4)
     started = {(line["agent"], line["worker"]): line["pid"] for line in run.events("worker.started")}

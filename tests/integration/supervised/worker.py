@@ -9,24 +9,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from streams.agent import App
 from streams.engine.child import Place, Report, main
 from streams.errors import ConfigurationError, SystemNotReady
 from streams.observe.metrics import Meter
-from streams.observe.report import PartitionReport, WorkerReport
+from streams.observe.report import DISPATCHER, PartitionReport, WorkerReport
 
 
 class Behaved:
     """`steady` works until told to stop; the others fail as they are named."""
 
-    def __init__(self, place: Place, report: Report) -> None:
-        self.place, self.report, self.meter = place, report, Meter()
+    def __init__(self, place: Place, report: Report, name: str = "") -> None:
+        self.place, self.report, self.meter, self.name = place, report, Meter(), name or place.agent.name
 
     def say(self, ready: bool) -> None:
         partition = PartitionReport("t", 0, "running", offset=5, high=12, groups=3, next_deadline=-2.0)
         self.meter.count("records_consumed", 10)
         self.report(
             WorkerReport(
-                self.place.agent.name, self.place.worker, os.getpid(), time.monotonic(), ready,
+                self.name, self.place.worker, os.getpid(), time.monotonic(), ready,
                 partitions=[partition], level=("durable", ["seen"]), metrics=self.meter.snapshot(),
             )
         )  # fmt: skip
@@ -74,5 +75,12 @@ class Behaved:
         raise SystemNotReady("the broker went away")
 
 
+def dispatcher(app: App, report: Report) -> Behaved:
+    """Works until told to stop, under the dispatcher's name."""
+    steady = Behaved(Place(app, app.agents[0], 0, "refuse", 0.0), report, DISPATCHER)
+    steady.run = lambda stop, drain: steady.steady(stop)
+    return steady
+
+
 if __name__ == "__main__":
-    sys.exit(main(Behaved))
+    sys.exit(main(Behaved, dispatcher))

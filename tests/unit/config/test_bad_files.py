@@ -77,7 +77,7 @@ AGENT = [
     (f"{FROM}\nhandler: []", ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"]),
     (f"{FROM}\nhandler: operator:add", [
         "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, headers, context, session, "
-        "send, together, id, attempt, log",
+        "send, schedule, cancel, together, id, attempt, log",
     ]),
     (f"{FROM}\nkey: a.b\nhandler: builtins:len", [
         "8:5: agents.a.key: has no meaning without an aggregation: a handler gets every message; leave it out",
@@ -89,6 +89,17 @@ AGENT = [
     (f"{FROM}\nhandler: builtins:len\nsession: true\nconcurrency: 4", [
         "9:5: agents.a.session: needs concurrency 0: a slow handler would hold the store's transaction open; leave one of them out",
     ]),
+    (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 2, isolate_after: 3}}\n{TO}", [
+        "9:26: agents.a.retry.isolate_after: has no messages to try alone: the handler gets no group that keeps them; "
+        "add compute: {messages: collect} to the aggregate, or leave it out",
+        "9:26: agents.a.retry.isolate_after: is more than attempts: it would never happen; write at most the number of attempts",
+    ]),
+    (f"{FROM}\non_error: {{decode: ignore, produce: dead-letter, handler: stop}}\n{COUNT}\n{TO}", [
+        "8:16: agents.a.on_error.decode: must be dead-letter, skip or stop; write one of these words",
+        "8:32: agents.a.on_error.produce: must be dead or stop; write one of these words",
+        "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce",
+    ]),
+    (f"{FROM}\non_error: stop\n{COUNT}\n{TO}", ["8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead}"]),
     (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}", [
         "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
         "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",

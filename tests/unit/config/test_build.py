@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Http, Reducer, Until
+from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Http, Outbox, Reducer, Threshold, Timeouts, Until
 from tests.unit.config.files import GOOD, agent, loaded
 
 EVERYTHING = """\
@@ -17,6 +17,17 @@ accept_level: lossy
 auto_migrate: false
 start_timeout: 1.5m
 http: {port: 0, host: "::1", token: "${TOKEN}"}
+outbox:
+  lanes: 4
+  order: key
+  attempts: 3
+  backoff: 2s..30s
+  retention: 2h
+  poll: 250ms
+  lease: 10s
+  degraded: {age: 30s, dead: 2}
+  unhealthy: {age: 5m, dead: 20}
+timeouts: {lease: 1m, batch: 100, poll: 500ms}
 
 agents:
   delays:
@@ -116,6 +127,8 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
         start_timeout=90.0,
         http=Http(0, "::1", "t"),
         folder=str(tmp_path),
+        outbox=Outbox(4, "key", 3, 2.0, 30.0, 7200.0, 0.25, 10.0, Threshold(30.0, 2), Threshold(300.0, 20)),
+        timeouts=Timeouts(60.0, 100, 0.5),
     )
 
 
@@ -128,7 +141,13 @@ def test_what_is_left_out_has_the_defaults_of_the_run(tmp_path):
     text = GOOD.replace("dead_letters: shop.dead\n", "")
     app = loaded(tmp_path, text).app
     plain = Agent("a", ("orders",), Aggregation(count=10), Destination("totals"), "shop.dead")
-    assert app == App("shop", "sqlite:///state.db", (plain,), {"bootstrap.servers": "localhost:9092"}, folder=str(tmp_path))
+    kafka, folder = {"bootstrap.servers": "localhost:9092"}, str(tmp_path)
+    assert app == App("shop", "sqlite:///state.db", (plain,), kafka, folder=folder, outbox=Outbox(), timeouts=Timeouts())
+
+
+def test_what_is_false_is_off(tmp_path):
+    app = loaded(tmp_path, GOOD + "outbox: false\ntimeouts: false\n").app
+    assert (app.outbox, app.timeouts) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from streams.agent import Aggregation, Until
 from streams.config import meaning
 from streams.config.units import spoken_duration
-from streams.config.words import firing
+from streams.config.words import dispatching, firing
 from tests.unit.config.files import GOOD, agent, lines, loaded
 
 CLOCK = ", by the worker's clock, even if no record follows; a late record starts a new group"
@@ -81,6 +81,9 @@ WARNINGS = [
         "set dead_letters, in the agent or at the top",
     ]),
     (agent("from: a\naggregate: {timeout: {after: 1s}}\nto: {topic: o}"), []),
+    (agent("from: a\naggregate: {count: 1}\nto: {topic: o}\non_error: {decode: skip}"), [
+        "f.yaml:10:16: agents.a.on_error.decode: loses what cannot be decoded: it is only counted; let it be dead-letter to keep it",
+    ]),
     (agent("from: a\naggregate: {}\nto: {topic: o}"), [
         "f.yaml:8:5: agents.a.aggregate: has no count, no timeout and no until; add one, else groups end only at a limit",
     ]),
@@ -99,3 +102,49 @@ def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
     found = loaded(tmp_path, text)
     assert found.problems == ()
     assert lines(found.warnings, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("decode", "produce", "expected"),
+    [
+        ("dead-letter", "dead", ["sends what it cannot use to shop.dead, byte for byte"]),
+        ("skip", "dead", ["leaves out, and counts, what cannot be decoded", "sends what else it cannot use to shop.dead, byte for byte"]),
+        ("stop", "stop", [
+            "stops the partition at what cannot be decoded", "stops the partition at an output that cannot be sent",
+            "sends what else it cannot use to shop.dead, byte for byte",
+        ]),
+    ],
+)  # fmt: skip
+def test_the_policy_for_errors_is_said_in_words(tmp_path, decode, produce, expected):
+    text = f"from: a\naggregate: {{count: 1}}\nto: {{topic: o}}\non_error: {{decode: {decode}, produce: {produce}}}"
+    found = loaded(tmp_path, agent(text)).app.agents[0]
+    assert (found.on_error.decode, found.on_error.produce) == (decode, produce)
+    assert meaning(found)[-len(expected) :] == expected
+
+
+def test_the_search_for_bad_messages_is_said_in_words(tmp_path):
+    text = agent("""
+        from: a
+        aggregate: {count: 10, compute: {rows: collect}}
+        handler: builtins:len
+        retry: {attempts: 5, isolate_after: 3}
+        """)
+    [found] = loaded(tmp_path, text).app.agents
+    assert found.handler.isolate_after == 3
+    alone = "after 3 failures of a group its messages are tried alone; those that fail go to shop.dead, and the others are handled without them"
+    assert alone in meaning(found)
+
+
+def test_what_is_sent_besides_is_said_in_words(tmp_path):
+    assert dispatching(loaded(tmp_path, GOOD).app) == [
+        "sends the rows of the store's outbox, in their order for each key, by as many lanes as the store has; looks every 1 s where the store cannot tell",
+        "tries a row 10 times, 1 s to 1 min apart, its lane waiting; then it is dead (a broker that is away is no try)",
+        "has a lane for 30 s and renews it; what a process died with is sent by another after that",
+        "deletes what was sent 1 h before",
+        "is degraded when a row is 1 min old or 1 is dead, and not ready when a row is 10 min old or 1000 are dead",
+        "sends timeouts when they are due by the store's clock, never before, 500 at a time; what a process died with is sent 5 min later",
+    ]
+    loose = loaded(tmp_path, GOOD + "outbox: {order: none}\ntimeouts: false\n").app
+    assert dispatching(loose)[0].startswith("sends the rows of the store's outbox, in any order;")
+    assert len(dispatching(loose)) == 5
+    assert dispatching(loaded(tmp_path, GOOD + "outbox: false\ntimeouts: false\n").app) == []

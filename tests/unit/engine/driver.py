@@ -19,10 +19,11 @@ class Driver:
     names = count()
 
     def __init__(
-        self, agent: Agent, store: Store, log: Log, clock: Clock | None = None, on_rule_change: str = "refuse", pool: Any = Inline
-    ) -> None:
+        self, agent: Agent, store: Store, log: Log, clock: Clock | None = None, on_rule_change: str = "refuse", pool: Any = Inline,
+        app: str = "app",
+    ) -> None:  # fmt: skip
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or Clock()
-        self.app = App("app", "memory://", (agent,))
+        self.app = App(app, "memory://", (agent,))
         self.input = LogInput(log, f"app.{agent.name}")
         self.producer = LogProducer(log)
         self.reports: list[Any] = []

@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.handlers import Batch, Context, Message, Outage
+from streams.handlers import BadItems, Batch, Context, Message, Outage
 from tests.unit.engine.scene import Killed
 from tests.waiting import wait_until
 
@@ -26,6 +26,7 @@ def reset() -> None:
     added.clear()
     fails.clear()
     killer.clear()
+    bad.clear()
 
 
 def _maybe_fail(amount: Any) -> None:
@@ -143,3 +144,58 @@ def until_cancelled(value: Any, context: Context) -> None:
     wait_until(lambda: context.cancelled, 20, "the cancellation")
     calls.append("cancelled")
     context.send(value["amount"])
+
+
+bad: dict[int, str] = {}
+"""By amount: why a message cannot be used."""
+
+
+def choosy(batch: Batch, session: Any, send: Any) -> None:
+    """Names the bad messages of its group, and books the rest."""
+    amounts = [each["amount"] for each in batch.value["rows"]]
+    calls.append(amounts)
+    if session is not None:
+        session.values["sum"] = session.values.get("sum", 0) + batch.value["total"]
+    if named := {index: bad[amount] for index, amount in enumerate(amounts) if amount in bad}:
+        raise BadItems(named)
+    send({"sum": batch.value["total"], "of": amounts})
+
+
+def blunt(batch: Batch, session: Any, send: Any) -> None:
+    """Fails for the whole group, and does not say why."""
+    amounts = [each["amount"] for each in batch.value["rows"]]
+    calls.append(amounts)
+    if session is not None:
+        session.values["sum"] = session.values.get("sum", 0) + batch.value["total"]
+    send({"sum": batch.value["total"], "of": amounts})
+    if any(amount in bad for amount in amounts):
+        raise ValueError("one of them")
+
+
+def choosy_together(rows: list[int], session: Any) -> None:
+    added.append(rows)
+    session.values["sum"] = session.values.get("sum", 0) + sum(rows)
+    if named := {index: bad[row] for index, row in enumerate(rows) if row in bad}:
+        raise BadItems(named)
+
+
+def book_choosy(value: Any, send: Any, together: Any) -> None:
+    together(choosy_together, value["amount"])
+    send(value["amount"])
+
+
+def choosy_rows(batch: Batch) -> None:
+    """As `choosy`, and nothing else."""
+    if named := {index: bad[each["amount"]] for index, each in enumerate(batch.value["rows"]) if each["amount"] in bad}:
+        raise BadItems(named)
+
+
+def refuses(reasons: dict[int, str]) -> None:
+    raise BadItems(reasons)
+
+
+def waits_for_its_turn(value: Any, attempt: int, send: Any) -> None:
+    """Which attempt it is, and the end only when the gate is open."""
+    calls.append((value["amount"], attempt))
+    gate.wait(20)
+    send(value["amount"])

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from streams.engine.handling import Failures
+from streams.engine.failures import Failures
 from streams.errors import ConfigurationError, PersistenceError
 from streams.handlers import Outage
 from tests.unit.engine import handlers
@@ -43,7 +43,7 @@ def test_a_bad_row_is_found_by_halves_and_only_its_message_is_refused(log: Log, 
 
 
 def test_without_the_halves_a_bad_row_holds_up_all_messages(log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Failures, "step", lambda self, place, offset: 0)
+    monkeypatch.setattr(Failures, "step", lambda self, offset: 0)
     assert not with_two_bad_rows(log, store, clock)
 
 

@@ -1,0 +1,69 @@
+"""The rows and lanes of the outbox in memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from streams.leased.messages import Attempt, OutboxMessage
+
+
+@dataclass(slots=True)
+class Row:
+    """`state` is pending, dispatched or dead; `number` 0 until its lane's holder gave it one. Times are seconds since 1970."""
+
+    seq: int
+    message: OutboxMessage
+    lane: int
+    created_at: float
+    state: str = "pending"
+    attempts: int = 0
+    number: int = 0
+    next_attempt_at: float | None = None
+    dispatched_at: float | None = None
+    reason: str = ""
+    holder: str = ""
+    held_until: float = 0.0
+    history: list[Attempt] = field(default_factory=list)
+
+
+def blocked(row: Row, now: float) -> float | None:
+    """Until when it waits: for its back-off, or for whoever claimed it alone."""
+    until = max(row.next_attempt_at or 0.0, row.held_until if row.holder else 0.0)
+    return until if until > now else None
+
+
+@dataclass(slots=True)
+class Lane:
+    """Pending rows: `given` by number, those without one `waiting` by seq; `number` is the last one given."""
+
+    token: str = ""
+    expires_at: float = 0.0
+    number: int = 0
+    given: dict[int, Row] = field(default_factory=dict)
+    waiting: dict[int, Row] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[Row]:
+        return chain(self.given.values(), self.waiting.values())
+
+    def forget(self, row: Row) -> None:
+        self.given.pop(row.number, None)
+        self.waiting.pop(row.seq, None)
+
+    def taken(self, limit: int, after: int, now: float) -> tuple[Sequence[Row], float | None]:
+        """Up to `limit` rows above `after`, now with numbers, none behind one that waits; and until when the first such waits."""
+        rows: list[Row] = []
+        for row in self.given.values():
+            if (until := blocked(row, now)) is not None:
+                return rows, until
+            if len(rows) == limit:
+                return rows, None
+            if row.number > after:
+                rows.append(row)
+        for row in list(islice(self.waiting.values(), limit - len(rows))):
+            if (until := blocked(row, now)) is not None:
+                return rows, until
+            self.number += 1
+            row.number = self.number
+            self.given[row.number] = self.waiting.pop(row.seq)
+            rows.append(row)
+        return rows, None

@@ -1,0 +1,200 @@
+"""The outbox in memory: every call under the store's lock."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from itertools import count, islice
+from typing import Any
+
+from connectors.memory.messages import Lane, Row, blocked
+from connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, verdict
+from connectors.sessions import MemorySession, joined
+from streams import failpoints
+from streams.errors import ConcurrencyError
+from streams.leased.contracts import LANE_LEASE
+from streams.leased.lanes import LANES, lane_of
+from streams.leased.messages import Attempt, LaneBatch, LaneRow, OutboxMessage, Outcome, StoredMessage
+from streams.leased.options import OutboxOptions
+from streams.leased.values import positive
+
+
+class MemoryOutbox:
+    """`lock` is the store's; `clock` gives seconds since 1970, `new_token` a random name."""
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        clock: Callable[[], float],
+        options: OutboxOptions,
+        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._lock = threading.Condition(lock)
+        self._clock, self._options, self._new_token = clock, options, new_token
+        self._rows: dict[str, Row] = {}
+        self._count, self._lanes = LANES, {number: Lane() for number in range(LANES)}
+        self._sequence = count(1)
+        self._added = self._told = 0
+
+    def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
+        if joined(session, MemorySession, require_transaction):
+            session.values.messages += messages
+        else:
+            self.write(messages)
+
+    def write(self, messages: Sequence[OutboxMessage]) -> None:
+        """Add them, but for those whose id is there: the one way into the outbox."""
+        with self._lock:
+            for message in messages:
+                if message.id not in self._rows:
+                    row = self._rows[message.id] = Row(next(self._sequence), message, lane_of(message, self._count), self._clock())
+                    self._lanes[row.lane].waiting[row.seq] = row
+                    self._added += 1
+            self._lock.notify_all()
+
+    def lanes(self) -> int:
+        return self._count
+
+    def set_lanes(self, count: int) -> None:
+        with self._lock:
+            check_lanes(count, self.count())
+            self._count = count
+            for number in range(count):
+                self._lanes.setdefault(number, Lane())
+
+    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+        with self._lock:
+            check_claim(lane, self._count, token, limit)
+            held, now = self._lanes[lane], self._clock()
+            if held.token not in ("", token) and held.expires_at > now:
+                return None
+            held.token, held.expires_at = token, now + positive(lease).total_seconds()
+            rows, until = held.taken(limit, after, now)
+            given = [_lane_row(row, row.number) for row in rows]
+            return LaneBatch(lane, token, at(held.expires_at), given, None if rows or until is None else at(until))
+
+    def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
+        with self._lock:
+            check_claim(0, 1, token := self._new_token(), limit)
+            now = self._clock()
+            until = now + positive(lease).total_seconds()
+            free = (lane for lane in self._lanes.values() if not lane.token or lane.expires_at <= now)
+            rows = list(islice((row for lane in free for row in lane.rows() if blocked(row, now) is None), limit))
+            for row in rows:
+                row.holder, row.held_until = token, until
+            return LaneBatch(ANY_LANE, token, at(until), [_lane_row(row, row.seq) for row in rows])
+
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        with self._lock:
+            self._check_held(batch)
+            named = {outcome.id: outcome for outcome in outcomes}
+            for each in batch.rows:
+                row, outcome = self._rows.get(each.message.id), named.get(each.message.id)
+                if row is not None and outcome is not None and _is_held(row, batch, each):
+                    self._settle(row, outcome)
+
+    def _check_held(self, batch: LaneBatch) -> None:
+        if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token and not failpoints.unsafe("fence"):
+            raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now")
+
+    def _settle(self, row: Row, outcome: Outcome) -> None:
+        now = self._clock()
+        row.holder = ""
+        if outcome.kind == "outage":
+            return
+        if outcome.kind == "dispatched":
+            row.state, row.dispatched_at, row.next_attempt_at = "dispatched", now, None
+            said = "success"
+        else:
+            row.attempts += 1
+            said = verdict(self._options, outcome.kind, row.attempts)
+            row.state, row.reason = ("pending", "") if said == "transient" else ("dead", outcome.error)
+            row.next_attempt_at = now + self._options.pause(row.attempts).total_seconds() if said == "transient" else None
+        row.history.append(Attempt(len(row.history) + 1, at(now), said, outcome.error))
+        if row.state != "pending":
+            self._lanes[row.lane].forget(row)
+
+    def release(self, batch: LaneBatch) -> None:
+        with self._lock:
+            for each in batch.rows:
+                row = self._rows.get(each.message.id)
+                if row is not None and row.holder == batch.token:
+                    row.holder = ""
+            held = self._lanes.get(batch.lane)
+            if held is not None and held.token == batch.token:
+                held.token, held.expires_at = "", 0.0
+
+    def wait(self, seconds: float) -> bool:
+        with self._lock:
+            told = self._lock.wait_for(lambda: self._added != self._told, seconds)
+            self._told = self._added
+            return told
+
+    def pending_age(self) -> timedelta | None:
+        with self._lock:
+            oldest = min((row.created_at for row in self._pending()), default=None)
+            return None if oldest is None else timedelta(seconds=max(0.0, self._clock() - oldest))
+
+    def count(self, state: str = "pending") -> int:
+        check_states([state])
+        with self._lock:
+            return sum(1 for row in self._rows.values() if row.state == state)
+
+    def _pending(self) -> Iterator[Row]:
+        return (row for lane in self._lanes.values() for row in lane.rows())
+
+    def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
+        with self._lock:
+            before = self._clock() - older_than.total_seconds()
+            old = sorted((row.dispatched_at, row.message.id) for row in self._rows.values() if (row.dispatched_at or before) < before)
+            for _, id in old[:limit]:
+                del self._rows[id]
+            return len(old[:limit])
+
+    def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
+        if state is not None:
+            check_states([state])
+        with self._lock:
+            rows = (row for row in self._rows.values() if state in (None, row.state) and topic in (None, row.message.topic))
+            return [_stored(row) for row in islice(rows, limit)]
+
+    def attempts_of(self, id: str) -> Sequence[Attempt]:
+        with self._lock:
+            row = self._rows.get(id)
+            return tuple(row.history) if row else ()
+
+    def requeue(self, ids: Sequence[str] | None = None) -> int:
+        with self._lock:
+            named = set(self._rows if ids is None else ids)
+            dead = [row for id, row in self._rows.items() if id in named and row.state == "dead"]
+            for row in dead:
+                row.state, row.attempts, row.number, row.reason, row.holder = "pending", 0, 0, "", ""
+                row.lane = lane_of(row.message, self._count)
+                self._lanes[row.lane].waiting[row.seq] = row
+            self._added += len(dead)
+            self._lock.notify_all()
+            return len(dead)
+
+    def drop(self, ids: Sequence[str]) -> int:
+        with self._lock:
+            rows = [row for id in dict.fromkeys(ids) if (row := self._rows.get(id)) and row.state != "dispatched"]
+            for row in rows:
+                self._lanes[row.lane].forget(row)
+                del self._rows[row.message.id]
+            return len(rows)
+
+
+def _is_held(row: Row, batch: LaneBatch, each: LaneRow) -> bool:
+    if row.state != "pending":
+        return False
+    return row.number == each.number if batch.lane != ANY_LANE else row.holder == batch.token
+
+
+def _lane_row(row: Row, number: int) -> LaneRow:
+    return LaneRow(number, row.message, row.attempts, at(row.created_at))
+
+
+def _stored(row: Row) -> StoredMessage:
+    dispatched = None if row.dispatched_at is None else at(row.dispatched_at)
+    following = None if row.next_attempt_at is None else at(row.next_attempt_at)
+    return StoredMessage(row.message, row.state, row.lane, row.attempts, at(row.created_at), dispatched, following, row.reason)

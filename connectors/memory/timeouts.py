@@ -1,0 +1,184 @@
+"""The TimeoutStore in memory: leases like all others (X4)."""
+
+import threading
+import uuid
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from uuid import UUID
+
+from connectors import times
+from streams import failpoints
+from streams.errors import ConcurrencyError, PersistenceError
+from streams.leased.messages import OutboxMessage, emitted
+from streams.leased.options import TimeoutOptions
+from streams.leased.values import Timeout, TimeoutBatch
+
+Place = tuple[int, str]
+"""Due time in microseconds and id: the order."""
+_ANY = UUID(int=0)
+
+
+@dataclass(slots=True)
+class _Row:
+    timeout: Timeout
+    place: Place
+    locked_until: int = 0
+    locked_by: str = ""
+
+
+class MemoryTimeouts:
+    """`lock` is the store's, `clock` gives seconds since 1970, `write` adds outbox messages under the lock."""
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        clock: Callable[[], float],
+        options: TimeoutOptions,
+        write: Callable[[Sequence[OutboxMessage]], object],
+        new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._lock, self._clock, self._options, self._write, self._new_owner = lock, clock, options, write, new_owner
+        self._rows: dict[UUID, _Row] = {}
+        self._order: list[tuple[Place, UUID]] = []
+
+    # -- due ---------------------------------------------------------------------------------------------------------
+
+    def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}: it is at least 1")
+        with self._lock:
+            now, owner = self._now(), self._new_owner()
+            until = now + times.length(self._options.lease)
+            found = list(islice(self._due(now), batch_size))
+            for row in found:
+                row.locked_until, row.locked_by = until, owner
+            expires = times.moment(until) if found else None
+            return TimeoutBatch(tuple(row.timeout for row in found), owner, expires, self._next(now))
+
+    def _due(self, now: int) -> Iterator[_Row]:
+        for (due_at, _), id in self._order:
+            if due_at > now:
+                return
+            if self._rows[id].locked_until <= now:
+                yield self._rows[id]
+
+    def remove(self, id: UUID, owner: str | None = None) -> None:
+        with self._lock:
+            self._held(id, owner)
+            self._drop([id])
+
+    def release(self, id: UUID, owner: str | None = None) -> None:
+        with self._lock:
+            row = self._held(id, owner)
+            if row is not None:
+                row.locked_until, row.locked_by = 0, ""
+
+    def _held(self, id: UUID, owner: str | None) -> _Row | None:
+        row = self._rows.get(id)
+        if owner is not None and not self._ours(row, owner):
+            raise ConcurrencyError(f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed")
+        return row
+
+    def _ours(self, row: _Row | None, owner: str) -> bool:
+        if failpoints.unsafe("timeout-lease"):
+            return True
+        return row is not None and row.locked_by == owner and row.locked_until > self._now()
+
+    # -- emission ----------------------------------------------------------------------------------------------------
+
+    def emit(self, batch: TimeoutBatch) -> int:
+        with self._lock:
+            sent = [timeout for timeout in batch if self._ours(self._rows.get(timeout.id), batch.owner)]
+            if sent:
+                self._write([emitted(timeout) for timeout in sent])
+            self._drop([timeout.id for timeout in sent])
+            return len(sent)
+
+    def reap_stale_leases(self) -> int:
+        with self._lock:
+            now = self._now()
+            stale = [row for row in self._rows.values() if 0 < row.locked_until <= now]
+            for row in stale:
+                row.locked_until, row.locked_by = 0, ""
+            return len(stale)
+
+    def next_due(self) -> datetime | None:
+        with self._lock:
+            return self._next(self._now())
+
+    def _next(self, now: int) -> datetime | None:
+        free = (place for place, id in self._order if self._rows[id].locked_until <= now)
+        found = next(free, None)
+        return None if found is None else times.moment(found[0])
+
+    # -- scheduling --------------------------------------------------------------------------------------------------
+
+    def insert(self, *timeouts: Timeout) -> None:
+        with self._lock:
+            ids = {timeout.id for timeout in timeouts}
+            if len(ids) < len(timeouts) or any(id in self._rows for id in ids):
+                which = f"timeout {timeouts[0].id}" if len(timeouts) == 1 else f"one of the {len(timeouts)} timeouts"
+                raise PersistenceError(f"{which} already exists: nothing was inserted")
+            self._add(timeouts)
+
+    def cancel(self, id: UUID) -> bool:
+        with self._lock:
+            return self._drop([id]) == 1
+
+    def reschedule(self, id: UUID, due_at: datetime) -> bool:
+        if due_at.tzinfo is None:
+            raise ValueError("due_at of a timeout is a datetime with a time zone")
+        with self._lock:
+            row = self._rows.get(id)
+            if row is None:
+                return False
+            self._drop([id])
+            old = row.timeout
+            self._add([Timeout(id, old.destination, due_at, old.key, old.value, old.headers, old.owner)])
+            return True
+
+    def apply(self, cancels: Iterable[UUID], timeouts: Iterable[Timeout]) -> None:
+        """Those of a commit: what is there already stays as it is."""
+        self._drop(cancels)
+        self._add([timeout for timeout in timeouts if timeout.id not in self._rows])
+
+    def _add(self, timeouts: Sequence[Timeout]) -> None:
+        rows = {each.id: _Row(each, (times.micros(each.due_at), each.id.hex)) for each in reversed(timeouts)}
+        self._rows |= rows
+        placed = [(row.place, id) for id, row in rows.items()]
+        if len(placed) == 1:
+            insort(self._order, placed[0])
+        elif placed:
+            self._order += placed
+            self._order.sort()
+
+    def _drop(self, ids: Iterable[UUID]) -> int:
+        gone = {id: row.place for id in ids if (row := self._rows.pop(id, None)) is not None}
+        if gone:
+            first, last = (bisect_left(self._order, (place, _ANY)) for place in (min(gone.values()), max(gone.values())))
+            self._order[first : last + 1] = [each for each in self._order[first : last + 1] if each[1] not in gone]
+        return len(gone)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def find(
+        self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
+    ) -> Sequence[Timeout]:
+        with self._lock:
+            ordered = (self._rows[id].timeout for _, id in self._order)
+            found = (
+                timeout
+                for timeout in ordered
+                if destination in (None, timeout.destination) and owner in (None, timeout.owner) and key in (None, timeout.key)
+            )
+            return list(islice(found, limit))
+
+    def count(self) -> int:
+        with self._lock:
+            return len(self._rows)
+
+    def _now(self) -> int:
+        return times.clock(self._clock())

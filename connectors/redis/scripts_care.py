@@ -1,0 +1,117 @@
+"""The Lua scripts of the outbox: reading, sweeping, mending."""
+
+from connectors.redis.scripts_leased import BEGIN, OUTBOX
+
+_BEGIN = BEGIN + OUTBOX
+
+PENDING = _BEGIN + "return pending()"
+
+OLDEST = (
+    _BEGIN
+    + """
+local ids, oldest = redis.call('ZRANGE', O .. 'requeued', 0, 0), now
+for lane = 0, total - 1 do ids[#ids + 1] = redis.call('ZRANGE', O .. lane_key(lane), 0, 0)[1] end
+for _, stored in ipairs(ask('HMGET', O .. 'rows', ids)) do oldest = math.min(oldest, created_at(stored)) end
+return #ids > 0 and now - oldest
+"""
+)
+
+_DELETE = """
+local function delete(ids)
+  for _, name in ipairs({'rows', 'failed', 'history', 'tokens'}) do write('HDEL', O .. name, ids) end
+end
+"""
+
+SWEEP = (
+    _BEGIN
+    + _DELETE
+    + """
+-- ARGV: how long ago, most
+sound(KINDS, O)
+local ids = redis.call('ZRANGEBYSCORE', O .. 'dispatched', '-inf', '(' .. text(now - ARGV[1]), 'LIMIT', 0, ARGV[2])
+delete(ids)
+write('ZREM', O .. 'dispatched', ids)
+return #ids
+"""
+)
+
+_CHOOSE = """
+local function hashes(rows)
+  local found = {}
+  for i, stored in ipairs(rows) do found[i] = hash_of(stored) end
+  return found
+end
+local function chosen(wanted, fits)  -- those that are there and fit, once each, and what is stored of them
+  local ids, rows, seen = {}, {}, {}
+  for i, stored in ipairs(ask('HMGET', O .. 'rows', wanted)) do
+    if stored and not seen[wanted[i]] and fits(wanted[i], stored) then
+      seen[wanted[i]] = true
+      ids[#ids + 1], rows[#rows + 1] = wanted[i], stored
+    end
+  end
+  return ids, rows
+end
+local function is_dead(id) return redis.call('ZSCORE', O .. 'dead', id) end
+local function is_pending(id, stored) return redis.call('ZSCORE', O .. lane_of(stored), id) end
+"""
+
+REQUEUE = (
+    _BEGIN
+    + _CHOOSE
+    + """
+-- ARGV: all or some, ids
+local wanted = {}
+for i = 2, #ARGV do wanted[#wanted + 1] = ARGV[i] end
+if ARGV[1] == 'all' then wanted = redis.call('ZRANGE', O .. 'dead', 0, -1) end
+local ids, rows = chosen(wanted, is_dead)
+outbox_sound(hashes(rows))
+if #ids == 0 then return 0 end
+local places = {}
+for i, stored in ipairs(rows) do places[2 * i - 1], places[2 * i] = place_of(stored), ids[i] end
+write('HDEL', O .. 'failed', ids)
+write('ZREM', O .. 'dead', ids)
+write('ZADD', O .. 'requeued', places)
+enqueue(ids, rows)
+return #ids
+"""
+)
+
+DROP = (
+    _BEGIN
+    + _CHOOSE
+    + _DELETE
+    + """
+local wanted = {}
+for i = 1, #ARGV do wanted[i] = ARGV[i] end
+local waiting, rows = chosen(wanted, is_pending)
+local dead = chosen(wanted, is_dead)
+outbox_sound(hashes(rows))
+for i, id in ipairs(waiting) do redis.call('ZREM', O .. lane_of(rows[i]), id) end
+write('ZREM', O .. 'requeued', waiting)
+write('ZREM', O .. 'leased', waiting)
+write('ZREM', O .. 'dead', dead)
+delete(waiting)
+delete(dead)
+return #waiting + #dead
+"""
+)
+
+FIND = (
+    _BEGIN
+    + """
+-- ARGV: dispatched, dead or a lane, which one to begin with, how many
+local found = redis.call('ZRANGE', O .. ARGV[1], ARGV[2], ARGV[2] + ARGV[3] - 1, 'WITHSCORES')
+local ids, scores = {}, {}
+for i = 1, #found, 2 do
+  ids[#ids + 1], scores[#scores + 1] = found[i], found[i + 1]
+end
+return {scores, ask('HMGET', O .. 'rows', ids), ask('HMGET', O .. 'failed', ids)}
+"""
+)
+
+ATTEMPTS = (
+    _BEGIN
+    + """
+return {redis.call('HGET', O .. 'history', ARGV[1]), redis.call('ZSCORE', O .. 'dispatched', ARGV[1])}
+"""
+)

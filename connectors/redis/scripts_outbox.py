@@ -1,0 +1,230 @@
+"""The Lua scripts of the outbox: adding, claiming, marking."""
+
+from connectors.redis.scripts_leased import BEGIN, OUTBOX
+
+_BEGIN = BEGIN + OUTBOX
+
+ADD = (
+    _BEGIN
+    + """
+-- ARGV: id, hash of the key, message of each
+local places = fresh(1)
+outbox_sound(hashes_of(places))
+add(places)
+return #places
+"""
+)
+
+SET_LANES = (
+    _BEGIN
+    + """
+local count = pending()
+if count == 0 then redis.call('SET', O .. 'lanes', ARGV[1]) end
+return count
+"""
+)
+
+_READ = """
+local function array(rows) return '\\221' .. struct.pack('>I4', #rows) .. table.concat(rows) end
+local NEVER = {0, 0, ''}
+local function failed(ids)  -- attempts, the next one, and why it is dead, of each; nothing when none ever did
+  if redis.call('EXISTS', O .. 'failed') == 0 then return end
+  local found = ask('HMGET', O .. 'failed', ids)
+  for i = 1, #ids do found[i] = found[i] and cmsgpack.unpack(found[i]) or NEVER end
+  return found
+end
+local function lasting(ends) return ends and tonumber(ends) > now end
+"""
+
+CLAIM = (
+    _BEGIN
+    + _READ
+    + """
+-- ARGV: lane, token, limit, after, lease
+if tonumber(ARGV[1]) >= total then return total end
+local holder = redis.call('HGET', O .. 'holders', ARGV[1])
+local ends = redis.call('HGET', O .. 'ends', ARGV[1])
+if holder and holder ~= ARGV[2] and lasting(ends) then return false end
+local function pending(...)  -- numbers, ids, what failed, and until when each waits: in back-off, or claimed by itself
+  local found, ids, numbers = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], ...), {}, {}
+  for i = 1, #found, 2 do
+    ids[(i + 1) / 2], numbers[(i + 1) / 2] = found[i], tonumber(found[i + 1])
+  end
+  local tries = failed(ids)
+  local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids)
+  local waits = (tries or taken) and {}
+  for i = 1, waits and #ids or 0 do waits[i] = math.max(tries and tries[i][2] or 0, tonumber(taken and taken[i] or 0)) end
+  return numbers, ids, tries, waits
+end
+local function until_free(waits)
+  for i, each in ipairs(waits or {}) do
+    if each > now then return i, each end
+  end
+end
+local blocked, numbers, ids, tries, waits, first = nil, {}, {}, nil, nil, nil
+if ARGV[4] ~= '0' and redis.call('EXISTS', O .. 'failed', O .. 'leased') > 0 then
+  numbers, ids, tries, waits = pending('-inf', ARGV[4], 'WITHSCORES')
+  first, blocked = until_free(waits)
+  numbers, ids = {}, {}
+end
+if not blocked then
+  numbers, ids, tries, waits = pending('(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
+  first, blocked = until_free(waits)
+end
+for i = #ids, first or #ids + 1, -1 do ids[i], numbers[i] = nil, nil end
+local stored, attempts = ask('HMGET', O .. 'rows', ids), {}
+for i = 1, tries and #ids or 0 do attempts[i] = tries[i][1] end
+redis.call('HSET', O .. 'holders', ARGV[1], ARGV[2])
+redis.call('HSET', O .. 'ends', ARGV[1], text(now + ARGV[5]))
+return {text(now + ARGV[5]), #ids == 0 and blocked and text(blocked) or '', numbers, attempts, array(stored)}
+"""
+)
+
+CLAIM_ANY = (
+    _BEGIN
+    + _READ
+    + """
+-- ARGV: token, limit, lease
+sound(KINDS, O)
+local ends, held = redis.call('HGETALL', O .. 'ends'), {}
+for i = 1, #ends, 2 do held['lane:' .. ends[i]] = lasting(ends[i + 1]) end
+local rows, numbers, attempts, leases, tokens = {}, {}, {}, {}, {}
+local limit, till = tonumber(ARGV[2]), text(now + ARGV[3])
+local function take(ids)
+  local stored, tries, taken = ask('HMGET', O .. 'rows', ids), failed(ids), ask('ZMSCORE', O .. 'leased', ids)
+  for i, id in ipairs(ids) do
+    if #rows == limit then return end
+    local tried = tries and tries[i] or NEVER
+    if tried[2] <= now and not lasting(taken[i]) then
+      rows[#rows + 1], numbers[#numbers + 1], attempts[#attempts + 1] = stored[i], place_of(stored[i]), tried[1]
+      leases[#leases + 1], leases[#leases + 2] = till, id
+      tokens[#tokens + 1], tokens[#tokens + 2] = id, ARGV[1]
+    end
+  end
+end
+for i = 1, total do
+  local lane, first = lane_key(now + i), 0  -- each call begins with another lane
+  while not held[lane] and #rows < limit do
+    local ids = redis.call('ZRANGE', O .. lane, first, first + 999)
+    take(ids)
+    first = first + 1000
+    if #ids < 1000 then break end
+  end
+end
+write('ZADD', O .. 'leased', leases)
+write('HSET', O .. 'tokens', tokens)
+return {till, '', numbers, attempts, array(rows)}
+"""
+)
+
+FENCE = "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end"
+
+MARK = (
+    _BEGIN
+    + _READ
+    + """
+-- ARGV: lane, token, the last number in hand, attempts until dead, how many pauses, pauses, how many were sent, their ids,
+-- then (id, kind, error) of the others
+local any = tonumber(ARGV[1]) < 0
+FENCE
+sound(KINDS, O)
+local pauses = tonumber(ARGV[5])
+local at = 6 + pauses
+local last = at + tonumber(ARGV[at])
+local lane, lanes = 'lane:' .. ARGV[1], {}
+local gone, left, sent, dead, changed, history, freed = {}, {}, {}, {}, {}, {}, {}
+local function held(ids)  -- calls back with those that are pending and ours, and what is stored of them
+  local stored = any and ask('HMGET', O .. 'rows', ids)
+  local tokens = any and ask('HMGET', O .. 'tokens', ids)
+  local numbers, most = not any and ask('ZMSCORE', O .. lane, ids), tonumber(ARGV[3])
+  for i, id in ipairs(ids) do
+    if not any then
+      ids[i] = numbers[i] and tonumber(numbers[i]) <= most and id
+    elseif tokens[i] == ARGV[2] and stored[i] and redis.call('ZSCORE', O .. lane_of(stored[i]), id) then
+      freed[#freed + 1], lanes[id] = id, lane_of(stored[i])
+    else
+      ids[i] = false
+    end
+  end
+  return ids
+end
+local function leave(id)
+  gone[#gone + 1] = id
+  if any then
+    left[lanes[id]] = left[lanes[id]] or {}
+    table.insert(left[lanes[id]], id)
+  end
+end
+local function attempt(id, outcome, said)
+  local before = redis.call('HGET', O .. 'history', id)
+  local all = before and cmsgpack.unpack(before) or {}
+  table.insert(all, {now, outcome, said})
+  history[#history + 1], history[#history + 2] = id, cmsgpack.pack(all)
+end
+local function fail(id, kind, said, tried)
+  local ends = kind == 'rejected' or tried >= tonumber(ARGV[4])
+  attempt(id, kind == 'rejected' and kind or ends and 'poison' or 'transient', said)
+  local pause = ends and -now or tonumber(ARGV[5 + math.min(tried, pauses)])
+  changed[#changed + 1], changed[#changed + 2] = id, cmsgpack.pack({tried, now + pause, ends and said or ''})
+  if ends then
+    dead[#dead + 1], dead[#dead + 2] = place_of(redis.call('HGET', O .. 'rows', id)), id
+    leave(id)
+  end
+end
+local moment, ids, others = text(now), {}, {}
+for i = at + 1, last do ids[i - at] = ARGV[i] end
+for i = last + 1, #ARGV, 3 do others[#others + 1] = ARGV[i] end
+for _, id in ipairs(held(ids)) do
+  if id then
+    sent[#sent + 1], sent[#sent + 2] = moment, id
+    leave(id)
+  end
+end
+local tries, failures, seen = #others > 0 and failed(others), {}, {}
+for i = 1, #others > 0 and #ids or 0 do seen[ids[i]] = true end
+for i, id in ipairs(held(others)) do
+  if id and not seen[id] and ARGV[last + 3 * i - 1] ~= 'outage' then
+    seen[id] = true
+    failures[#failures + 1] = i
+  end
+end
+local kinds = {}
+for _, name in pairs(lanes) do kinds[name] = 'zset' end
+sound(kinds, O)
+for _, i in ipairs(failures) do
+  local place = last + 3 * i - 2
+  fail(others[i], ARGV[place + 1], ARGV[place + 2], (tries and tries[i] or NEVER)[1] + 1)
+end
+if not any then left[lane] = gone end
+write('ZADD', O .. 'dispatched', sent)
+write('ZADD', O .. 'dead', dead)
+write('HSET', O .. 'failed', changed)
+write('HSET', O .. 'history', history)
+for name, rows in pairs(left) do write('ZREM', O .. name, rows) end
+if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued', gone) end
+write('ZREM', O .. 'leased', freed)
+write('HDEL', O .. 'tokens', freed)
+return 1
+""".replace("FENCE", FENCE)
+)
+
+RELEASE = (
+    _BEGIN
+    + """
+-- ARGV: lane, token, ids of rows without order
+sound(KINDS, O)
+if tonumber(ARGV[1]) >= 0 then
+  if redis.call('HGET', O .. 'holders', ARGV[1]) == ARGV[2] then
+    redis.call('HDEL', O .. 'holders', ARGV[1])
+    redis.call('HDEL', O .. 'ends', ARGV[1])
+  end
+  return
+end
+for i = 3, #ARGV do
+  if redis.call('HGET', O .. 'tokens', ARGV[i]) == ARGV[2] then
+    redis.call('HDEL', O .. 'tokens', ARGV[i])
+    redis.call('ZREM', O .. 'leased', ARGV[i])
+  end
+end
+"""
+)

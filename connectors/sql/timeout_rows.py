@@ -1,0 +1,50 @@
+"""A timeout as a row of `sluicegate_timeout`, for SQLAlchemy and for the drivers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from connectors.times import micros, moment
+from streams.leased.values import Header, Timeout
+
+COLUMNS = ("id", "destination", "due_at", "message_key", "payload", "headers", "owner", "locked_until", "locked_by")
+PAGE = 500
+"""Rows in one statement: PostgreSQL takes 65,535 values."""
+
+ADD = f"insert into sluicegate_timeout ({', '.join(COLUMNS)}) values "
+DROP = "delete from sluicegate_timeout where id in ({})"
+SQLITE_ADD = f"{ADD}({', '.join('?' * len(COLUMNS))}) on conflict do nothing"
+SQLITE_DROP = "delete from sluicegate_timeout where id = ?"
+
+_encode = msgspec.msgpack.Encoder().encode
+_headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
+
+
+def values(timeout: Timeout) -> tuple[Any, ...]:
+    """In the order of COLUMNS, free."""
+    return (
+        timeout.id.hex, timeout.destination, micros(timeout.due_at), timeout.key, timeout.value, _encode(timeout.headers), timeout.owner,
+        0, "",
+    )  # fmt: skip
+
+
+def named(timeout: Timeout) -> Mapping[str, Any]:
+    return dict(zip(COLUMNS, values(timeout), strict=True))
+
+
+def timeout(row: Sequence[Any]) -> Timeout:
+    """Of the first seven columns."""
+    id, destination, due_at, key, value, headers, owner = row
+    return Timeout(UUID(id), destination, moment(due_at), key, value, _headers(headers), owner)
+
+
+def adding(count: int) -> str:
+    """The insert of so many rows, with `%s` for each value."""
+    row = f"({', '.join(['%s'] * len(COLUMNS))})"
+    return ADD + ", ".join([row] * count)
+
+
+def dropping(count: int) -> str:
+    return DROP.format(", ".join(["%s"] * count))

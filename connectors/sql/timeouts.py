@@ -1,0 +1,163 @@
+"""The TimeoutStore in SQL: one implementation for SQLite, PostgreSQL, MySQL and MariaDB."""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from connectors.sql import timeout_rows
+from connectors.sql.leased_tables import TIMEOUT
+from connectors.sql.outbox_rows import write_rows
+from connectors.sql.transactions import Transactions
+from connectors.times import clock, length, micros, moment
+from streams import failpoints
+from streams.errors import ConcurrencyError, PersistenceError
+from streams.leased.messages import emitted
+from streams.leased.options import TimeoutOptions
+from streams.leased.values import Timeout, TimeoutBatch
+
+PAGE = 1_000  # ids in one statement
+
+_ROW = [TIMEOUT.c[name] for name in timeout_rows.COLUMNS[:7]]
+_IDS: BindParameter[str] = bindparam("ids", expanding=True)
+_FREE = TIMEOUT.c.locked_until <= bindparam("now")
+_OURS = (TIMEOUT.c.locked_by == bindparam("holder"), TIMEOUT.c.locked_until > bindparam("now"))
+_UNLOCKED = {"locked_until": 0, "locked_by": ""}
+
+_DUE = (
+    select(*_ROW)
+    .where(TIMEOUT.c.due_at <= bindparam("now"), _FREE)
+    .order_by(TIMEOUT.c.due_at, TIMEOUT.c.id)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_NEXT = select(TIMEOUT.c.due_at).where(_FREE).order_by(TIMEOUT.c.due_at, TIMEOUT.c.id).limit(1)
+_LOCK = update(TIMEOUT).where(TIMEOUT.c.id.in_(_IDS)).values(locked_until=bindparam("until"), locked_by=bindparam("holder"))
+_KEPT = select(TIMEOUT.c.id).where(TIMEOUT.c.id.in_(_IDS), *_OURS).with_for_update()
+_DROP = delete(TIMEOUT).where(TIMEOUT.c.id.in_(_IDS))
+_REAP = update(TIMEOUT).where(_FREE, TIMEOUT.c.locked_until > 0).values(_UNLOCKED)
+
+
+class SqlTimeouts:
+    """Any thread may call. `new_owner` gives a random name."""
+
+    def __init__(
+        self, transactions: Transactions, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
+    ) -> None:
+        self._transactions, self._options, self._new_owner = transactions, options, new_owner
+
+    # -- due ---------------------------------------------------------------------------------------------------------
+
+    def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
+        most = self._options.batch_size if batch_size is None else batch_size
+        if most < 1:
+            raise ValueError(f"batch_size is {batch_size}: it is at least 1")
+        owner = self._new_owner()
+        return self._transactions.run(lambda connection: self._lock(connection, owner, most))
+
+    def _lock(self, connection: Connection, owner: str, most: int) -> TimeoutBatch:
+        now = self._now(connection)
+        found = [timeout_rows.timeout(row) for row in connection.execute(_DUE, {"now": now, "most": most})]
+        until = now + length(self._options.lease)
+        for page in _pages(found):
+            connection.execute(_LOCK, {"ids": page, "until": until, "holder": owner})
+        return TimeoutBatch(tuple(found), owner, moment(until) if found else None, _next(connection, now))
+
+    def remove(self, id: UUID, owner: str | None = None) -> None:
+        def work(connection: Connection) -> None:
+            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)
+            if owner is None or failpoints.unsafe("timeout-lease"):
+                connection.execute(statement)
+            elif not connection.execute(statement.where(*_OURS), self._ours(connection, owner)).rowcount:
+                raise _lost(id)
+
+        self._transactions.run(work)
+
+    def release(self, id: UUID, owner: str | None = None) -> None:
+        def work(connection: Connection) -> None:
+            statement = update(TIMEOUT).where(TIMEOUT.c.id == id.hex).values(_UNLOCKED)
+            if owner is None or failpoints.unsafe("timeout-lease"):
+                connection.execute(statement)
+            elif not connection.execute(statement.where(*_OURS), self._ours(connection, owner)).rowcount:
+                raise _lost(id)
+
+        self._transactions.run(work)
+
+    def _ours(self, connection: Connection, owner: str) -> dict[str, object]:
+        return {"holder": owner, "now": self._now(connection)}
+
+    # -- emission ----------------------------------------------------------------------------------------------------
+
+    def emit(self, batch: TimeoutBatch) -> int:
+        def work(connection: Connection) -> int:
+            ours = self._ours(connection, batch.owner)
+            kept = {id for page in _pages(batch) for id in connection.scalars(_KEPT, {"ids": page, **ours})}
+            sent = [each for each in batch if each.id.hex in kept or failpoints.unsafe("timeout-lease")]
+            write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection))
+            for page in _pages(sent):
+                connection.execute(_DROP, {"ids": page})
+            return len(sent)
+
+        return self._transactions.run(work) if batch else 0
+
+    def reap_stale_leases(self) -> int:
+        return self._transactions.run(lambda connection: connection.execute(_REAP, {"now": self._now(connection)}).rowcount)
+
+    def next_due(self) -> datetime | None:
+        return self._transactions.run(lambda connection: _next(connection, self._now(connection)))
+
+    # -- scheduling --------------------------------------------------------------------------------------------------
+
+    def insert(self, *timeouts: Timeout) -> None:
+        def work(connection: Connection) -> None:
+            try:
+                connection.execute(insert(TIMEOUT), [timeout_rows.named(each) for each in timeouts])
+            except IntegrityError as error:
+                which = f"timeout {timeouts[0].id}" if len(timeouts) == 1 else f"one of the {len(timeouts)} timeouts"
+                raise PersistenceError(f"{which} already exists: nothing was inserted") from error.orig
+
+        if timeouts:
+            self._transactions.run(work)
+
+    def cancel(self, id: UUID) -> bool:
+        return self._transactions.run(lambda connection: connection.execute(_DROP, {"ids": [id.hex]}).rowcount == 1)
+
+    def reschedule(self, id: UUID, due_at: datetime) -> bool:
+        if due_at.tzinfo is None:
+            raise ValueError("due_at of a timeout is a datetime with a time zone")
+        statement = update(TIMEOUT).where(TIMEOUT.c.id == id.hex).values(due_at=micros(due_at), **_UNLOCKED)
+        return self._transactions.run(lambda connection: connection.execute(statement).rowcount == 1)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def find(
+        self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
+    ) -> Sequence[Timeout]:
+        statement = select(*_ROW).order_by(TIMEOUT.c.due_at, TIMEOUT.c.id).limit(limit)
+        for column, wanted in (("destination", destination), ("owner", owner), ("message_key", key)):
+            if wanted is not None:
+                statement = statement.where(TIMEOUT.c[column] == wanted)
+        return self._transactions.run(lambda connection: [timeout_rows.timeout(row) for row in connection.execute(statement)])
+
+    def count(self) -> int:
+        return self._transactions.run(lambda connection: connection.scalars(select(func.count()).select_from(TIMEOUT)).one())
+
+    def _now(self, connection: Connection) -> int:
+        return clock(self._transactions.now(connection))
+
+
+def _next(connection: Connection, now: int) -> datetime | None:
+    found = connection.scalars(_NEXT, {"now": now}).first()
+    return None if found is None else moment(found)
+
+
+def _pages(timeouts: Sequence[Timeout]) -> Iterator[list[str]]:
+    for first in range(0, len(timeouts), PAGE):
+        yield [each.id.hex for each in timeouts[first : first + PAGE]]
+
+
+def _lost(id: UUID) -> ConcurrencyError:
+    return ConcurrencyError(f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed")

@@ -1,0 +1,24 @@
+"""Times as the leased contracts store them: whole microseconds since 1970."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(when: datetime) -> int:
+    """Of an aware datetime, exactly."""
+    return (when - _EPOCH) // _MICROSECOND
+
+
+def length(lease: timedelta) -> int:
+    return lease // _MICROSECOND
+
+
+def moment(microseconds: int) -> datetime:
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def clock(seconds: float) -> int:
+    """What a clock says, never later than it does."""
+    return int(seconds * 1_000_000)

@@ -1,0 +1,293 @@
+"""Lanes of the outbox to Kafka: claimed, sent in their order, marked, one batch of a lane after the other.
+
+A lane's next batch is claimed when all of the last one is marked, so a row that fails holds up its lane and nothing else.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Literal, Protocol
+
+import structlog
+
+from streams import failpoints
+from streams.agent import Outbox as Settings
+from streams.engine.backoff import Backoff
+from streams.engine.relay import Shard
+from streams.errors import ConcurrencyError, SluicegateError
+from streams.leased.calls import Calls
+from streams.leased.contracts import LaneClaims, LaneEnding
+from streams.leased.lane_rows import LaneRows, Sendable
+from streams.leased.messages import LaneBatch, Outcome
+from streams.observe.metrics import Meter
+from streams.values import OutboxRow
+
+RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
+LIMIT = 2_000  # rows of a batch
+UNORDERED = 4  # batches at a time when there is no order
+LONGEST_WAIT = 5.0  # for a lane whose first row waits for its back-off
+
+Phase = Literal["idle", "claiming", "sending", "marking"]
+
+
+class Lanes(LaneClaims, LaneEnding, Protocol):
+    """What of the outbox is used here."""
+
+
+class Lane:
+    """One lane as this process has it or tries to have it; `number` -1: rows without order. `until` is when its lease ends, by the
+    loop's clock and counted from before the call; `checked` when it may be claimed again."""
+
+    def __init__(self, number: int, token: str) -> None:
+        self.number, self.token = number, token
+        self.phase: Phase = "idle"
+        self.checked = self.until = self.renew_at = 0.0
+        self.renewing = False
+        self.shard = Shard(_nothing, 0, "")
+        self.held: LaneBatch | None = None
+        self.ids: dict[int, str] = {}
+        self.failed: Sequence[Outcome] = ()
+        self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is not known whether it landed
+        self.away = ""  # why store or broker did not answer last
+
+
+def _nothing(after: int, limit: int) -> Sequence[OutboxRow]:
+    return ()
+
+
+class LaneRelay:
+    """All lanes of one process. `time` gives seconds since 1970, `token` fresh random names."""
+
+    def __init__(
+        self,
+        outbox: Lanes,
+        settings: Settings,
+        rows: LaneRows,
+        calls: Calls,
+        meter: Meter,
+        backoff: Backoff,
+        time: Callable[[], float],
+        token: Callable[[], str],
+    ) -> None:
+        self._outbox, self._settings, self._rows, self._calls = outbox, settings, rows, calls
+        self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
+        self._lease = settings.lease
+        self._log = structlog.get_logger()
+        self._now = 0.0
+        self.lanes: list[Lane] = []
+        self.closing = False
+
+    @property
+    def busy(self) -> bool:
+        return any(lane.phase != "idle" for lane in self.lanes)
+
+    @property
+    def away(self) -> str:
+        """Why store or broker did not answer last."""
+        return next((lane.away for lane in self.lanes if lane.away), "")
+
+    def shards(self) -> list[Shard]:
+        """Of the lanes that are being sent."""
+        return [lane.shard for lane in self.lanes if lane.phase == "sending"]
+
+    def resize(self, count: int) -> None:
+        """The store has so many lanes now; nothing is pending in the old ones when that changes."""
+        unordered = self._settings.order == "none"
+        wanted = UNORDERED if unordered else count
+        if len(self.lanes) != wanted and not self.busy:
+            new = [Lane(-1 if unordered else number, self._token()) for number in range(len(self.lanes), wanted)]
+            self.lanes = [*self.lanes[:wanted], *new]
+
+    def claim_all(self, now: float) -> None:
+        """There are pending rows: whose, the claims will show."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.phase == "idle" and now >= lane.checked and not self.closing:
+                self._claim(lane)
+
+    def expire(self, now: float) -> None:
+        """Before the relay's turn: give up what could not be renewed."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.phase == "sending" and lane.number >= 0 and lane.shard.unsent and now >= lane.until - MARGIN * self._lease:
+                self._lose(lane, "its lease could not be renewed in time")
+
+    def turn(self, now: float) -> None:
+        """After the relay's turn: renew, mark."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.phase == "sending":
+                self._follow(lane)
+            elif lane.unmarked and now >= lane.checked and lane.held is not None:
+                self._send_marks(lane, lane.held, lane.unmarked)
+
+    def _follow(self, lane: Lane) -> None:
+        if not lane.shard.unsent or (self.closing and not lane.shard.out):
+            self._mark(lane)
+        elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
+            self._renew(lane)
+
+    # -- taking a lane -------------------------------------------------------------------------------------------------
+
+    def _claim(self, lane: Lane) -> None:
+        lane.phase = "claiming"
+        self._calls.begin(lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane))
+
+    def _fetched(self, lane: Lane) -> Sendable | None:
+        """In a thread: rows are made into what the producer takes there, too."""
+        lease = timedelta(seconds=self._lease)
+        if lane.number < 0:
+            return self._rows.unordered(self._outbox.claim_any(LIMIT, lease))
+        batch = self._outbox.claim(lane.number, lane.token, LIMIT, 0, lease)
+        if batch is None:
+            return None
+        if failpoints.armed and batch.rows:
+            failpoints.hit("lane-claimed")
+        found = self._rows.ordered(batch)
+        if failpoints.unsafe("mark-last"):
+            self._outbox.mark(batch, [Outcome(row.id, "dispatched") for row in found.rows])
+        return found
+
+    def _claimed(self, lane: Lane, began: float, found: Sendable | None) -> None:
+        lane.phase, lane.away = "idle", ""
+        if found is None:
+            return
+        batch = found.batch
+        lane.held, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
+        if found.away:
+            lane.away = found.away
+            lane.checked = self._now + self._backoff.delay()
+        if batch.blocked_until is not None and not batch.rows:
+            lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
+        if not found.rows and not found.failed:
+            return
+        if failpoints.armed:
+            failpoints.hit("lane-numbered")
+        lane.phase, lane.failed = "sending", found.failed
+        lane.shard = Shard(_nothing, 0, "")
+        lane.shard.denied = {}
+        lane.ids = {row.number: row.id for row in found.rows}
+        lane.shard.add(found.rows, self._now)
+
+    def _unclaimed(self, lane: Lane, error: SluicegateError) -> None:
+        lane.phase = "idle"
+        self._unavailable(lane, error)
+
+    def _unavailable(self, lane: Lane, error: SluicegateError) -> None:
+        lane.checked = self._now + self._backoff.delay()
+        if not self.away:
+            self._log.warning("outbox.store_unavailable", error=str(error))
+        lane.away = str(error)
+
+    # -- keeping it ----------------------------------------------------------------------------------------------------
+
+    def _renew(self, lane: Lane) -> None:
+        lane.renewing = True
+        shard, number, token = lane.shard, lane.number, lane.token
+        after = max(lane.ids)
+        call = partial(self._outbox.claim, number, token, 1, after, timedelta(seconds=self._lease))
+        self._calls.begin(call, partial(self._renewed, lane, shard, self._now), partial(self._not_renewed, lane))
+
+    def _renewed(self, lane: Lane, shard: Shard, began: float, found: LaneBatch | None) -> None:
+        lane.renewing = False
+        if found is not None:
+            lane.away = ""
+            lane.until, lane.renew_at = began + self._lease, began + RENEW_AFTER * self._lease
+        elif lane.shard is shard and lane.phase == "sending":
+            self._lose(lane, "another has it")
+
+    def _not_renewed(self, lane: Lane, error: SluicegateError) -> None:
+        """It is tried again until the lease is almost over."""
+        lane.renewing = False
+        lane.renew_at = self._now + self._backoff.delay()
+        lane.away = str(error)
+
+    def _lose(self, lane: Lane, why: str) -> None:
+        """Whoever has it now sends what was not marked, with the same ids and numbers; what is under way arrives as a copy."""
+        self._meter.count("lease_lost")
+        self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
+        self._forget(lane)
+        lane.held = None
+
+    def _forget(self, lane: Lane) -> None:
+        lane.phase, lane.failed, lane.unmarked, lane.ids = "idle", (), (), {}
+        lane.shard.waiting.clear()
+        lane.shard.out.clear()
+
+    # -- marking -------------------------------------------------------------------------------------------------------
+
+    def _mark(self, lane: Lane) -> None:
+        outcomes = self._outcomes(lane)
+        if not outcomes or lane.held is None:
+            self._forget(lane)
+            return
+        if failpoints.armed:
+            failpoints.hit("lane-sent")
+        self._send_marks(lane, lane.held, outcomes)
+
+    def _outcomes(self, lane: Lane) -> list[Outcome]:
+        shard, ids = lane.shard, lane.ids
+        delivered, dead = shard.taken()
+        outcomes = [Outcome(ids[number], "dispatched") for number in delivered]
+        outcomes += [Outcome(ids[row.number], "rejected", row.reason) for row in dead]
+        denied = sorted((shard.denied or {}).items())
+        if lane.number >= 0 and denied:  # the first one holds up the others: they did not fail by themselves
+            denied, lane.failed = denied[:1], ()
+        return [*outcomes, *lane.failed, *(Outcome(ids[number], "failed", text) for number, text in denied)]
+
+    def _send_marks(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        lane.phase, lane.unmarked = "marking", ()
+        call = partial(self._outbox.mark, held, outcomes)
+        self._calls.begin(call, lambda _: self._marked(lane, held, outcomes), partial(self._unmarked, lane, held, outcomes))
+
+    def _marked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        if failpoints.armed:
+            failpoints.hit("lane-marked")
+        lane.away = ""
+        self._backoff.reset()
+        failed = [outcome for outcome in outcomes if outcome.kind == "failed"]
+        attempts = {row.message.id: row.attempts for row in held.rows} if failed else {}
+        for outcome in failed:
+            self._count_failed(outcome, attempts[outcome.id] + 1)
+        full = len(held.rows) == LIMIT or len(outcomes) < len(held.rows)
+        self._forget(lane)
+        if full and not failed and not self.closing and self._now >= lane.checked:
+            self._claim(lane)
+
+    def _count_failed(self, outcome: Outcome, attempts: int) -> None:
+        last = attempts >= self._settings.attempts
+        self._meter.count("dispatch_attempts", outcome="poison" if last else "transient")
+        if last:
+            self._meter.count("dead_rows", reason="poison")
+            self._log.error("outbox.row_dead", id=outcome.id, attempts=attempts, error=outcome.error)
+        else:
+            self._log.warning("outbox.row_failed", id=outcome.id, attempts=attempts, error=outcome.error)
+
+    def _unmarked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome], error: SluicegateError) -> None:
+        """Not known whether it landed: the same marks again, until they land or the lane is another's."""
+        if isinstance(error, ConcurrencyError):
+            self._lose(lane, str(error))
+        elif self.closing:
+            self._forget(lane)
+        else:
+            self._unavailable(lane, error)
+            lane.unmarked = outcomes
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Nothing more is claimed or handed over; what is under way is waited for and marked."""
+        self.closing = True
+        for lane in self.lanes:
+            lane.shard.waiting.clear()
+
+    def release(self) -> None:
+        """Others may have them at once."""
+        for lane in self.lanes:
+            if lane.held is not None and lane.phase == "idle" and self._now < lane.until:
+                self._calls.begin(partial(self._outbox.release, lane.held), _ignored, _ignored)
+            lane.held = None
+
+
+def _ignored(result: object) -> None:
+    """Nothing follows."""

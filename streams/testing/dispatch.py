@@ -1,0 +1,61 @@
+"""What the dispatcher does, turned by hand: timeouts that are due to the outbox, its lanes to the log."""
+
+from typing import cast
+
+from streams.contracts import Store
+from streams.leased.contracts import Leased
+from streams.leased.lane_rows import LaneRows
+from streams.leased.messages import Outcome
+from streams.leased.values import TimeoutBatch
+from streams.testing.deaths import Deaths
+from streams.testing.log import Clock, LogProducer
+
+MOST = 1_000  # rows of a batch
+TOKEN = "driver"  # of all lanes: who is started anew goes on with them
+
+
+class Dispatch:
+    """One process of an app has it. What it claimed when that died is free at once: nobody waits for a lease here."""
+
+    def __init__(self, store: Store, producer: LogProducer, clock: Clock, deaths: Deaths) -> None:
+        leased = cast(Leased, store)
+        self._timeouts, self._outbox = leased.timeouts, leased.outbox
+        self._producer, self._clock, self._deaths = producer, clock, deaths
+        self._rows = LaneRows(producer, "driver")
+        self._claimed: TimeoutBatch | None = None
+
+    def turn(self) -> None:
+        """Until nothing is due or pending."""
+        while batch := self._timeouts.get_batch(MOST):
+            self._claimed = batch
+            self._deaths.reach("timeout-claimed")
+            self._timeouts.emit(batch)
+            self._deaths.reach("timeout-emitted")
+        self._claimed = None
+        if self._outbox.count():
+            for lane in range(self._outbox.lanes()):
+                while self._send(lane):
+                    pass
+
+    def _send(self, lane: int) -> bool:
+        batch = self._outbox.claim(lane, TOKEN, MOST)
+        if batch is None or not batch.rows:
+            return False
+        self._deaths.reach("lane-claimed")
+        for row in self._rows.ordered(batch).rows:
+            self._producer.produce(row, lambda outcome, text: None)
+        self._producer.poll()
+        self._deaths.reach("lane-sent")
+        self._outbox.mark(batch, [Outcome(row.message.id, "dispatched") for row in batch.rows])
+        self._deaths.reach("lane-marked")
+        return True
+
+    def die(self) -> None:
+        for timeout in self._claimed or ():
+            self._timeouts.release(timeout.id)
+        self._claimed = None
+
+    def due_in(self) -> float:
+        """Seconds until the next timeout, 0 when it is due."""
+        due = self._timeouts.next_due()
+        return float("inf") if due is None else max(0.0, due.timestamp() - self._clock.time())

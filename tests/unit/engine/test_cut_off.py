@@ -1,0 +1,127 @@
+"""Calls that a stop or a rebalance cuts off are no attempts: whoever deploys often does not lose messages by it."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from connectors.memory.state import MemoryStore
+from streams.engine.pool import Threads
+from streams.values import Partition
+from tests.unit.engine import handlers
+from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.scene import dead, feed, without
+from tests.unit.engine.test_handlers import an_agent as inline
+from tests.unit.engine.test_slow import an_agent, outputs
+from tests.waiting import wait_until
+
+PLACE = Partition("app", "a", "in", 0)
+Make = Callable[[], Driver]
+
+
+@pytest.fixture(autouse=True)
+def _gate() -> Iterator[None]:
+    handlers.gate.clear()
+    yield
+    handlers.gate.set()
+
+
+@pytest.fixture
+def make(log: Log, store: MemoryStore, clock: Clock) -> Make:
+    return lambda: Driver(an_agent("waits_for_its_turn", attempts=1), store, log, clock, pool=Threads).give(0)
+
+
+def running(driver: Driver, calls: int) -> Driver:
+    """Turned until its handler was called so many times in all."""
+    wait_until(lambda: driver.turns(2) and len(handlers.calls) == calls, 10, "the call")
+    return driver
+
+
+def stop(driver: Driver) -> None:
+    """As SIGTERM, and the time to drain is over at once."""
+    driver.worker.run(lambda: True, drain=0)
+
+
+def revoke(driver: Driver) -> None:
+    driver.input.take(("in", 0))
+    driver.turns(2)
+
+
+END = pytest.mark.parametrize("end", [stop, revoke])
+
+
+def after_some(make: Make, log: Log, end: Callable[[Driver], None]) -> None:
+    """Three workers are cut off in the call, one after the other; the fourth may end it, whatever comes of it."""
+    for number in range(3):
+        end(running(make(), number + 1))
+    handlers.gate.set()
+    last = make()
+    wait_until(lambda: last.turns(2).later(0.5) and (outputs(log) or dead(log)), 10, "the end")
+
+
+@END
+def test_a_call_that_was_cut_off_was_no_attempt(end: Callable[[Driver], None], make: Make, log: Log) -> None:
+    feed(log, ("k", 7))
+    after_some(make, log, end)
+    assert handlers.calls == [(7, 1)] * 4
+    assert (outputs(log), dead(log)) == ([7], [])
+
+
+@END
+def test_without_giving_the_attempt_back_it_is_a_dead_letter(end: Callable[[Driver], None], make: Make, log: Log) -> None:
+    feed(log, ("k", 7))
+    with without("give-back"):
+        after_some(make, log, end)
+    assert handlers.calls == [(7, 1), (7, 2), (7, 3)]
+    assert (outputs(log), dead(log)) == ([], [("0", "handler-failed")])
+
+
+def test_of_a_process_that_dies_the_attempt_counts(make: Make, log: Log) -> None:
+    feed(log, ("k", 7))
+    running(make(), 1)
+    handlers.gate.set()
+    running(make(), 2)
+    assert handlers.calls == [(7, 1), (7, 2)]
+
+
+def test_what_belongs_to_another_claim_already_stays_as_it_is(make: Make, log: Log, store: MemoryStore) -> None:
+    feed(log, ("k", 7))
+    driver = running(make(), 1)
+    store.claim(PLACE, "another", "somebody")
+    before = store.read(PLACE)
+    revoke(driver)
+    assert store.read(PLACE) == before
+
+
+def test_the_offset_and_what_is_in_hand_do_not_move_with_it(make: Make, log: Log, store: MemoryStore) -> None:
+    feed(log, ("k", 7))
+    driver = running(make(), 1)
+    before = store.read(PLACE)
+    revoke(driver)
+    after = store.read(PLACE)
+    assert before is not None
+    assert after is not None
+    assert (after.claim.offset, len(after.entries), after.unsent) == (before.claim.offset, len(before.entries) + 1, before.unsent)
+
+
+def after_an_outage(log: Log, store: MemoryStore, clock: Clock, moves: bool) -> list[int]:
+    """The second message finds a system away; what was called until all is done."""
+    handlers.fails[2] = [handlers.away()]
+    feed(log, ("k", 1), ("k", 2))
+    driver = Driver(inline("forward"), store, log, clock).give(0).turns(4)
+    assert handlers.calls == [1, 2]
+    if moves:
+        driver.input.take(("in", 0))
+        driver.turns(2).give(0)
+    for _ in range(10):
+        driver.turns(2).later(0.5)
+    assert len(distinct(log, "out")) == 2
+    return handlers.calls
+
+
+def test_what_is_remembered_of_failures_goes_with_the_partition(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """A handler without a session is not called again for what it did already, unless another worker may have had the partition."""
+    assert after_an_outage(log, store, clock, moves=True) == [1, 2, 1, 2]
+
+
+def test_where_the_partition_stays_it_is_remembered(log: Log, store: MemoryStore, clock: Clock) -> None:
+    assert after_an_outage(log, store, clock, moves=False) == [1, 2, 2]
