@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from connectors.commits import check, following, one_by_one, remaining
+from connectors.memory.buffer import MemoryBuffer
 from connectors.memory.outbox import MemoryOutbox
 from connectors.memory.timeouts import MemoryTimeouts
 from connectors.memory.values import Staged
@@ -50,6 +51,10 @@ class MemoryStore:
         self._values: dict[str, Any] = {}
         self._rows: dict[Partition, _Row] = {}
         self.outbox = MemoryOutbox(self._lock, clock, options.outbox)
+
+    @cached_property
+    def buffer(self) -> MemoryBuffer:
+        return MemoryBuffer(self._lock, self._clock, self._options.types, self.outbox.write)
 
     @cached_property
     def timeouts(self) -> MemoryTimeouts:

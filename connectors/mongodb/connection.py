@@ -1,6 +1,7 @@
 """One MongoDB deployment: its client, its transactions and its errors."""
 
 import logging
+import random
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
 ATTEMPTS = 8
+LONGEST_PAUSE = 0.25
 DATABASE = "sluicegate"
 STANDALONE = "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
 
@@ -66,20 +68,22 @@ def database(server: Client) -> pymongo.database.Database[Document]:
     )
 
 
-def transact(session: Session, concern: WriteConcern, work: Callable[[Session], T]) -> T:
+def transact(session: Session, concern: WriteConcern, work: Callable[[Session], T], attempts: int = ATTEMPTS) -> T:
     """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
     transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
     time is up. Raises PersistenceError."""
+    end = time.monotonic() + REPLY_SECONDS
     with answering():
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             try:
                 with session.start_transaction(ReadConcern("snapshot"), concern, pymongo.ReadPreference.PRIMARY):
                     result = work(session)
                 return result
             except PyMongoError as error:
-                if attempt == ATTEMPTS or not error.has_error_label("TransientTransactionError"):
+                if attempt == attempts or time.monotonic() > end or not error.has_error_label("TransientTransactionError"):
                     raise
-            time.sleep(0.005 * 2**attempt)
+            # Those that came into each other's way at once do not do so again.
+            time.sleep(min(0.005 * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))
         raise AssertionError("the last attempt returns or raises")
 
 

@@ -5,14 +5,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from pymongo import IndexModel
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
 from streams.errors import SystemNotReady
+from streams.leased.lanes import LANES
 
 META, CLAIM, CHANGELOG = "sluicegate_meta", "sluicegate_claim", "sluicegate_changelog"
 OUTBOX, DEAD, STEP = "sluicegate_outbox", "sluicegate_dead", "sluicegate_step"
+LOCK, BUFFER, KEY, GROUP = "sluicegate_lock", "sluicegate_buffer", "sluicegate_buffer_key", "sluicegate_buffer_group"
+SEALED, WATERMARK, TIMEOUT, MESSAGE = "sluicegate_buffer_sealed", "sluicegate_watermark", "sluicegate_timeout", "sluicegate_message"
+LEASED = 2
+"""The step without which the leased contracts are not used."""
 NAMESPACE_EXISTS = 48
+SAME_INDEX = (85, 86)
+"""There is one of these fields, or of this name, with other options: somebody's who had reasons. No correctness rests on an index."""
 
 Data = Database[dict[str, Any]]
 
@@ -22,17 +30,50 @@ def _collections(data: Data) -> None:
         _create(data, name)
 
 
-STEPS: tuple[tuple[str, Callable[[Data], None]], ...] = (("collections for claims, changelog, outbox and dead rows", _collections),)
+def _leased(data: Data) -> None:
+    for name in (LOCK, WATERMARK):
+        _create(data, name)
+    _create(data, BUFFER, IndexModel([("name", 1), ("key", 1)], unique=True), IndexModel([("name", 1), ("correlation", 1)]),
+            IndexModel([("name", 1), ("group", 1), ("batch", 1), ("_id", 1)]), IndexModel([("name", 1), ("type", 1)]),
+            IndexModel([("token", 1)], sparse=True))  # fmt: skip
+    _create(data, KEY, IndexModel([("until", 1)], expireAfterSeconds=0))
+    _create(data, GROUP, IndexModel([("name", 1), ("deadline", 1)]))
+    _create(data, SEALED, IndexModel([("name", 1), ("expires_at", 1)]), IndexModel([("token", 1)]))
+    _create(data, TIMEOUT, IndexModel([("due", 1), ("_id", 1)]), IndexModel([("owner", 1)]), IndexModel([("key", 1)]),
+            IndexModel([("locked_until", 1)], partialFilterExpression={"locked_until": {"$type": "date"}}))  # fmt: skip
+    _create(data, MESSAGE, IndexModel([("ids", 1)], unique=True), IndexModel([("token", 1)], sparse=True),
+            IndexModel([("state", 1), ("lane", 1), ("numbered", 1), ("first", 1)]), IndexModel([("state", 1), ("oldest", 1)]),
+            IndexModel([("state", 1), ("dispatched_at", 1)]))  # fmt: skip
+    with suppress(DuplicateKeyError):
+        data[META].insert_one({"_id": "outbox", "lanes": LANES, "last": 0})
 
 
-def _create(data: Data, name: str) -> None:
+STEPS: tuple[tuple[str, Callable[[Data], None]], ...] = (
+    ("collections for claims, changelog, outbox and dead rows", _collections),
+    ("collections and indexes for buffers, timeouts and the outbox of applications", _leased),
+)
+
+
+def _create(data: Data, name: str, *indexes: IndexModel) -> None:
     try:
         data.create_collection(name, check_exists=False)
     except CollectionInvalid:
-        return
+        pass
     except OperationFailure as error:
         if error.code != NAMESPACE_EXISTS:
             raise
+    if indexes:
+        _index(data, name, list(indexes))
+
+
+def _index(data: Data, name: str, indexes: list[IndexModel]) -> None:
+    try:
+        data[name].create_indexes(indexes)
+    except OperationFailure as error:
+        if error.code not in SAME_INDEX:
+            raise
+        for index in indexes if len(indexes) > 1 else ():
+            _index(data, name, [index])
 
 
 def outstanding(data: Data) -> Sequence[tuple[int, str, Callable[[Data], None]]]:

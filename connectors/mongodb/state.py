@@ -2,6 +2,8 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar
 
@@ -13,9 +15,12 @@ from pymongo.collection import Collection
 from connectors.commits import check, following, one_by_one, remaining
 from connectors.mongodb import chunks, connection, durability, migrations, unit
 from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
-from connectors.sessions import unchanged
+from connectors.mongodb.steps import Steps
+from connectors.mongodb.timeouts import schedule
+from connectors.sessions import MongoSession, unchanged
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from streams.leased.contracts import AggregatorBuffer, Outbox, TimeoutStore
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
@@ -38,6 +43,31 @@ class MongoStore:
         self._new_name = new_name
         # By partition, the token and session of our claim. The session's id stands in the row, too: the next owner ends what it left open.
         self._sessions: dict[str, tuple[str, ClientSession]] = {}
+
+    @cached_property
+    def buffer(self) -> AggregatorBuffer:
+        from connectors.mongodb.buffer import MongoBuffer
+
+        return MongoBuffer(self._steps, self._options.types)
+
+    @cached_property
+    def timeouts(self) -> TimeoutStore:
+        from connectors.mongodb.timeouts import MongoTimeouts
+
+        return MongoTimeouts(self._steps, self._options.timeouts)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        from connectors.mongodb.outbox import MongoOutbox
+
+        return MongoOutbox(self._steps, self._options.outbox)
+
+    def transaction(self) -> AbstractContextManager[MongoSession]:
+        return unit.transaction(self._server, self._data)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return Steps(self._server, self._data)
 
     @property
     def incarnation(self) -> str:
@@ -101,6 +131,9 @@ class MongoStore:
         if after.first > claim.first:
             self._data[CHANGELOG].delete_many({"_id": chunks.between(key, 0, after.first - 1)}, session=session)
         _insert(self._data[OUTBOX], chunks.packed(key, changes.outbox), session)
+        if changes.timeouts or changes.cancels:
+            self._steps.ready()
+            schedule(self._data, changes, session)
         return msgspec.structs.replace(after, store_time=now)
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:

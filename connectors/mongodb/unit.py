@@ -1,13 +1,16 @@
-"""The application's operations in the transaction of a commit."""
+"""The application's operations in the transaction of a commit, and in one of its own."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
+import pymongo
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
 
+from connectors.mongodb import connection
 from connectors.sessions import ENDED, REFUSED, MongoSession, Raised, working
 from streams.errors import ConfigurationError, NotCommitted
 
@@ -16,10 +19,11 @@ ABORTED = "an error that the handler caught had ended the transaction: let error
 _NO_SUCH_TRANSACTION = 251
 _ENDS = ("commit_transaction", "abort_transaction", "end_session")
 
+Data = Database[dict[str, Any]]
 T = TypeVar("T")
 
 
-def worked(session: ClientSession, data: Database[dict[str, Any]], work: Callable[[MongoSession], T]) -> T:
+def worked(session: ClientSession, data: Data, work: Callable[[MongoSession], T]) -> T:
     """What `work` made inside the transaction of `session`. Raises Raised for what it raised, but pymongo's errors that are worth
     another attempt, or mean that the server failed, as they are."""
     try:
@@ -32,6 +36,51 @@ def worked(session: ClientSession, data: Database[dict[str, Any]], work: Callabl
     if not session.in_transaction:
         raise ConfigurationError(ENDED)
     return made
+
+
+@contextmanager
+def transaction(server: connection.Client, data: Data) -> Iterator[MongoSession]:
+    """Commits at the end of the block. Raises NotCommitted when the server gave it up, PersistenceError when it does not tell."""
+    with server.start_session() as session:
+        session.start_transaction(ReadConcern("snapshot"), data.write_concern, pymongo.ReadPreference.PRIMARY)
+        try:
+            with _kept(session):
+                yield MongoSession(session, data)
+        except BaseException as error:
+            with pymongo.timeout(connection.REPLY_SECONDS):
+                session.abort_transaction()
+            if isinstance(error, PyMongoError) and _retryable(error):
+                with connection.answering():
+                    raise
+            raise
+        _commit(session)
+
+
+def _commit(session: ClientSession) -> None:
+    with connection.answering():
+        try:
+            session.commit_transaction()
+        except PyMongoError as error:
+            if error.has_error_label("TransientTransactionError"):
+                raise NotCommitted(f"mongodb: {type(error).__name__}: the server gave the transaction up") from error
+            raise
+
+
+@contextmanager
+def joining(session: MongoSession, data: Data) -> Iterator[None]:
+    """Inside the transaction of the session, which another handle of the same database may have begun. What is worth another attempt
+    of the whole comes out as it is."""
+    if session.database.name != data.name:
+        raise ConfigurationError(f"the session is of database {session.database.name}, this outbox lies in {data.name}")
+    if not session.client_session.in_transaction:
+        raise ConfigurationError("the session is over: use it inside of its transaction")
+    try:
+        yield
+    except PyMongoError as error:
+        if _retryable(error):
+            raise
+        with connection.answering():
+            raise
 
 
 @contextmanager

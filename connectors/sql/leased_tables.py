@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import BigInteger, Column, Double, Table
+from sqlalchemy import BigInteger, Column, Double, Table, UniqueConstraint
 
 from connectors.sql import columns
 
@@ -17,7 +17,47 @@ TIMEOUT = columns.table(
     indexes=[["due_at", "id"]],
 )
 
-BUFFER: tuple[Table, ...] = ()
+# Whoever writes to a buffer locks the row of its name first; `last_row` is the last number given in it.
+BUFFER_NAME = columns.table("buffer", columns.name("name"), columns.count("last_row"), keys=["name"])
+# `holder` is the id of what has the row, empty when nothing does; `broken` rows were given back undecodable.
+BUFFER_ROW = columns.table(
+    "buffer_row",
+    *(columns.name("name"), columns.count("number")),
+    *map(columns.name, ("idempotency_key", "correlation_id", "group_name", "type")),
+    *(columns.bytes("data"), columns.bytes("headers")),
+    *map(columns.count, ("inserted_at", "kept_for")),
+    *(columns.name("holder"), columns.count("broken")),
+    keys=["name", "number"],
+    indexes=[["name", "holder", "group_name", "number"], ["name", "correlation_id"]],
+)
+BUFFER_ROW.append_constraint(UniqueConstraint("name", "idempotency_key"))
+# A snapshot (its token is its id, too) or a sealed batch; `reason` is snapshot, count or timeout.
+BUFFER_HOLD = columns.table(
+    "buffer_hold",
+    *map(columns.name, ("name", "id", "reason", "group_name")),
+    columns.count("first_row"),
+    *(columns.name("token"), columns.count("leased_until"), columns.count("attempts")),
+    keys=["name", "id"],
+)
+BUFFER_DEADLINE = columns.table(
+    "buffer_deadline",
+    *(columns.name("name"), columns.name("group_name"), columns.count("due_at")),
+    keys=["name", "group_name"],
+    indexes=[["name", "due_at"]],
+)
+BUFFER_KEY = columns.table(
+    "buffer_key",
+    *(columns.name("name"), columns.name("idempotency_key"), columns.count("kept_until")),
+    keys=["name", "idempotency_key"],
+    indexes=[["name", "kept_until"]],
+)
+BUFFER_WATERMARK = columns.table(
+    "buffer_watermark",
+    *(columns.name("name"), columns.name("topic_id"), columns.count("partition_number"), columns.count("next_offset")),
+    keys=["name", "topic_id", "partition_number"],
+)
+
+BUFFER: tuple[Table, ...] = (BUFFER_NAME, BUFFER_ROW, BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
 TIMEOUTS: tuple[Table, ...] = (TIMEOUT,)
 
 # A message never changes; what becomes of it stands in narrow tables beside it. `seq` grows with each insert.

@@ -12,6 +12,7 @@ import msgspec
 from connectors.commits import alone, check, following, remaining, runs
 from connectors.sessions import SqlSession, unchanged
 from connectors.sql import steps, texts, timeout_rows
+from connectors.sql.buffer import SqlBuffer
 from connectors.sql.outbox import SqlOutbox
 from connectors.sql.server import Product, Server, Session
 from connectors.sql.timeouts import SqlTimeouts
@@ -38,6 +39,7 @@ class ServerStore:
         self._options = options
         self._server = Server(product)
         self._transactions = OnServer(self._server)
+        self._waiter = product.waiter()
         self._product = product
         self._new_name = new_name
 
@@ -52,6 +54,10 @@ class ServerStore:
     @cached_property
     def _transactions(self) -> OnServer:
         return OnServer(self._server)
+
+    @cached_property
+    def buffer(self) -> SqlBuffer:
+        return SqlBuffer(self._transactions, self._options.types)
 
     @cached_property
     def timeouts(self) -> SqlTimeouts:
@@ -121,7 +127,7 @@ class ServerStore:
 
     @cached_property
     def outbox(self) -> SqlOutbox:
-        return SqlOutbox(self._transactions, self._options.outbox)
+        return SqlOutbox(self._transactions, self._options.outbox, self._waiter.wait)
 
     def _hold(self, db: Session, claim: Claim) -> None:
         """Nobody claims or commits until our transaction ends."""
@@ -175,6 +181,7 @@ class ServerStore:
         return steps.apply(self._server, self._new_name())
 
     def close(self) -> None:
+        self._waiter.close()
         self._server.close()
 
     def _now(self, db: Session) -> float:

@@ -23,6 +23,7 @@ from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 if TYPE_CHECKING:
+    from connectors.sql.buffer import SqlBuffer
     from connectors.sql.outbox import SqlOutbox
     from connectors.sql.timeouts import SqlTimeouts
     from connectors.sql.transactions import OnFile
@@ -137,6 +138,13 @@ class SqliteStore:
         except ImportError:
             raise ConfigurationError('this on SQLite needs SQLAlchemy: pip install "sluicegate[sqlite]"') from None
         return OnFile(self._database, self._clock)
+
+    @cached_property
+    def buffer(self) -> SqlBuffer:
+        transactions = self._transactions
+        from connectors.sql.buffer import SqlBuffer
+
+        return SqlBuffer(transactions, self._options.types)
 
     @cached_property
     def timeouts(self) -> SqlTimeouts:

@@ -44,7 +44,7 @@ class BufferSnapshots(Protocol):
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         """Lease the oldest `limit` (None: all) rows that nobody has, unresolved ones too (they are only counted). Raises ValueError for a
-        lease that is not positive."""
+        lease that is not positive and a limit below 1."""
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Unresolved ones are released.

@@ -82,6 +82,8 @@ class Gate:
             raise ValueError("a Gate needs a count or a time")
         if self.count is not None and self.count < 1:
             raise ValueError("the count of a Gate is at least 1")
+        if any(time is not None and time <= timedelta(0) for time in (self.after_first, self.after_last)):
+            raise ValueError("the times of a Gate are longer than zero")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,216 @@
+"""The aggregator buffer in memory: the store's lock, and all checks before any change."""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+from connectors import buffers
+from connectors.memory.buffered import Batch, Buffered, Row, known
+from connectors.times import clock, length, moment
+from streams import failpoints
+from streams.leased.contracts import LEASE, NOT_KEPT
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Progress, SealedBatch, Snapshot, Types, positive
+
+
+class MemoryBuffer:
+    """`lock` is the store's; `write` puts messages into its outbox, `new_token` gives random ones."""
+
+    def __init__(
+        self,
+        lock: AbstractContextManager[object],
+        clock: Callable[[], float],
+        types: Types | None,
+        write: Callable[[Sequence[OutboxMessage]], object],
+        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._lock, self._clock, self._types, self._write, self._new_token = lock, clock, types, write, new_token
+        self._names: dict[str, Buffered] = {}
+
+    def insert(
+        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> InsertResult:
+        with self._lock:
+            return self._insert(name, entries, progress, keep_keys, self._now())
+
+    def _insert(self, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta, now: int) -> InsertResult:
+        held = self._held(name)
+        if progress is not None:
+            place = progress.topic_id, progress.partition
+            if held.watermarks.get(place, 0) != progress.expected:
+                raise buffers.moved(name, progress, held.watermarks.get(place, 0))
+            held.watermarks[place] = progress.next
+        held.forget(now)
+        stored = 0
+        for entry in entries:
+            if not held.knows(entry.idempotency_key, now):
+                held.add(entry, now, length(keep_keys))
+                stored += 1
+        return InsertResult(stored, len(entries) - stored)
+
+    def insert_and_seal(
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> Filled:
+        with self._lock:
+            now, held = self._now(), self._held(name)
+            result = self._insert(name, entries, progress, keep_keys, now)
+            ids = [id for group in dict.fromkeys(entry.group for entry in entries) for id in self._full(name, group, gate, now)]
+            return Filled(result, [self._handed_out(held, id, gate, now) for id in ids])
+
+    def _full(self, name: str, group: str, gate: Gate, now: int) -> list[str]:
+        held, ids = self._held(name), []
+        ready, count = held.ready(group, self._types, now), gate.count or 0
+        while count and len(ready) >= count:
+            ids.append(held.seal(name, group, "count", ready[:count]))
+            ready = ready[count:]
+        held.set_deadline(group, gate)
+        return ids
+
+    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+        with self._lock:
+            return self._held(name).watermarks.get((topic_id, partition), 0)
+
+    def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
+        positive(lease)
+        buffers.at_least_one(limit)
+        with self._lock:
+            now, held = self._now(), self._held(name)
+            others = [row.expires for row in held.rows.values() if row.expires > now and not row.batch]
+            others += [batch.expires for batch in held.batches.values() for _ in batch.rows]
+            following = min((expires for expires in others if expires > now), default=None)
+            elsewhere = len(others), None if following is None else moment(following)
+            rows = [row for row in held.rows.values() if row.free(now)][:limit]
+            if not rows:
+                return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
+            token, expires = self._new_token(), now + length(lease)
+            for row in rows:
+                row.token, row.expires = token, expires
+            return Snapshot(*self._decoded(rows), token, moment(expires), *elsewhere)
+
+    def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
+        with self._lock:
+            held, ids = self._held(name), set(snapshot.ids)
+            ours = _leased_by(held, snapshot.token)
+            rows = [held.rows[int(id)] for id in ids if int(id) in held.rows and (int(id) in ours or failpoints.unsafe("lease"))]
+            if outbox and ids:
+                if len(rows) < len(ids):
+                    raise buffers.taken(name, "snapshot")
+                self._write(outbox)
+            dropped = held.drop(rows, self._now())
+            _free(row for row in ours.values() if str(row.id) not in ids)
+            return dropped
+
+    def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
+        with self._lock:
+            return _free(_leased_by(self._held(name), snapshot.token).values())
+
+    def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
+        with self._lock:
+            now, held = self._now(), self._held(name)
+            ids = [id for id, batch in sorted(held.batches.items(), key=_age) if batch.expires <= now][:limit]
+            for group in sorted(held.deadlines, key=held.deadlines.__getitem__):
+                if len(ids) < limit and held.deadlines[group] <= now and (ready := held.ready(group, self._types, now)):
+                    ids.append(held.seal(name, group, "timeout", ready[: gate.count]))
+                    held.set_deadline(group, gate)
+            return [self._handed_out(held, id, gate, now) for id in ids]
+
+    def _handed_out(self, held: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
+        batch = held.batches[id]
+        batch.token, batch.expires, batch.attempts = self._new_token(), now + length(gate.lease), batch.attempts + 1
+        content = self._decoded(batch.rows)
+        return SealedBatch(id, batch.group, batch.reason, *content, batch.token, moment(batch.expires), batch.attempts)
+
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        with self._lock:
+            held = self._held(name)
+            rows = {str(row.id): row for row in self._ours(held, batch)}
+            if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
+                raise buffers.taken(name, "batch")
+            if outbox:
+                self._write(outbox)
+            del held.batches[batch.id]
+            for id in rows.keys() - set(batch.ids):
+                rows[id].batch, rows[id].broken = "", True
+            return held.drop([rows[id] for id in batch.ids], self._now())
+
+    def release(self, name: str, batch: SealedBatch) -> bool:
+        with self._lock:
+            held = self._held(name)
+            ours = bool(self._ours(held, batch))
+            if ours:
+                held.batches[batch.id].token, held.batches[batch.id].expires = "", 0
+            return ours
+
+    def _ours(self, held: Buffered, batch: SealedBatch) -> list[Row]:
+        """The rows that the caller has, none when the batch is another's."""
+        found = held.batches.get(batch.id)
+        return found.rows if found and (found.token == batch.token or failpoints.unsafe("lease")) else []
+
+    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
+        positive(lease)
+        with self._lock:
+            now, held = self._now(), self._held(name)
+            everything: list[Row | Batch] = [*_leased_by(held, token).values(), *held.batches.values()]
+            ours = [each for each in everything if each.token == token and each.expires > now]
+            if not ours:
+                raise buffers.taken(name, "lease")
+            for each in ours:
+                each.expires = now + length(lease)
+            return moment(now + length(lease))
+
+    def get_data(self, name: str) -> Sequence[Entry]:
+        with self._lock:
+            return list(self._decoded(self._held(name).rows.values()).entries)
+
+    def count(self, name: str) -> int:
+        with self._lock:
+            return len(self._held(name).rows)
+
+    def count_resolved(self, name: str) -> int:
+        with self._lock:
+            return sum(known(row.entry, self._types) for row in self._held(name).rows.values())
+
+    def iter_raw(self, name: str) -> Iterator[Entry]:
+        with self._lock:
+            return iter([row.entry for row in self._held(name).rows.values()])
+
+    def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
+        with self._lock:
+            now, held = self._now(), self._held(name)
+            row = next((row for row in held.rows.values() if row.entry.correlation_id == correlation_id), None)
+            if row is None:
+                raise buffers.not_found(name, correlation_id, len(held.rows))
+            if not row.free(now) and not force:
+                raise buffers.leased(name, correlation_id)
+            held.drop([row], now)
+
+    def remove_all(self, name: str) -> int:
+        with self._lock:
+            held = self._held(name)
+            held.batches.clear()
+            return held.drop(held.rows.values(), self._now())
+
+    def _now(self) -> int:
+        return clock(self._clock())
+
+    def _held(self, name: str) -> Buffered:
+        return self._names.setdefault(name, Buffered())
+
+    def _decoded(self, rows: Iterable[Row]) -> buffers.Decoded:
+        return buffers.decoded(((str(row.id), row.entry) for row in rows), self._types)
+
+
+def _leased_by(held: Buffered, token: str) -> dict[int, Row]:
+    return {row.id: row for row in held.rows.values() if token and row.token == token}
+
+
+def _free(rows: Iterable[Row]) -> int:
+    freed = list(rows)
+    for row in freed:
+        row.token, row.expires = "", 0
+    return len(freed)
+
+
+def _age(item: tuple[str, Batch]) -> int:
+    return item[1].rows[0].id

@@ -1,0 +1,114 @@
+"""The rows of one buffer in memory. Whoever calls holds the store's lock; times are microseconds since 1970."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from connectors import buffers
+from streams.leased.values import Entry, Gate, Types, batch_id
+
+
+@dataclass(slots=True)
+class Row:
+    id: int
+    entry: Entry
+    at: int
+    keep: int
+    token: str = ""
+    expires: int = 0
+    batch: str = ""
+    broken: bool = False
+
+    def free(self, now: int) -> bool:
+        return not self.batch and self.expires <= now
+
+
+@dataclass(slots=True)
+class Batch:
+    group: str
+    reason: str
+    rows: list[Row]
+    token: str = ""
+    expires: int = 0
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class Buffered:
+    """`open` has the rows of each group that are in no batch and were not set back from one."""
+
+    last: int = 0
+    rows: dict[int, Row] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    removed: dict[str, int] = field(default_factory=dict)
+    open: dict[str, dict[int, Row]] = field(default_factory=dict)
+    deadlines: dict[str, int] = field(default_factory=dict)
+    batches: dict[str, Batch] = field(default_factory=dict)
+    watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def knows(self, key: str, now: int) -> bool:
+        return key in self.keys or self.removed.get(key, 0) > now
+
+    def add(self, entry: Entry, now: int, keep: int) -> None:
+        self.last += 1
+        row = self.rows[self.last] = Row(self.last, entry, now, keep)
+        self.keys.add(entry.idempotency_key)
+        self.removed.pop(entry.idempotency_key, None)
+        self.open.setdefault(entry.group, {})[row.id] = row
+
+    def drop(self, rows: Iterable[Row], now: int) -> int:
+        """Their keys stay known as long as was asked for; returns how many."""
+        dropped = 0
+        for row in list(rows):
+            del self.rows[row.id]
+            self._close(row)
+            self._unseal(row)
+            self.keys.discard(row.entry.idempotency_key)
+            if row.keep:
+                self.removed[row.entry.idempotency_key] = now + row.keep
+            dropped += 1
+        return dropped
+
+    def forget(self, now: int) -> None:
+        """The keys whose time is over; they are in the order in which they came, so that most calls look at one."""
+        for key, _ in list(takewhile(lambda each: each[1] <= now, self.removed.items())):
+            del self.removed[key]
+
+    def _unseal(self, row: Row) -> None:
+        batch = self.batches.get(row.batch)
+        if batch is not None:
+            batch.rows.remove(row)
+            if not batch.rows:
+                del self.batches[row.batch]
+
+    def _close(self, row: Row) -> None:
+        group = self.open.get(row.entry.group, {})
+        group.pop(row.id, None)
+        if not group:
+            self.open.pop(row.entry.group, None)
+            self.deadlines.pop(row.entry.group, None)
+
+    def ready(self, group: str, types: Types | None, now: int) -> list[Row]:
+        """Those that a gate counts, oldest first."""
+        return [row for row in self.open.get(group, {}).values() if row.free(now) and known(row.entry, types)]
+
+    def seal(self, name: str, group: str, reason: str, rows: list[Row]) -> str:
+        id = batch_id(name, group, str(rows[0].id))
+        self.batches[id] = Batch(group, reason, rows)
+        for row in rows:
+            row.batch, row.token, row.expires = id, "", 0
+            self._close(row)
+        return id
+
+    def set_deadline(self, group: str, gate: Gate) -> None:
+        rows = list(self.open.get(group, {}).values())
+        until = buffers.deadline(gate, rows[0].at, rows[-1].at) if rows else None
+        if until is None:
+            self.deadlines.pop(group, None)
+        else:
+            self.deadlines[group] = until
+
+
+def known(entry: Entry, types: Types | None) -> bool:
+    """Has its type a decoder now?"""
+    return types is None or entry.type in types

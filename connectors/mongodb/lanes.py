@@ -1,0 +1,197 @@
+"""The lanes of the outbox: who holds one, and what its rows get and become."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from pymongo import DeleteOne, InsertOne, UpdateOne
+from pymongo.client_session import ClientSession
+
+from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, message_of, rows_of, settle
+from connectors.mongodb.migrations import LOCK, MESSAGE
+from connectors.mongodb.steps import Data, Document, locked, server_time, until
+from connectors.outboxes import ANY_LANE, verdict
+from streams import failpoints
+from streams.errors import ConcurrencyError
+from streams.leased.messages import LaneBatch, LaneRow, Outcome
+from streams.leased.options import OutboxOptions
+
+SMALL = 100
+"""Documents of fewer rows are put together when they get their numbers."""
+_FREE: Document = {"token": None, "held_until": None}
+_SIZES = {"first": 1, "count": 1, "next_at": 1}
+
+
+def claim(data: Data, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession) -> LaneBatch | None:
+    held = locked(data, _key(lane), session)
+    now: datetime = held["now"]
+    if held.get("token", token) != token and held["expires_at"] > now:
+        return None
+    own = {"state": "pending", "lane": lane}
+    chosen, some, waiting = _sent_next(data, own, after, limit, now, session)
+    rows = _read(data, chosen, after, session)
+    last = held.get("last", 0)
+    if waiting is None and some < limit:
+        given = _given(data, own, last, limit - some, session)
+        rows += given
+        last = given[-1].number if given else last
+    expires = until(now, lease)
+    data[LOCK].update_one({"_id": _key(lane)}, {"$set": {"token": token, "expires_at": expires, "last": last}}, session=session)
+    return LaneBatch(lane, token, expires, rows[:limit], None if rows else waiting)
+
+
+def _sent_next(
+    data: Data, own: Document, after: int, limit: int, now: datetime, session: ClientSession
+) -> tuple[list[object], int, datetime | None]:
+    """The numbered documents with the next rows after that number, how many these are, and until when the one behind them waits."""
+    chosen: list[object] = []
+    some = 0
+    for found in data[MESSAGE].find(own | {"numbered": True}, _SIZES, session=session).sort("first"):
+        if found.get("next_at", now) > now:
+            return chosen, some, found["next_at"]
+        above = min(found["count"], found["first"] + found["count"] - 1 - after)
+        if above > 0:
+            chosen.append(found["_id"])
+            some += above
+        if some >= limit:
+            break
+    return chosen, some, None
+
+
+def _read(data: Data, chosen: list[object], after: int, session: ClientSession) -> list[LaneRow]:
+    found = data[MESSAGE].find({"_id": {"$in": chosen}}, session=session).sort("first") if chosen else ()
+    return [row for each in found for row in _lane_rows(each, rows_of(each)) if row.number > after]
+
+
+def _given(data: Data, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
+    """Rows of the lane that had no number, with one."""
+    found, some = [], 0
+    for each in data[MESSAGE].find(own | {"numbered": False}, batch_size=max(2, min(limit, 101)), session=session).sort("first"):
+        found.append(each)
+        some += each["count"]
+        if some >= limit:
+            break
+    given: list[LaneRow] = []
+    writes: list[UpdateOne | DeleteOne | InsertOne[Document]] = []
+    for together in _together(found):
+        rows = [row for each in together for row in rows_of(each)]
+        fields = {"numbered": True, "first": last + 1}
+        last += len(rows)
+        if len(together) == 1:
+            writes.append(UpdateOne({"_id": together[0]["_id"]}, {"$set": fields}))
+        else:
+            writes += [DeleteOne({"_id": each["_id"]}) for each in together]
+            writes.append(InsertOne(document(rows, own | fields | {"attempts": 0})))
+        given += _lane_rows(together[0] | fields, rows)
+    if writes:
+        data[MESSAGE].bulk_write(writes, session=session)
+    return given
+
+
+def _together(found: Sequence[Document]) -> Iterator[list[Document]]:
+    """Neighbours that may be one document."""
+    gathered: list[Document] = []
+    rows = size = 0
+    for each in found:
+        fits = rows + each["count"] <= MOST and size + len(each["rows"]) <= MOST_BYTES
+        if gathered and not (fits and _plain(each) and _plain(gathered[-1])):
+            yield gathered
+            gathered, rows, size = [], 0, 0
+        gathered.append(each)
+        rows, size = rows + each["count"], size + len(each["rows"])
+    if gathered:
+        yield gathered
+
+
+def _plain(found: Document) -> bool:
+    """Small, and never tried."""
+    return found["count"] < SMALL and not ({"history", "token", "next_at"} & found.keys())
+
+
+def claim_any(data: Data, token: str, limit: int, lease: timedelta, session: ClientSession) -> LaneBatch:
+    """First what is free, then the lease on it."""
+    now = locked(data, "any", session)["now"]
+    expires = until(now, lease)
+    rows: list[LaneRow] = []
+    free = {"state": "pending", "held_until": {"$not": {"$gt": now}}, "next_at": {"$not": {"$gt": now}}}
+    for found in data[MESSAGE].find(free, batch_size=max(2, min(limit, 101)), session=session).sort("oldest"):
+        taken = rows_of(found)[: limit - len(rows)]
+        taking: list[Document | None] = [{"token": token, "held_until": expires}] * len(taken)
+        settle(data, found, taking + [None] * (found["count"] - len(taken)), session)
+        rows += [LaneRow(row.order, message_of(row), found["attempts"], row.created_at) for row in taken]
+        if len(rows) >= limit:
+            break
+    return LaneBatch(ANY_LANE, token, expires, sorted(rows, key=lambda row: row.number))
+
+
+def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, session: ClientSession) -> None:
+    if batch.lane == ANY_LANE:
+        now = server_time(data, session)
+        found = list(data[MESSAGE].find({"token": batch.token, "state": "pending"}, session=session))
+    else:
+        held = locked(data, _key(batch.lane), session)
+        now = held["now"]
+        if held.get("token") != batch.token and not failpoints.unsafe("fence"):
+            raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
+        found = _marked(data, batch, outcomes, now, session)
+    became = {outcome.id: outcome for outcome in outcomes}
+    for each in found:
+        fates = [_fate(each, became.get(row.id), now, options) for row in rows_of(each)]
+        settle(data, each, fates, session)
+
+
+def _marked(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession) -> list[Document]:
+    """Marks the documents of which all rows were sent, unread, and returns the others that have outcomes."""
+    said = {outcome.id: outcome.kind for outcome in outcomes if outcome.kind != "outage"}
+    numbers = {row.number: said[row.message.id] for row in batch.rows if row.message.id in said}
+    if not numbers:
+        return []
+    sent = {number for number, kind in numbers.items() if kind == "dispatched"}
+    reach = {"$gt": min(numbers) - MOST, "$lte": max(numbers)}
+    pending = {"state": "pending", "lane": batch.lane, "numbered": True, "first": reach}
+    whole, some = [], []
+    for found in data[MESSAGE].find(pending, _SIZES, session=session):
+        inside = range(found["first"], found["first"] + found["count"])
+        if sent.issuperset(inside):
+            whole.append(found["_id"])
+        elif any(number in numbers for number in inside):
+            some.append(found["_id"])
+    if whole:
+        data[MESSAGE].update_many({"_id": {"$in": whole}}, changing(_sent(now)), session=session)
+    return list(data[MESSAGE].find({"_id": {"$in": some}}, session=session)) if some else []
+
+
+def _sent(now: datetime) -> Document:
+    return {"state": "dispatched", "dispatched_at": now, "next_at": None} | _FREE
+
+
+def _fate(found: Document, outcome: Outcome | None, now: datetime, options: OutboxOptions) -> Document | None:
+    if outcome is None:
+        return None
+    if outcome.kind == "dispatched":
+        return _sent(now)
+    if outcome.kind == "outage":
+        return _FREE if "token" in found else None
+    attempts = found["attempts"] + 1
+    kind, history = verdict(options, outcome.kind, attempts), found.get("history", [])
+    attempt = {"number": len(history) + 1, "at": now, "outcome": kind, "error": outcome.error}
+    tried = _FREE | {"attempts": attempts, "history": [*history, attempt]}
+    if kind == "transient":
+        return tried | {"next_at": until(now, options.pause(attempts))}
+    return tried | {"state": "dead", "reason": outcome.error, "next_at": None}
+
+
+def release(data: Data, batch: LaneBatch, session: ClientSession) -> None:
+    if batch.lane == ANY_LANE:
+        data[MESSAGE].update_many({"token": batch.token}, changing(_FREE), session=session)
+    else:
+        own = {"_id": _key(batch.lane), "token": batch.token}
+        data[LOCK].update_one(own, {"$unset": {"token": 1, "expires_at": 1}}, session=session)
+
+
+def _key(lane: int) -> str:
+    return f"lane/{lane}"
+
+
+def _lane_rows(found: Document, rows: Sequence[Row]) -> list[LaneRow]:
+    first, attempts = found["first"], found["attempts"]
+    return [LaneRow(number, message_of(row), attempts, row.created_at) for number, row in enumerate(rows, first)]

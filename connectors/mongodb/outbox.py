@@ -1,0 +1,163 @@
+"""The outbox of applications and of the leased contracts in MongoDB."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from operator import itemgetter
+from typing import Any
+
+from pymongo.client_session import ClientSession
+
+from connectors.mongodb import connection, lanes
+from connectors.mongodb.messages import GONE, Row, message_of, reserve, rows_of, settle, stored, write_rows
+from connectors.mongodb.migrations import MESSAGE, META
+from connectors.mongodb.steps import Document, Steps, server_time
+from connectors.mongodb.unit import joining
+from connectors.mongodb.wakeups import Wakeups
+from connectors.outboxes import check_claim, check_lanes, check_states
+from connectors.sessions import MongoSession, joined
+from streams.leased.contracts import LANE_LEASE
+from streams.leased.lanes import lane_of
+from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from streams.leased.options import OutboxOptions
+from streams.leased.values import positive
+
+_AGAIN: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_at": None, "reason": None}
+
+
+class MongoOutbox:
+    """Any thread may call; `new_token` gives a random text."""
+
+    def __init__(self, steps: Steps, options: OutboxOptions, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._steps, self._options, self._new_token = steps, options, new_token
+        self._data, self._rows = steps.data, steps.data[MESSAGE]
+        self._wakeups = Wakeups(self._rows)
+
+    def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
+        if not joined(session, MongoSession, require_transaction):
+            self._steps.run(lambda own: write_rows(self._data, messages, own))
+            return
+        self._steps.ready()
+        with joining(session, self._data):
+            write_rows(session.database, messages, session.client_session)
+
+    def lanes(self) -> int:
+        self._steps.ready()
+        with connection.answering():
+            found = self._data[META].find_one({"_id": "outbox"}) or {}
+            return int(found["lanes"])
+
+    def set_lanes(self, count: int) -> None:
+        check_lanes(count, 0)
+
+        def work(session: ClientSession) -> None:
+            self._data[META].update_one({"_id": "outbox"}, {"$set": {"lanes": count}}, session=session)
+            check_lanes(count, self._counted("pending", session))
+
+        self._steps.run(work)
+
+    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+        check_claim(lane, self.lanes(), token, limit)
+        positive(lease)
+        return self._steps.run(lambda session: lanes.claim(self._data, lane, token, limit, after, lease, session))
+
+    def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
+        check_claim(0, 1, token := self._new_token(), limit)
+        positive(lease)
+        return self._steps.run(lambda session: lanes.claim_any(self._data, token, limit, lease, session))
+
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        self._steps.run(lambda session: lanes.mark(self._data, batch, outcomes, self._options, session))
+
+    def release(self, batch: LaneBatch) -> None:
+        self._steps.run(lambda session: lanes.release(self._data, batch, session))
+
+    def wait(self, seconds: float) -> bool:
+        return self._wakeups.wait(seconds)
+
+    def pending_age(self) -> timedelta | None:
+        self._steps.ready()
+        with connection.answering():
+            oldest = self._rows.find_one({"state": "pending"}, {"created_at": 1}, sort=[("oldest", 1)])
+            return max(timedelta(0), server_time(self._data) - oldest["created_at"]) if oldest else None
+
+    def count(self, state: str = "pending") -> int:
+        check_states([state])
+        self._steps.ready()
+        with connection.answering():
+            return self._counted(state)
+
+    def _counted(self, state: str, session: ClientSession | None = None) -> int:
+        total = {"$group": {"_id": None, "rows": {"$sum": "$count"}}}
+        return sum(found["rows"] for found in self._rows.aggregate([{"$match": {"state": state}}, total], session=session))
+
+    def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
+        def work(session: ClientSession) -> int:
+            old, left = {"state": "dispatched", "dispatched_at": {"$lt": server_time(self._data, session) - older_than}}, limit
+            for found in self._rows.find(old, {"count": 1}, session=session).sort([("dispatched_at", 1), ("oldest", 1)]):
+                left -= self._swept(found, left, session)
+                if left <= 0:
+                    break
+            return limit - left
+
+        return self._steps.run(work)
+
+    def _swept(self, found: Document, left: int, session: ClientSession) -> int:
+        if found["count"] <= left:
+            self._rows.delete_one({"_id": found["_id"]}, session=session)
+            return int(found["count"])
+        [whole] = self._rows.find({"_id": found["_id"]}, session=session)
+        settle(self._data, whole, [GONE] * left + [None] * (whole["count"] - left), session)
+        return left
+
+    def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
+        check_states([] if state is None else [state])
+        self._steps.ready()
+        wanted: Document = {} if state is None else {"state": state}
+        rows: list[tuple[int, StoredMessage]] = []
+        with connection.answering(), self._rows.find(wanted, batch_size=4).sort("oldest") as found:
+            for each in found:
+                rows += ((row.order, stored(each, row)) for row in rows_of(each) if topic in (None, row.topic))
+                if len(rows) >= limit:
+                    break
+        return [message for _, message in sorted(rows, key=itemgetter(0))[:limit]]
+
+    def attempts_of(self, id: str) -> Sequence[Attempt]:
+        self._steps.ready()
+        with connection.answering():
+            found = self._rows.find_one({"ids": id}, {"history": 1, "dispatched_at": 1}) or {}
+        tried = [Attempt(**attempt) for attempt in found.get("history", ())]
+        if found.get("dispatched_at"):
+            tried.append(Attempt(len(tried) + 1, found["dispatched_at"], "success", ""))
+        return tuple(tried)
+
+    def requeue(self, ids: Sequence[str] | None = None) -> int:
+        def work(session: ClientSession) -> int:
+            dead = {"state": "dead"} | ({} if ids is None else {"ids": {"$in": list(ids)}})
+            found = list(self._rows.find(dead, session=session).sort("oldest"))
+            wanted = {row.id for each in found for row in rows_of(each) if ids is None or row.id in ids}
+            if wanted:
+                numbers, lanes, _ = reserve(self._data, len(wanted))
+                place = iter(numbers)
+                for each in found:
+                    fates = [_again(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(each)]
+                    settle(self._data, each, fates, session)
+            return len(wanted)
+
+        return self._steps.run(work)
+
+    def drop(self, ids: Sequence[str]) -> int:
+        def work(session: ClientSession) -> int:
+            count = 0
+            for each in self._rows.find({"ids": {"$in": list(ids)}, "state": {"$in": ["pending", "dead"]}}, session=session):
+                fates = [GONE if row.id in ids else None for row in rows_of(each)]
+                settle(self._data, each, fates, session)
+                count += fates.count(GONE)
+            return count
+
+        return self._steps.run(work)
+
+
+def _again(row: Row, lanes: int, number: int) -> Document:
+    """Behind all that its lane has."""
+    return _AGAIN | {"first": number, "lane": lane_of(message_of(row), lanes)}

@@ -1,0 +1,71 @@
+"""Transactions of the leased contracts: one per step, on the server's clock.
+
+A process that is killed inside one leaves it open: the server ends it after its `transactionLifetimeLimitSeconds` (60), and whoever
+wants the same lock meanwhile gets a PersistenceError.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from pymongo import ReturnDocument
+from pymongo.client_session import ClientSession
+from pymongo.database import Database
+
+from connectors.mongodb import connection
+from connectors.mongodb.migrations import LEASED, LOCK, META, STEP
+from streams.errors import ConfigurationError, SystemNotReady
+
+CONFLICTS = 1000
+"""How often a step begins again, unless its time is up before."""
+
+Document = dict[str, Any]
+Data = Database[Document]
+T = TypeVar("T")
+
+
+class Steps:
+    """`run` each step of a contract on `data`; any thread may call."""
+
+    def __init__(self, server: connection.Client, data: Data) -> None:
+        if not data.write_concern.acknowledged:
+            raise ConfigurationError("w=0 tells nobody whether a write landed: the leased contracts need an acknowledged write concern")
+        self.server, self.data = server, data
+        self._ready = False
+
+    def run(self, work: Callable[[ClientSession], T]) -> T:
+        """In one transaction, again as a whole after a conflict. Raises PersistenceError, and SystemNotReady before `migrate`."""
+        self.ready()
+        with self.server.start_session() as session:
+            return connection.transact(session, self.data.write_concern, work, CONFLICTS)
+
+    def ready(self) -> None:
+        """Asks until the answer is yes, and then never again."""
+        if not self._ready:
+            with connection.answering():
+                self._ready = self.data[STEP].find_one({"_id": LEASED}) is not None
+        if not self._ready:
+            raise SystemNotReady("the store lacks the collections of buffers, timeouts and outbox: run `sluicegate migrate`")
+
+
+def locked(data: Data, key: str, session: ClientSession, **counts: int) -> Document:
+    """The lock document of this key, with the server's time as `now`, its `counts` raised by so much: first in the transaction, so that
+    a conflict with another one comes early."""
+    update = {"$currentDate": {"now": True}} | ({"$inc": counts} if counts else {})
+    found = data[LOCK].find_one_and_update({"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER, session=session)
+    return found or {}
+
+
+def server_time(data: Data, session: ClientSession | None = None) -> datetime:
+    """Locks nothing."""
+    found = list(data[META].aggregate([{"$match": {"_id": "outbox"}}, {"$project": {"now": "$$NOW"}}], session=session))
+    if not found:
+        raise SystemNotReady("the store's data are gone: run `sluicegate migrate`")
+    now: datetime = found[0]["now"]
+    return now
+
+
+def until(now: datetime, lease: timedelta) -> datetime:
+    """The end of a lease as BSON keeps it, in milliseconds."""
+    end = now + lease
+    return end.replace(microsecond=end.microsecond // 1000 * 1000)

@@ -1,0 +1,162 @@
+"""The timeout store in MongoDB. `due` is in microseconds since 1970, since BSON's dates would round it; the server's clock has
+milliseconds, so that a timeout is late by less than one, and never early."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from pymongo.client_session import ClientSession
+
+from connectors.mongodb import connection
+from connectors.mongodb.messages import write_rows
+from connectors.mongodb.migrations import TIMEOUT
+from connectors.mongodb.steps import Data, Document, Steps, locked, server_time, until
+from connectors.times import micros, moment
+from streams import failpoints
+from streams.errors import ConcurrencyError, PersistenceError
+from streams.leased.messages import emitted
+from streams.leased.options import TimeoutOptions
+from streams.leased.values import Timeout, TimeoutBatch
+from streams.values import Changes
+
+_FREED = {"$unset": {"locked_by": 1, "locked_until": 1}}
+_BY_TIME = [("due", 1), ("_id", 1)]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[bytes | None, list[tuple[str, bytes | None]]]).decode
+
+
+class MongoTimeouts:
+    """Any thread may call; `new_owner` gives a random text."""
+
+    def __init__(self, steps: Steps, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._steps, self._options, self._new_owner = steps, options, new_owner
+        self._data, self._rows = steps.data, steps.data[TIMEOUT]
+
+    def insert(self, *timeouts: Timeout) -> None:
+        def work(session: ClientSession) -> None:
+            if _known(self._data, timeouts, session) or len({each.id for each in timeouts}) < len(timeouts):
+                raise PersistenceError("mongodb: a timeout with this id already exists: none was inserted")
+            if timeouts:
+                self._rows.insert_many(list(map(_document, timeouts)), session=session)
+
+        self._steps.run(work)
+
+    def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
+        limit = self._options.batch_size if batch_size is None else batch_size
+        if limit < 1:
+            raise ValueError("batch_size is at least 1")
+        owner = self._new_owner()
+        return self._steps.run(lambda session: self._locked(owner, limit, session))
+
+    def _locked(self, owner: str, limit: int, session: ClientSession) -> TimeoutBatch:
+        now: datetime = locked(self._data, "timeouts", session)["now"]
+        free = {"locked_until": {"$not": {"$gt": now}}}
+        due = free | {"due": {"$lte": micros(now)}}
+        rows = list(self._rows.find(due, session=session, batch_size=limit + 1).sort(_BY_TIME).limit(limit))
+        expires = until(now, self._options.lease)
+        if rows:
+            ids = {"_id": {"$in": [row["_id"] for row in rows]}}
+            self._rows.update_many(ids, {"$set": {"locked_by": owner, "locked_until": expires}}, session=session)
+        following = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME, session=session)
+        next_due = moment(following["due"]) if following else None
+        return TimeoutBatch(tuple(map(_timeout, rows)), owner, expires if rows else None, next_due)
+
+    def remove(self, id: UUID, owner: str | None = None) -> None:
+        def work(session: ClientSession) -> None:
+            own = self._own(id, owner, session)
+            if not self._rows.delete_one(own, session=session).deleted_count and owner is not None:
+                raise ConcurrencyError("the timeout is gone, or its lease is over or another's: nothing was removed")
+
+        self._steps.run(work)
+
+    def release(self, id: UUID, owner: str | None = None) -> None:
+        def work(session: ClientSession) -> None:
+            own = self._own(id, owner, session)
+            if not self._rows.update_one(own, _FREED, session=session).matched_count and owner is not None:
+                raise ConcurrencyError("the timeout is gone, or its lease is over or another's: nothing was released")
+
+        self._steps.run(work)
+
+    def _own(self, id: UUID, owner: str | None, session: ClientSession) -> Document:
+        if owner is None or failpoints.unsafe("timeout-lease"):
+            return {"_id": str(id)}
+        return {"_id": str(id), "locked_by": owner, "locked_until": {"$gt": server_time(self._data, session)}}
+
+    def emit(self, batch: TimeoutBatch) -> int:
+        def work(session: ClientSession) -> int:
+            own: Document = {"_id": {"$in": [str(each.id) for each in batch]}}
+            if not failpoints.unsafe("timeout-lease"):
+                own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
+            held = {row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)}
+            self._rows.delete_many({"_id": {"$in": list(held)}}, session=session)
+            write_rows(self._data, [emitted(each) for each in batch if str(each.id) in held], session)
+            return len(held)
+
+        return self._steps.run(work) if batch else 0
+
+    def reap_stale_leases(self) -> int:
+        def work(session: ClientSession) -> int:
+            stale = {"locked_until": {"$lte": server_time(self._data, session)}}
+            return self._rows.update_many(stale, _FREED, session=session).modified_count
+
+        return self._steps.run(work)
+
+    def next_due(self) -> datetime | None:
+        self._steps.ready()
+        with connection.answering():
+            free = {"locked_until": {"$not": {"$gt": server_time(self._data)}}}
+            found = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME)
+            return moment(found["due"]) if found else None
+
+    def cancel(self, id: UUID) -> bool:
+        return self._steps.run(lambda session: self._rows.delete_one({"_id": str(id)}, session=session).deleted_count > 0)
+
+    def reschedule(self, id: UUID, due_at: datetime) -> bool:
+        if due_at.tzinfo is None:
+            raise ValueError("due_at is a datetime with a time zone")
+        change = {"$set": {"due": micros(due_at)}} | _FREED
+        return self._steps.run(lambda session: self._rows.update_one({"_id": str(id)}, change, session=session).matched_count > 0)
+
+    def find(
+        self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
+    ) -> Sequence[Timeout]:
+        self._steps.ready()
+        asked = {"destination": destination, "owner": owner, "key": key}
+        wanted = {name: value for name, value in asked.items() if value is not None}
+        with connection.answering():
+            return [_timeout(row) for row in self._rows.find(wanted).sort(_BY_TIME).limit(limit)]
+
+    def count(self) -> int:
+        self._steps.ready()
+        with connection.answering():
+            return self._rows.count_documents({})
+
+
+def schedule(data: Data, changes: Changes, session: ClientSession) -> None:
+    """What a commit cancels and inserts, those that are there left as they are."""
+    if changes.cancels:
+        data[TIMEOUT].delete_many({"_id": {"$in": [str(id) for id in changes.cancels]}}, session=session)
+    new = {str(each.id): each for each in reversed(changes.timeouts)}
+    for id in _known(data, changes.timeouts, session):
+        del new[id]
+    if new:
+        data[TIMEOUT].insert_many([_document(each) for each in new.values()], session=session)
+
+
+def _known(data: Data, timeouts: Sequence[Timeout], session: ClientSession) -> list[str]:
+    ids = [str(each.id) for each in timeouts]
+    return [row["_id"] for row in data[TIMEOUT].find({"_id": {"$in": ids}}, {"_id": 1}, session=session)] if ids else []
+
+
+def _document(timeout: Timeout) -> Document:
+    fields = {"_id": str(timeout.id), "destination": timeout.destination, "due": micros(timeout.due_at)}
+    named = {"key": timeout.key, "owner": timeout.owner, "message": _encode((timeout.value, timeout.headers))}
+    return fields | {name: value for name, value in named.items() if value is not None}
+
+
+def _timeout(row: Document) -> Timeout:
+    value, headers = _decode(row["message"])
+    return Timeout(UUID(row["_id"]), row["destination"], moment(row["due"]), row.get("key"), value, headers, row.get("owner"))

@@ -1,0 +1,46 @@
+"""Waiting for rows that others add: a change stream, where the deployment and the user's rights allow one."""
+
+import threading
+import time
+from typing import Any
+
+from pymongo.change_stream import CollectionChangeStream
+from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
+
+_ASK_MS = 100
+"""How long the server may keep one question: a `wait` lasts so much longer at most."""
+_ADDED: list[dict[str, Any]] = [{"$match": {"operationType": "insert", "fullDocument.numbered": False}}, {"$project": {"_id": 1}}]
+
+
+class Wakeups:
+    """The stream is open between two calls, so that nothing that is added between them is missed."""
+
+    def __init__(self, rows: Collection[dict[str, Any]]) -> None:
+        self._rows = rows
+        self._stream: CollectionChangeStream[dict[str, Any]] | None = None
+        self._lock = threading.Lock()
+
+    def wait(self, seconds: float) -> bool:
+        """True: a row was added since the last call. False: none within that time, or nobody can tell."""
+        until = time.monotonic() + seconds
+        if not self._lock.acquire(timeout=max(0.0, seconds)):
+            return False
+        try:
+            return self._told(until)
+        except PyMongoError:
+            self._stream = None
+            return False
+        finally:
+            self._lock.release()
+
+    def _told(self, until: float) -> bool:
+        if self._stream is None:
+            self._stream = self._rows.watch(_ADDED, max_await_time_ms=_ASK_MS)
+        while self._stream.try_next() is None:
+            if time.monotonic() >= until:
+                return False
+        # What is in the stream now is told by this; what comes from here on by the next call.
+        self._stream.close()
+        self._stream = self._rows.watch(_ADDED, max_await_time_ms=_ASK_MS)
+        return True

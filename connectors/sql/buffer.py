@@ -1,0 +1,252 @@
+"""The aggregator buffer in SQL: one implementation for SQLite, PostgreSQL, MySQL and MariaDB.
+
+Every writer locks the row of the name first: rows are numbered in the order of commits, and two never wait for each other crosswise.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Select, case, delete, func, insert, select, update
+
+from connectors import buffers
+from connectors.sql import buffer_rows, buffer_seals
+from connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, pages, read
+from connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW, BUFFER_WATERMARK
+from connectors.sql.outbox_rows import write_rows
+from connectors.sql.transactions import Transactions
+from connectors.times import clock, length, moment
+from streams import failpoints
+from streams.leased.contracts import LEASE, NOT_KEPT
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Progress, SealedBatch, Snapshot, Types, positive
+
+T = TypeVar("T")
+
+_ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
+
+
+class SqlBuffer:
+    """`new_token` gives random ones."""
+
+    def __init__(self, transactions: Transactions, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._transactions, self._types, self._new_token = transactions, types, new_token
+
+    def _changed(self, name: str, nothing: T, work: Callable[[Locked], T]) -> T:
+        """`work` under the lock of the name; `nothing` when there never was one."""
+
+        def locked(connection: Connection) -> T:
+            at = buffer_rows.locked(connection, lambda: self._now(connection), name)
+            return nothing if at is None else work(at)
+
+        return self._transactions.run(locked)
+
+    def _now(self, connection: Connection) -> int:
+        return clock(self._transactions.now(connection))
+
+    # -- intake ------------------------------------------------------------------------------------------------------
+
+    def insert(
+        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> InsertResult:
+        return self._transactions.run(lambda connection: self._insert(connection, name, entries, progress, keep_keys)[1])
+
+    def _insert(
+        self, connection: Connection, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta
+    ) -> tuple[Locked, InsertResult]:
+        at = buffer_rows.made(connection, lambda: self._now(connection), name)
+        if progress is not None:
+            buffer_rows.move(at, progress)
+        if keep_keys:
+            buffer_rows.forget(at)
+        return at, buffer_rows.add(at, entries, length(keep_keys))
+
+    def insert_and_seal(
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> Filled:
+        def work(connection: Connection) -> Filled:
+            at, result = self._insert(connection, name, entries, progress, keep_keys)
+            touched = list(dict.fromkeys(entry.group for entry in entries))
+            return Filled(result, self._handed_out(at, buffer_seals.seal_full(at, touched, gate, self._types), gate))
+
+        return self._transactions.run(work)
+
+    def _handed_out(self, at: Locked, holds: Sequence[buffer_seals.Hold], gate: Gate) -> Sequence[SealedBatch]:
+        return buffer_seals.handed_out(at, holds, gate, self._types, self._new_token)
+
+    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+        mark = BUFFER_WATERMARK.c
+        place = mark.name == name, mark.topic_id == topic_id, mark.partition_number == partition
+        return self._transactions.run(lambda connection: connection.scalars(select(mark.next_offset).where(*place)).first()) or 0
+
+    # -- snapshots ---------------------------------------------------------------------------------------------------
+
+    def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
+        positive(lease)
+        buffers.at_least_one(limit)
+        return self._changed(name, EMPTY, lambda at: self._snapshot(at, limit, lease))
+
+    def _snapshot(self, at: Locked, limit: int | None, lease: timedelta) -> Snapshot:
+        free = at.rows(_ROW.holder.in_(at.free))
+        rows = at.connection.execute(select(*READ).where(*free).order_by(_ROW.number).limit(limit)).all()
+        others, following = _elsewhere(at)
+        elsewhere = others, None if following is None else moment(following)
+        if not rows:
+            return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
+        token, until = self._new_token(), at.now + length(lease)
+        at.connection.execute(update(BUFFER_ROW).where(*free, _ROW.number <= rows[-1].number).values(holder=token))
+        hold = {"name": at.name, "id": token, "reason": SNAPSHOT, "group_name": "", "first_row": rows[0].number, "attempts": 1}
+        at.connection.execute(insert(BUFFER_HOLD), {**hold, "token": token, "leased_until": until})
+        _end(at, at.free[1:])
+        return Snapshot(*buffers.decoded(((str(row.number), read(row)) for row in rows), self._types), token, moment(until), *elsewhere)
+
+    def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
+        def work(at: Locked) -> int:
+            groups = buffer_rows.groups(at, _ROW.holder == snapshot.token)
+            fence = () if failpoints.unsafe("lease") else (_ROW.holder == snapshot.token,)
+            dropped = sum(buffer_rows.drop(at, *fence, _ROW.number.in_(page)) for page in pages(list(map(int, snapshot.ids))))
+            if outbox and snapshot.ids:
+                if dropped < len(snapshot.ids):
+                    raise buffers.taken(name, "snapshot")
+                write_rows(at.connection, outbox, self._transactions.now(at.connection))
+            _free(at, snapshot.token)
+            buffer_seals.clear_deadlines(at, groups)
+            return dropped
+
+        if not snapshot.token:
+            return 0
+        return self._changed(name, 0, work)
+
+    def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
+        return self._changed(name, 0, lambda at: _free(at, snapshot.token)) if snapshot.token else 0
+
+    # -- batches -----------------------------------------------------------------------------------------------------
+
+    def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
+        def work(at: Locked) -> Sequence[SealedBatch]:
+            holds = buffer_seals.abandoned(at, limit)
+            if len(holds) < limit:
+                holds += buffer_seals.seal_overdue(at, gate, self._types, limit - len(holds))
+            return self._handed_out(at, holds, gate)
+
+        return self._changed(name, [], work)
+
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        def work(at: Locked) -> int:
+            token = at.connection.scalars(select(_HOLD.token).where(*at.holds(_HOLD.id == batch.id))).first()
+            if token is None or (token != batch.token and not failpoints.unsafe("lease")):
+                raise buffers.taken(name, "batch")
+            members: Condition = _ROW.holder == batch.id
+            dropped = sum(buffer_rows.drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids))))
+            broken = at.connection.execute(update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)).rowcount
+            if (dropped, broken) != (len(batch.ids), batch.unresolved):
+                raise buffers.taken(name, "batch")
+            at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id == batch.id)))
+            if outbox:
+                write_rows(at.connection, outbox, self._transactions.now(at.connection))
+            return dropped
+
+        def gone() -> int:
+            raise buffers.taken(name, "batch")
+
+        done = self._changed(name, None, work)
+        return gone() if done is None else done
+
+    def release(self, name: str, batch: SealedBatch) -> bool:
+        fence = () if failpoints.unsafe("lease") else (_HOLD.token == batch.token,)
+        given = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, *fence).values(token="", leased_until=0)
+        return bool(batch.token) and self._transactions.run(lambda connection: connection.execute(given).rowcount) == 1
+
+    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
+        positive(lease)
+
+        def work(connection: Connection) -> datetime:
+            now = self._now(connection)
+            ours = _HOLD.name == name, _HOLD.token == token, _HOLD.leased_until > now
+            until = now + length(lease)
+            if not token or not connection.execute(update(BUFFER_HOLD).where(*ours).values(leased_until=until)).rowcount:
+                raise buffers.taken(name, "lease")
+            return moment(until)
+
+        return self._transactions.run(work)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def get_data(self, name: str) -> Sequence[Entry]:
+        found = self._transactions.run(lambda connection: [read(row) for row in connection.execute(_page(name, -1))])
+        return list(buffers.decoded((("", entry) for entry in found), self._types).entries)
+
+    def count(self, name: str) -> int:
+        return self._count(name)
+
+    def count_resolved(self, name: str) -> int:
+        if self._types is not None and not self._types:
+            return 0
+        return self._count(name, *buffer_rows.resolvable(self._types))
+
+    def _count(self, name: str, *conditions: Condition) -> int:
+        return self._transactions.run(lambda connection: _counted(connection, name, *conditions))
+
+    # -- care --------------------------------------------------------------------------------------------------------
+
+    def iter_raw(self, name: str) -> Iterator[Entry]:
+        last = -1
+        while page := self._transactions.run(lambda connection, after=last: connection.execute(_page(name, after).limit(1000)).all()):  # type: ignore[misc]
+            yield from map(read, page)
+            last = page[-1].number
+
+    def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
+        def work(at: Locked) -> bool:
+            oldest = select(_ROW.number, _ROW.holder, _ROW.group_name).where(*at.rows(_ROW.correlation_id == correlation_id))
+            found = at.connection.execute(oldest.order_by(_ROW.number).limit(1)).first()
+            if found is None:
+                raise buffers.not_found(name, correlation_id, _counted(at.connection, name))
+            if found.holder not in at.free and not force:
+                raise buffers.leased(name, correlation_id)
+            buffer_rows.drop(at, _ROW.number == found.number)
+            if found.holder:
+                _end(at, [found.holder])
+            buffer_seals.clear_deadlines(at, [found.group_name])
+            return True
+
+        if not self._changed(name, False, work):
+            raise buffers.not_found(name, correlation_id, 0)
+
+    def remove_all(self, name: str) -> int:
+        def work(at: Locked) -> int:
+            for table in (BUFFER_HOLD, BUFFER_DEADLINE):
+                at.connection.execute(delete(table).where(table.c.name == name))
+            return buffer_rows.drop(at)
+
+        return self._changed(name, 0, work)
+
+
+def _page(name: str, after: int) -> Select[Any]:
+    return select(*READ).where(_ROW.name == name, _ROW.number > after).order_by(_ROW.number)
+
+
+def _counted(connection: Connection, name: str, *conditions: Condition) -> int:
+    return connection.scalars(select(func.count()).select_from(BUFFER_ROW).where(_ROW.name == name, *conditions)).one()
+
+
+def _elsewhere(at: Locked) -> tuple[int, int | None]:
+    """How many rows somebody has, and when the first of them may be free."""
+    live = func.min(case((_HOLD.leased_until > at.now, _HOLD.leased_until)))
+    held = select(func.count(), live).select_from(BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder)))
+    count, following = at.connection.execute(held.where(*at.rows(_ROW.holder.not_in(at.free)))).one()
+    return count, following
+
+
+def _free(at: Locked, token: str) -> int:
+    """What the token has, and then the token."""
+    freed = at.connection.execute(update(BUFFER_ROW).where(*at.rows(_ROW.holder == token)).values(holder="")).rowcount
+    at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id == token, _HOLD.reason == SNAPSHOT)))
+    return freed
+
+
+def _end(at: Locked, holders: Sequence[str]) -> None:
+    """Those that have no row any more."""
+    left = select(_ROW.number).where(*at.rows(_ROW.holder == _HOLD.id)).exists()
+    if holders:
+        at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id.in_(holders), ~left)))

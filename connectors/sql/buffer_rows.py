@@ -1,0 +1,161 @@
+"""The rows of a buffer in SQL: reading, adding and dropping them under the lock of their name. Times are microseconds since 1970."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, delete, false, insert, literal, or_, select, text, update
+
+from connectors import buffers
+from connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
+from streams.leased.values import Entry, Header, InsertResult, Progress, Types
+
+PAGE = 500  # values in one statement
+SNAPSHOT = "snapshot"
+
+T = TypeVar("T")
+Condition = ColumnElement[bool]
+
+_encode = msgspec.msgpack.Encoder().encode
+_headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
+
+READ = [BUFFER_ROW.c[name] for name in ("number", "idempotency_key", "correlation_id", "type", "data", "headers", "group_name")]
+_NAME: BindParameter[str] = bindparam("name")
+_KEYS: BindParameter[Sequence[str]] = bindparam("keys", expanding=True)
+_OF_KEYS = (BUFFER_KEY.c.name == _NAME, BUFFER_KEY.c.idempotency_key.in_(_KEYS))
+_LOCK = select(BUFFER_NAME.c.last_row).where(BUFFER_NAME.c.name == _NAME).with_for_update()
+_ADD_NAME = "insert into sluicegate_buffer (name, last_row) values (:name, 0) "
+# MySQL's locks the row that is there, as `for update` does: `ignore` would only share it, and two would wait for each other.
+_UNLESS_THERE = {"postgresql": "on conflict do nothing", "mysql": "on duplicate key update last_row = last_row"}
+_BUFFERED = select(BUFFER_ROW.c.idempotency_key).where(BUFFER_ROW.c.name == _NAME, BUFFER_ROW.c.idempotency_key.in_(_KEYS))
+_KEPT = select(BUFFER_KEY.c.idempotency_key, BUFFER_KEY.c.kept_until).where(*_OF_KEYS)
+_FORGET = delete(BUFFER_KEY).where(*_OF_KEYS)
+_OVER = select(BUFFER_KEY.c.idempotency_key).where(BUFFER_KEY.c.name == _NAME, BUFFER_KEY.c.kept_until <= bindparam("now")).limit(PAGE)
+_SNAPSHOTS = select(BUFFER_HOLD.c.id, BUFFER_HOLD.c.leased_until).where(BUFFER_HOLD.c.name == _NAME, BUFFER_HOLD.c.reason == SNAPSHOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A name that nobody else writes to before the transaction ends. `free` are the holders whose rows may be taken, none being
+    one; `open` those whose rows are in no batch."""
+
+    connection: Connection
+    name: str
+    now: int
+    last: int
+    free: Sequence[str]
+    open: Sequence[str]
+
+    def rows(self, *conditions: Condition) -> tuple[Condition, ...]:
+        return BUFFER_ROW.c.name == self.name, *conditions
+
+    def holds(self, *conditions: Condition) -> tuple[Condition, ...]:
+        return BUFFER_HOLD.c.name == self.name, *conditions
+
+
+def locked(connection: Connection, now: Callable[[], int], name: str) -> Locked | None:
+    """None: nothing was ever inserted under this name."""
+    last = connection.scalars(_LOCK, {"name": name}).first()
+    if last is None:
+        return None
+    until = now()
+    snapshots = connection.execute(_SNAPSHOTS, {"name": name}).all()
+    over = [id for id, leased_until in snapshots if leased_until <= until]
+    return Locked(connection, name, until, last, ("", *over), ("", *(id for id, _ in snapshots)))
+
+
+def made(connection: Connection, now: Callable[[], int], name: str) -> Locked:
+    """Locked, and there from now on."""
+    found = locked(connection, now, name)
+    if found is None:
+        connection.execute(text(_ADD_NAME + _UNLESS_THERE.get(connection.dialect.name, "")), {"name": name})
+        found = locked(connection, now, name)
+    assert found is not None
+    return found
+
+
+def move(at: Locked, progress: Progress) -> None:
+    """The source's watermark. Raises WatermarkMoved."""
+    place = {"name": at.name, "topic_id": progress.topic_id, "partition_number": progress.partition}
+    here = [BUFFER_WATERMARK.c[name] == value for name, value in place.items()]
+    stands = at.connection.scalars(select(BUFFER_WATERMARK.c.next_offset).where(*here)).first()
+    if (stands or 0) != progress.expected:
+        raise buffers.moved(at.name, progress, stands or 0)
+    if stands is None:
+        at.connection.execute(insert(BUFFER_WATERMARK), {**place, "next_offset": progress.next})
+    else:
+        at.connection.execute(update(BUFFER_WATERMARK).where(*here).values(next_offset=progress.next))
+
+
+def add(at: Locked, entries: Sequence[Entry], keep: int) -> InsertResult:
+    known = _known(at, [entry.idempotency_key for entry in entries])
+    new: list[Entry] = []
+    for entry in entries:
+        if entry.idempotency_key not in known:
+            known.add(entry.idempotency_key)
+            new.append(entry)
+    if new:
+        at.connection.execute(insert(BUFFER_ROW), [_values(at, number, entry, keep) for number, entry in enumerate(new, at.last + 1)])
+        at.connection.execute(update(BUFFER_NAME).where(BUFFER_NAME.c.name == at.name).values(last_row=at.last + len(new)))
+    return InsertResult(len(new), len(entries) - len(new))
+
+
+def _known(at: Locked, keys: Sequence[str]) -> set[str]:
+    """Those that are buffered, or were removed and are kept; the kept ones whose time is over go."""
+    known: set[str] = set()
+    for page in pages(keys):
+        known.update(at.connection.scalars(_BUFFERED, {"name": at.name, "keys": page}))
+        kept = at.connection.execute(_KEPT, {"name": at.name, "keys": page}).all()
+        known.update(key for key, until in kept if until > at.now)
+        if over := [key for key, until in kept if until <= at.now]:
+            at.connection.execute(_FORGET, {"name": at.name, "keys": over})
+    return known
+
+
+def forget(at: Locked) -> None:
+    """Some of the kept keys whose time is over."""
+    if over := at.connection.scalars(_OVER, {"name": at.name, "now": at.now}).all():
+        at.connection.execute(_FORGET, {"name": at.name, "keys": over})
+
+
+def _values(at: Locked, number: int, entry: Entry, keep: int) -> dict[str, object]:
+    return {
+        "name": at.name, "number": number, "idempotency_key": entry.idempotency_key, "correlation_id": entry.correlation_id,
+        "group_name": entry.group, "type": entry.type, "data": entry.data, "headers": _encode(entry.headers) if entry.headers else b"",
+        "inserted_at": at.now, "kept_for": keep, "holder": "", "broken": 0,
+    }  # fmt: skip
+
+
+def read(row: Sequence[Any]) -> Entry:
+    """Of a row of READ."""
+    _, key, correlation_id, type, data, headers, group = row
+    return Entry(key, correlation_id, type, data, _headers(headers) if headers else (), group)
+
+
+def drop(at: Locked, *conditions: Condition) -> int:
+    """The rows that meet them; their keys stay known as long as was asked for. Returns how many."""
+    kept_until = literal(at.now) + BUFFER_ROW.c.kept_for
+    keys = select(BUFFER_ROW.c.name, BUFFER_ROW.c.idempotency_key, kept_until).where(*at.rows(BUFFER_ROW.c.kept_for > 0, *conditions))
+    at.connection.execute(insert(BUFFER_KEY).from_select(["name", "idempotency_key", "kept_until"], keys))
+    return at.connection.execute(delete(BUFFER_ROW).where(*at.rows(*conditions))).rowcount
+
+
+def groups(at: Locked, *conditions: Condition) -> Sequence[str]:
+    """Those of the rows that meet them."""
+    return at.connection.scalars(select(BUFFER_ROW.c.group_name).where(*at.rows(*conditions)).distinct()).all()
+
+
+def resolvable(types: Types | None) -> Sequence[Condition]:
+    """The type has a decoder now."""
+    return () if types is None else (one_of(BUFFER_ROW.c.type, types),)
+
+
+def one_of(column: ColumnElement[Any], values: Collection[str]) -> Condition:
+    """For statements that are run with many values: those take no list."""
+    return or_(*(column == value for value in values)) if values else false()
+
+
+def pages(values: Sequence[T], size: int = PAGE) -> Iterator[Sequence[T]]:
+    for at in range(0, len(values), size):
+        yield values[at : at + size]

@@ -1,0 +1,147 @@
+"""Sealed batches and deadlines of a buffer in SQL, under the lock of its name."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+
+from connectors import buffers
+from connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, one_of, pages, read, resolvable
+from connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
+from connectors.times import length, moment
+from streams.leased.values import Gate, SealedBatch, Types, batch_id
+
+_ROW = BUFFER_ROW.c
+_DUE = BUFFER_DEADLINE.c
+
+
+class Hold(NamedTuple):
+    """A batch as it is handed out."""
+
+    id: str
+    group: str
+    reason: str
+    attempts: int
+    rows: Sequence[Sequence[Any]]
+
+
+def _ready(at: Locked, types: Types | None) -> Sequence[Condition]:
+    """What a gate counts."""
+    return at.rows(one_of(_ROW.holder, at.free), _ROW.broken == 0, *resolvable(types))
+
+
+def seal_full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | None) -> list[Hold]:
+    """The oldest `gate.count` of each group that has so many, again until it has not."""
+    holds = []
+    for group, rows in _rows_of(at, _full(at, touched, gate, types), types):
+        count = gate.count or 0
+        holds += [_hold(at, group, "count", rows[first : first + count]) for first in range(0, len(rows) - count + 1, count)]
+    _seal(at, holds, types)
+    set_deadlines(at, touched, gate)
+    return holds
+
+
+def _full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | None) -> list[str]:
+    if gate.count is None:
+        return []
+    counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name).having(func.count() >= gate.count)
+    return [group for page in pages(touched) for group in at.connection.scalars(counted.where(_ROW.group_name.in_(page)))]
+
+
+def _rows_of(at: Locked, groups: Sequence[str], types: Types | None) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
+    """What of each is ready, oldest first."""
+    for page in pages(groups):
+        found = select(*READ).where(*_ready(at, types), _ROW.group_name.in_(page)).order_by(_ROW.group_name, _ROW.number)
+        for group, rows in groupby(at.connection.execute(found), lambda row: str(row.group_name)):
+            yield group, list(rows)
+
+
+def _hold(at: Locked, group: str, reason: str, rows: Sequence[Sequence[Any]]) -> Hold:
+    return Hold(batch_id(at.name, group, str(rows[0][0])), group, reason, 0, rows)
+
+
+def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
+    if not holds:
+        return
+    oldest = update(BUFFER_ROW).where(*_ready(at, types), _ROW.group_name == bindparam("of_group"), _ROW.number <= bindparam("last"))
+    members = [{"id": hold.id, "of_group": hold.group, "last": hold.rows[-1][0]} for hold in holds]
+    at.connection.execute(oldest.values(holder=bindparam("id")), members)
+    at.connection.execute(
+        insert(BUFFER_HOLD),
+        [
+            {
+                "name": at.name, "id": hold.id, "reason": hold.reason, "group_name": hold.group, "first_row": hold.rows[0][0],
+                "token": "", "leased_until": 0, "attempts": 0,
+            }
+            for hold in holds
+        ],
+    )  # fmt: skip
+
+
+def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
+    """Of what is left of these groups; none where nothing is left."""
+    first, last = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at)
+    left = select(_ROW.group_name, first, last).where(*_open(at)).group_by(_ROW.group_name)
+    for page in pages(groups):
+        at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page)))
+        if gate.after_first is None and gate.after_last is None:
+            continue
+        found = at.connection.execute(left.where(_ROW.group_name.in_(page)))
+        deadlines = [{"name": at.name, "group_name": group, "due_at": buffers.deadline(gate, first, last)} for group, first, last in found]
+        if deadlines:
+            at.connection.execute(insert(BUFFER_DEADLINE), deadlines)
+
+
+def _open(at: Locked) -> Sequence[Condition]:
+    """In no batch, and not given back by one."""
+    return at.rows(_ROW.holder.in_(at.open), _ROW.broken == 0)
+
+
+def clear_deadlines(at: Locked, groups: Sequence[str]) -> None:
+    """Of those of the groups that have nothing any more."""
+    left = exists(select(_ROW.number).where(*_open(at), _ROW.group_name == _DUE.group_name))
+    for page in pages(groups):
+        at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page), ~left))
+
+
+def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> list[Hold]:
+    """Up to `limit` groups whose deadline passed, the earliest first."""
+    ready = exists(select(_ROW.number).where(*_ready(at, types), _ROW.group_name == _DUE.group_name))
+    overdue = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at <= at.now, ready)
+    groups = at.connection.scalars(overdue.order_by(_DUE.due_at, _DUE.group_name).limit(limit)).all()
+    rows = dict(_rows_of(at, groups, types))
+    holds = [_hold(at, group, "timeout", rows[group][: gate.count]) for group in groups]
+    _seal(at, holds, types)
+    set_deadlines(at, groups, gate)
+    return holds
+
+
+def abandoned(at: Locked, limit: int) -> list[Hold]:
+    """Up to `limit` batches that nobody works on, the oldest first."""
+    hold = BUFFER_HOLD.c
+    free = select(hold.id, hold.group_name, hold.reason, hold.attempts).where(
+        *at.holds(hold.reason != SNAPSHOT, hold.leased_until <= at.now)
+    )
+    found = at.connection.execute(free.order_by(hold.first_row).limit(limit)).all()
+    rows: dict[str, list[Sequence[Any]]] = {}
+    for page in pages([id for id, *_ in found]):
+        for holder, *row in at.connection.execute(select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)):
+            rows.setdefault(holder, []).append(row)
+    return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in found]
+
+
+def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None, new_token: Callable[[], str]) -> list[SealedBatch]:
+    """Each leased with a token of its own."""
+    until = at.now + length(gate.lease)
+    batches = []
+    for hold in holds:
+        content = buffers.decoded(((str(row[0]), read(row)) for row in hold.rows), types)
+        batches.append(SealedBatch(hold.id, hold.group, hold.reason, *content, new_token(), moment(until), hold.attempts + 1))
+    if batches:
+        lease = update(BUFFER_HOLD).where(*at.holds(BUFFER_HOLD.c.id == bindparam("batch")))
+        values = {"token": bindparam("holder"), "leased_until": until, "attempts": bindparam("times")}
+        at.connection.execute(
+            lease.values(values), [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
+        )
+    return batches
