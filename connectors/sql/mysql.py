@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from connectors.sql import server
 from connectors.sql.lending import Lender
-from connectors.sql.server import Session, Statement
+from connectors.sql.server import Session, Statement, Waiter
 from streams.errors import ConfigurationError
 from streams.values import Level
 
@@ -143,6 +143,19 @@ class Mysql:
 
     def level(self, db: Session) -> Level:
         return judged({str(name).lower(): str(value) for name, value in db.rows(SHOW, SHOWN)}, [name for (name,) in db.rows(OTHER_ENGINES)])
+
+    def waiter(self) -> Waiter:
+        return _Untold()
+
+
+class _Untold:
+    """This server cannot tell."""
+
+    def wait(self, seconds: float) -> bool:
+        return False
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 def _pages(rows: Sequence[tuple[int, bytes]]) -> Iterator[Sequence[tuple[int, bytes]]]:

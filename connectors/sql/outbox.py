@@ -1,33 +1,105 @@
 """The outbox in a SQL store, on a file or on a server."""
 
-from collections.abc import Sequence
-from typing import Any
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from connectors.outboxes import ANY_LANE, check_claim, check_states
 from connectors.sessions import SqlSession, joined
+from connectors.sql import outbox_care, outbox_claims, outbox_lanes, outbox_marks, outbox_reading
 from connectors.sql.outbox_rows import lanes, write_rows
 from connectors.sql.transactions import Transactions
-from streams.leased.messages import OutboxMessage
+from streams.leased.contracts import LANE_LEASE
+from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from streams.leased.options import OutboxOptions
+from streams.leased.values import positive
 
 __all__ = ["SqlOutbox", "write_rows"]
 
+T = TypeVar("T")
+
 
 class SqlOutbox:
-    """Any thread may call."""
+    """Any thread may call. `wait` is what the store can do, `new_token` gives a random hexadecimal name."""
 
-    def __init__(self, transactions: Transactions, options: OutboxOptions) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        options: OutboxOptions,
+        wait: Callable[[float], bool] = lambda seconds: False,
+        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
         self._transactions, self._options = transactions, options
+        self.wait, self._new_token = wait, new_token
+
+    def _run(self, work: Callable[[Connection, float], T]) -> T:
+        return self._transactions.run(lambda connection: work(connection, self._transactions.now(connection)))
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
         if joined(session, SqlSession, require_transaction):
-            self._write(session.connection, messages)
+            write_rows(session.connection, messages, self._transactions.now(session.connection))
         else:
-            self._transactions.run(lambda connection: self._write(connection, messages))
-
-    def _write(self, connection: Connection, messages: Sequence[OutboxMessage]) -> None:
-        write_rows(connection, messages, self._transactions.now(connection))
+            self._run(lambda connection, now: write_rows(connection, messages, now))
 
     def lanes(self) -> int:
         return self._transactions.run(lanes)
+
+    def set_lanes(self, count: int) -> None:
+        self._transactions.run(lambda connection: outbox_care.set_lanes(connection, count))
+
+    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+        seconds = positive(lease).total_seconds()
+
+        def work(connection: Connection, now: float) -> LaneBatch | None:
+            check_claim(lane, lanes(connection), token, limit)
+            return outbox_claims.claim_lane(connection, lane, token, limit, after, now + seconds, now)
+
+        return self._run(work)
+
+    def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
+        check_claim(0, 1, token := self._new_token(), limit)
+        seconds = positive(lease).total_seconds()
+        return self._run(lambda connection, now: outbox_claims.claim_any(connection, token, limit, now + seconds, now))
+
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        self._run(lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now))
+
+    def release(self, batch: LaneBatch) -> None:
+        def work(connection: Connection) -> None:
+            if batch.lane == ANY_LANE:
+                for lane, rows in outbox_marks.held_alone(connection, batch).items():
+                    outbox_marks.free(connection, lane, list(rows))
+            else:
+                outbox_lanes.release(connection, batch.lane, batch.token)
+
+        self._transactions.run(work)
+
+    def pending_age(self) -> timedelta | None:
+        def work(connection: Connection, now: float) -> timedelta | None:
+            oldest = outbox_care.oldest(connection)
+            return None if oldest is None else timedelta(seconds=max(0.0, now - oldest))
+
+        return self._run(work)
+
+    def count(self, state: str = "pending") -> int:
+        check_states([state])
+        return self._transactions.run(lambda connection: outbox_care.count(connection, state))
+
+    def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
+        return self._run(lambda connection, now: outbox_care.sweep(connection, now - older_than.total_seconds(), limit))
+
+    def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
+        check_states([] if state is None else [state])
+        return self._transactions.run(lambda connection: outbox_reading.find(connection, state, topic, limit))
+
+    def attempts_of(self, id: str) -> Sequence[Attempt]:
+        return self._transactions.run(lambda connection: outbox_reading.attempts_of(connection, id))
+
+    def requeue(self, ids: Sequence[str] | None = None) -> int:
+        return self._transactions.run(lambda connection: outbox_care.requeue(connection, ids))
+
+    def drop(self, ids: Sequence[str]) -> int:
+        return self._transactions.run(lambda connection: outbox_care.drop(connection, ids))

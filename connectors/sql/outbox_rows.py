@@ -1,7 +1,7 @@
 """The one way in which messages get into the outbox of a SQL store, and the number of its lanes."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, text
@@ -15,6 +15,8 @@ from streams.leased.values import Header
 CHANNEL = "sluicegate_outbox"
 PAGE = 1000
 _RACES = 5
+
+T = TypeVar("T")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
@@ -46,7 +48,7 @@ select given.lane, added.seq, 0 from added join given on given.id = added.id"""
 _ADD = """
 insert into sluicegate_message (id, topic, message_key, value, headers, lane_key, created_at)
 values (:id, :topic, :message_key, :value, :headers, :lane_key, :created_at)"""
-_ADD_PENDING = "insert into sluicegate_message_pending (lane, seq, attempts) values (:lane, :seq, 0)"
+ADD_PENDING = "insert into sluicegate_message_pending (lane, seq, attempts) values (:lane, :seq, 0)"
 
 
 def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float) -> None:
@@ -56,8 +58,8 @@ def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: f
         return
     lanes = _lanes(connection, _SHARED)
     write = _write_at_once if connection.dialect.name == "postgresql" else _write_new
-    for at in range(0, len(distinct), PAGE):
-        write(connection, distinct[at : at + PAGE], lanes, now)
+    for page in in_pages(distinct):
+        write(connection, page, lanes, now)
 
 
 def lanes(connection: Connection) -> int:
@@ -108,7 +110,7 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
         except IntegrityError:
             continue
         added = seqs_of(connection, [message.id for message in messages])
-        connection.execute(text(_ADD_PENDING), [{"lane": lane_of(each, lanes), "seq": added[each.id]} for each in messages])
+        connection.execute(text(ADD_PENDING), [{"lane": lane_of(each, lanes), "seq": added[each.id]} for each in messages])
         return
     raise PersistenceError(f"{len(messages)} outbox messages were not added: others added the same ids at the same time, {_RACES} times")
 
@@ -123,7 +125,7 @@ def _row(message: OutboxMessage, now: float) -> dict[str, object]:
 def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Of those of the messages that are there."""
     found: dict[str, int] = {}
-    for page in pages(ids):
+    for page in in_pages(ids):
         names = {f"id{number}": id for number, id in enumerate(page)}
         marks = ", ".join(f":{name}" for name in names)
         for id, seq in connection.execute(text(f"select id, seq from sluicegate_message where id in ({marks})"), names):
@@ -131,9 +133,15 @@ def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def pages(ids: Sequence[str], size: int = PAGE) -> Iterator[Sequence[str]]:
-    for at in range(0, len(ids), size):
-        yield ids[at : at + size]
+def in_pages(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """As many as one statement takes."""
+    for at in range(0, len(items), PAGE):
+        yield items[at : at + PAGE]
+
+
+def locking(connection: Connection) -> str:
+    """What a select ends with so that nobody else changes its rows; in SQLite nobody does."""
+    return "" if connection.dialect.name == "sqlite" else " for update"
 
 
 def plain(value: str | bytes) -> str:

@@ -14,7 +14,8 @@ from sqlalchemy.dialects import postgresql
 
 from connectors.sql import server
 from connectors.sql.lending import Lender
-from connectors.sql.server import Session, Statement
+from connectors.sql.listening import Listener
+from connectors.sql.server import Session, Statement, Waiter
 from streams.errors import ConfigurationError
 from streams.values import Level
 
@@ -140,6 +141,9 @@ class Postgresql:
 
     def level(self, db: Session) -> Level:
         return judged(*db.rows(SHOWN)[0])
+
+    def waiter(self) -> Waiter:
+        return Listener(self.connect)
 
 
 def judged(version: int, recovers: bool, read_only: str, fsync: str, full_pages: str, synchronous: str) -> Level:

@@ -37,6 +37,15 @@ class Session(Protocol):
         """Everything was answered after it; an error of what was run before is raised here."""
 
 
+class Waiter(Protocol):
+    """Who is told that rows were added to the outbox."""
+
+    def wait(self, seconds: float) -> bool:
+        """Until it is told, at most so long; False at once where the server cannot tell."""
+
+    def close(self) -> None: ...
+
+
 class Product(Protocol):
     """All that PostgreSQL and MySQL do not share."""
 
@@ -86,6 +95,7 @@ class Product(Protocol):
     def bulk(self, table: str, column: str, key: str, rows: Sequence[tuple[int, bytes]], replace: bool) -> Iterator[Statement]: ...
 
     def level(self, db: Session) -> Level: ...
+    def waiter(self) -> Waiter: ...
 
 
 class Server:

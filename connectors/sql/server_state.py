@@ -39,6 +39,7 @@ class ServerStore:
         self._options = options
         self._server = Server(product)
         self._transactions = OnServer(self._server)
+        self._waiter = product.waiter()
         self._product = product
         self._new_name = new_name
 
@@ -126,7 +127,7 @@ class ServerStore:
 
     @cached_property
     def outbox(self) -> SqlOutbox:
-        return SqlOutbox(self._transactions, self._options.outbox)
+        return SqlOutbox(self._transactions, self._options.outbox, self._waiter.wait)
 
     def _hold(self, db: Session, claim: Claim) -> None:
         """Nobody claims or commits until our transaction ends."""
@@ -180,6 +181,7 @@ class ServerStore:
         return steps.apply(self._server, self._new_name())
 
     def close(self) -> None:
+        self._waiter.close()
         self._server.close()
 
     def _now(self, db: Session) -> float:

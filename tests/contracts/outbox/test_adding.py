@@ -77,9 +77,14 @@ def test_without_the_transaction_a_row_stays_when_the_application_fails(store: S
 
 def a_failing_transaction_leaves_no_row(store: Store, add: Callable[[Any, Sequence[OutboxMessage]], None]) -> None:
     error = Unhappy("no")
-    with pytest.raises(Unhappy) as raised, store.transaction() as session:
-        add(session, messages(1, 2))
-        raise error
+
+    def write() -> None:
+        with store.transaction() as session:
+            add(session, messages(1, 2))
+            raise error
+
+    with pytest.raises(Unhappy) as raised:
+        write()
     assert raised.value is error
     assert (counts(store), store.outbox.find()) == ((0, 0, 0), [])
 
@@ -121,11 +126,15 @@ def test_164_what_cannot_be_sent_is_refused_at_the_call() -> None:
 
 
 def test_167_what_the_application_writes_and_its_rows_are_both_there_or_neither(store: Store, books: Books) -> None:
-    with pytest.raises(Unhappy), store.transaction() as session:
-        books.enter(session, "lost")
-        store.outbox.add(session, messages(1))
-        books.enter(session, "lost, too")
-        raise Unhappy
+    def write() -> None:
+        with store.transaction() as session:
+            books.enter(session, "lost")
+            store.outbox.add(session, messages(1))
+            books.enter(session, "lost, too")
+            raise Unhappy
+
+    with pytest.raises(Unhappy):
+        write()
     assert (books.lines(), counts(store)) == ([], (0, 0, 0))
     with store.transaction() as session:
         books.enter(session, "one")

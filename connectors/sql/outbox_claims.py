@@ -1,0 +1,120 @@
+"""Pending rows in the hands of whoever sends them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from connectors.outboxes import ANY_LANE, at
+from connectors.sql.outbox_lanes import Given, Held, locked, save
+from connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
+from streams.leased.messages import LaneBatch, LaneRow, OutboxMessage
+
+Stored = Sequence[Any]
+"""seq, attempts, holder, held_until, then the columns of the message."""
+
+_STORED = """
+select p.seq, p.attempts, p.holder, p.held_until, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key, m.created_at
+from sluicegate_message_pending p join sluicegate_message m on m.seq = p.seq
+where p.lane = {lane:d} and {condition} order by p.seq limit {limit:d}"""
+_EARLIER = "select seq from sluicegate_message_pending where lane = {lane:d} and seq < {top:d} order by seq limit {limit:d}"
+_FREE = """
+select seq from sluicegate_message_pending
+where lane = {lane:d} and coalesce(held_until, 0) <= {now!r} and coalesce(next_attempt_at, 0) <= {now!r}
+order by seq limit {limit:d}"""
+_HOLD = "update sluicegate_message_pending set holder = :holder, held_until = :until where lane = :lane and seq in ({seqs})"
+
+
+def fetched(connection: Connection, statement: str) -> Sequence[Stored]:
+    """The rows of a statement without parameters; PostgreSQL sends them as they are and not as text."""
+    if connection.dialect.name == "postgresql":
+        driver: Any = connection.connection.driver_connection
+        found: Sequence[Stored] = driver.execute(statement.encode(), binary=True).fetchall()
+        return found
+    return connection.exec_driver_sql(statement).fetchall()
+
+
+def claim_lane(connection: Connection, lane: int, token: str, limit: int, after: int, expires_at: float, now: float) -> LaneBatch | None:
+    held = locked(connection, lane)
+    if held is None or not held.is_free(token, now):
+        return None
+    waits = next((each for each in held.given if each.until is not None and each.until > now), None)
+    ready = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)][:limit]
+    stored = _of_seqs(connection, lane, [each.seq for each in ready])
+    gone = {each.seq for each in ready if each.seq not in stored}
+    rows = [_lane_row(each.number, stored[each.seq]) for each in ready if each.seq not in gone]
+    given, until = [each for each in held.given if each.seq not in gone], waits.until if waits else None
+    if waits is None and len(ready) < limit:
+        fresh, until = _unheld(_without_number(connection, lane, given, limit - len(ready)), now)
+        numbers = range(held.next_number, held.next_number + len(fresh))
+        rows += [_lane_row(number, row) for number, row in zip(numbers, fresh, strict=True)]
+        given += [Given(number, row[0]) for number, row in zip(numbers, fresh, strict=True)]
+    save(connection, Held(lane, token, expires_at, max(held.next_number, given[-1].number + 1 if given else 0), given))
+    return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
+
+
+def _without_number(connection: Connection, lane: int, given: Sequence[Given], limit: int) -> Sequence[Stored]:
+    """The first by their sequence. What was committed late lies before rows that have numbers already."""
+    top = max((each.seq for each in given), default=0)
+    late: list[Stored] = []
+    if given:
+        known = {each.seq for each in given}
+        earlier = fetched(connection, _EARLIER.format(lane=lane, top=top, limit=len(known) + limit))
+        seqs = [seq for (seq,) in earlier if seq not in known][:limit]
+        late = list(_of_seqs(connection, lane, seqs).values())
+    if len(late) == limit:
+        return late
+    return late + list(fetched(connection, _STORED.format(lane=lane, condition=f"p.seq > {top:d}", limit=limit - len(late))))
+
+
+def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int, Stored]:
+    found: dict[int, Stored] = {}
+    for page in in_pages(seqs):
+        condition = f"p.seq in ({listed(page)})"
+        found.update({row[0]: row for row in fetched(connection, _STORED.format(lane=lane, condition=condition, limit=len(page)))})
+    return found
+
+
+def _unheld(rows: Sequence[Stored], now: float) -> tuple[Sequence[Stored], float | None]:
+    """Those before the first that somebody claimed alone, and until when that one has it."""
+    for index, row in enumerate(rows):
+        if row[3] is not None and row[3] > now:
+            return rows[:index], row[3]
+    return rows, None
+
+
+def claim_any(connection: Connection, token: str, limit: int, until: float, now: float) -> LaneBatch:
+    """`token` is hexadecimal: it says where to begin, so that several do not all begin with the same lane."""
+    rows: list[LaneRow] = []
+    count = lanes(connection)
+    for turn in range(count):
+        lane = (int(token[:8], 16) + turn) % count
+        held = locked(connection, lane, wait=False)
+        if held is not None and held.is_free("", now):
+            rows += _claim_free(connection, lane, token, limit - len(rows), until, now)
+        if len(rows) == limit:
+            break
+    return LaneBatch(ANY_LANE, token, at(until), rows)
+
+
+def _claim_free(connection: Connection, lane: int, token: str, limit: int, until: float, now: float) -> Sequence[LaneRow]:
+    """First which rows, then these; the lane's row keeps others away in between."""
+    seqs = [seq for (seq,) in fetched(connection, _FREE.format(lane=lane, now=now, limit=limit))]
+    for page in in_pages(seqs):
+        connection.execute(text(_HOLD.format(seqs=listed(page))), {"holder": token, "until": until, "lane": lane})
+    return [_lane_row(seq, row) for seq, row in _of_seqs(connection, lane, seqs).items()]
+
+
+def _lane_row(number: int, row: Stored) -> LaneRow:
+    return LaneRow(number, message_of(row[4:10]), row[1], at(row[10]))
+
+
+def message_of(columns: Sequence[Any]) -> OutboxMessage:
+    """From id, topic, key, value, headers, lane key."""
+    id, topic, key, value, headers, lane_key = columns
+    return OutboxMessage(plain(topic), key, value, headers_of(headers), plain(id), lane_key)
+
+
+def listed(seqs: Sequence[int]) -> str:
+    """For `in (...)`; numbers of ours."""
+    return ",".join(map(str, seqs))

@@ -1,0 +1,127 @@
+"""What became of rows: one row for all that were dispatched at once, a history of attempts for the others."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from sqlalchemy import Connection, text
+
+from connectors.outboxes import ANY_LANE, verdict
+from connectors.sql.outbox_claims import fetched, listed
+from connectors.sql.outbox_lanes import Given, of_token, save
+from connectors.sql.outbox_rows import in_pages, lanes, locking
+from streams.leased.lanes import lane_of
+from streams.leased.messages import LaneBatch, Outcome
+from streams.leased.options import OutboxOptions
+
+packed = msgspec.msgpack.Encoder().encode
+unpacked = msgspec.msgpack.Decoder(list[int]).decode
+
+_PENDING = "select seq, attempts from sluicegate_message_pending where lane = {lane:d} and seq in ({seqs})"
+_HELD = "select seq from sluicegate_message_pending where lane = :lane and holder = :token and seq in ({seqs})"
+_DELETE = "delete from sluicegate_message_pending where lane = {lane:d} and seq in ({seqs})"
+_FREE = "update sluicegate_message_pending set holder = null, held_until = null where lane = {lane:d} and seq in ({seqs})"
+_PUT_OFF = """
+update sluicegate_message_pending set attempts = :attempts, next_attempt_at = :until, holder = null, held_until = null
+where lane = :lane and seq = :seq"""
+_BURY = "insert into sluicegate_message_dead (seq, lane, attempts, reason) values (:seq, :lane, :attempts, :reason)"
+_TRIED = """
+insert into sluicegate_message_attempt (seq, number, tried_at, outcome, error) values (:seq, :number, :now, :outcome, :error)"""
+_SENT = """
+insert into sluicegate_message_sent (dispatched_at, low, high, lane, size, seqs) values (:now, :low, :high, :lane, :size, :seqs)"""
+_TRIES = "select seq, count(*) from sluicegate_message_attempt where seq in ({seqs}) group by seq"
+
+
+def mark(connection: Connection, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, now: float) -> None:
+    named = {outcome.id: outcome for outcome in outcomes}
+    if batch.lane == ANY_LANE:
+        for lane, seqs in held_alone(connection, batch).items():
+            settle(connection, lane, {seq: named[id] for seq, id in seqs.items() if id in named}, options, now)
+        return
+    held = of_token(connection, batch.lane, batch.token)
+    numbered = {each.number: each.seq for each in held.given}
+    chosen = {numbered[row.number]: named[row.message.id] for row in batch.rows if row.number in numbered and row.message.id in named}
+    waits = settle(connection, batch.lane, chosen, options, now)
+    done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
+    given = [Given(each.number, each.seq, waits.get(each.seq, each.until)) for each in held.given if each.seq not in done]
+    save(connection, held._replace(given=given))
+
+
+def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, str]]:
+    """By lane the rows that the token still has: seq and id. No pending row lies in another lane than that of its key."""
+    count = lanes(connection)
+    found: dict[int, dict[int, str]] = {}
+    for row in batch.rows:
+        found.setdefault(lane_of(row.message, count), {})[row.number] = row.message.id
+    for lane, rows in found.items():
+        held: set[int] = set()
+        for page in in_pages(list(rows)):
+            values = {"lane": lane, "token": batch.token}
+            held.update(connection.execute(text(_HELD.format(seqs=listed(page)) + locking(connection)), values).scalars())
+        found[lane] = {seq: id for seq, id in rows.items() if seq in held}
+    return found
+
+
+def settle(connection: Connection, lane: int, outcomes: Mapping[int, Outcome], options: OutboxOptions, now: float) -> Mapping[int, float]:
+    """By seq; what is not pending any more is left out. Returns until when those wait that are tried again."""
+    attempts: dict[int, int] = {}
+    for page in in_pages(list(outcomes)):
+        attempts.update((seq, tried) for seq, tried in fetched(connection, _PENDING.format(lane=lane, seqs=listed(page))))
+    kinds = {seq: outcomes[seq].kind for seq in outcomes if seq in attempts}
+    dispatch(connection, lane, [seq for seq, kind in kinds.items() if kind == "dispatched"], now)
+    free(connection, lane, [seq for seq, kind in kinds.items() if kind == "outage"])
+    failed = {seq: outcomes[seq] for seq, kind in kinds.items() if kind in ("failed", "rejected")}
+    return _fail(connection, lane, failed, attempts, options, now) if failed else {}
+
+
+def dispatch(connection: Connection, lane: int, seqs: Sequence[int], now: float) -> None:
+    if not seqs:
+        return
+    forget(connection, lane, seqs)
+    connection.execute(
+        text(_SENT),
+        {"now": now, "low": min(seqs), "high": max(seqs), "lane": lane, "size": len(seqs), "seqs": packed(seqs)},
+    )
+
+
+def forget(connection: Connection, lane: int, seqs: Sequence[int]) -> None:
+    """They are not pending any more."""
+    for page in in_pages(seqs):
+        connection.exec_driver_sql(_DELETE.format(lane=lane, seqs=listed(page)))
+
+
+def free(connection: Connection, lane: int, seqs: Sequence[int]) -> None:
+    """Nobody holds them alone any more."""
+    for page in in_pages(seqs):
+        connection.exec_driver_sql(_FREE.format(lane=lane, seqs=listed(page)))
+
+
+def _fail(
+    connection: Connection, lane: int, outcomes: Mapping[int, Outcome], before: Mapping[int, int], options: OutboxOptions, now: float
+) -> Mapping[int, float]:
+    tries = _tries(connection, list(outcomes))
+    attempts = {seq: before[seq] + 1 for seq in outcomes}
+    said = {seq: verdict(options, outcome.kind, attempts[seq]) for seq, outcome in outcomes.items()}
+    history = [
+        {"seq": seq, "number": tries.get(seq, 0) + 1, "now": now, "outcome": said[seq], "error": outcome.error.encode(errors="replace")}
+        for seq, outcome in outcomes.items()
+    ]
+    connection.execute(text(_TRIED), history)
+    dead = [seq for seq in outcomes if said[seq] != "transient"]
+    buried = [{"seq": seq, "lane": lane, "attempts": attempts[seq], "reason": outcomes[seq].error.encode(errors="replace")} for seq in dead]
+    waits = {seq: now + options.pause(attempts[seq]).total_seconds() for seq in outcomes if said[seq] == "transient"}
+    if buried:
+        forget(connection, lane, dead)
+        connection.execute(text(_BURY), buried)
+    if waits:
+        connection.execute(
+            text(_PUT_OFF), [{"lane": lane, "seq": seq, "attempts": attempts[seq], "until": until} for seq, until in waits.items()]
+        )
+    return waits
+
+
+def _tries(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
+    """How many attempts the history has of each."""
+    found: dict[int, int] = {}
+    for page in in_pages(seqs):
+        found.update((seq, count) for seq, count in fetched(connection, _TRIES.format(seqs=listed(page))))
+    return found
