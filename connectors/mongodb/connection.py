@@ -72,6 +72,7 @@ def transact(session: Session, concern: WriteConcern, work: Callable[[Session], 
     """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
     transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
     time is up. Raises PersistenceError."""
+    end = time.monotonic() + REPLY_SECONDS
     with answering():
         for attempt in range(1, attempts + 1):
             try:
@@ -79,7 +80,7 @@ def transact(session: Session, concern: WriteConcern, work: Callable[[Session], 
                     result = work(session)
                 return result
             except PyMongoError as error:
-                if attempt == attempts or not error.has_error_label("TransientTransactionError"):
+                if attempt == attempts or time.monotonic() > end or not error.has_error_label("TransientTransactionError"):
                     raise
             # Those that came into each other's way at once do not do so again.
             time.sleep(min(0.005 * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))

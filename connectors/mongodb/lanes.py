@@ -9,12 +9,12 @@ from pymongo.client_session import ClientSession
 from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, message_of, rows_of, settle
 from connectors.mongodb.migrations import LOCK, MESSAGE
 from connectors.mongodb.steps import Data, Document, locked, server_time, until
+from connectors.outboxes import ANY_LANE, verdict
 from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.messages import LaneBatch, LaneRow, Outcome
 from streams.leased.options import OutboxOptions
 
-NO_LANE = -1
 SMALL = 100
 """Documents of fewer rows are put together when they get their numbers."""
 _FREE: Document = {"token": None, "held_until": None}
@@ -120,17 +120,17 @@ def claim_any(data: Data, token: str, limit: int, lease: timedelta, session: Cli
         rows += [LaneRow(row.order, message_of(row), found["attempts"], row.created_at) for row in taken]
         if len(rows) >= limit:
             break
-    return LaneBatch(NO_LANE, token, expires, sorted(rows, key=lambda row: row.number))
+    return LaneBatch(ANY_LANE, token, expires, sorted(rows, key=lambda row: row.number))
 
 
 def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, session: ClientSession) -> None:
-    if batch.lane == NO_LANE:
+    if batch.lane == ANY_LANE:
         now = server_time(data, session)
         found = list(data[MESSAGE].find({"token": batch.token, "state": "pending"}, session=session))
     else:
         held = locked(data, _key(batch.lane), session)
         now = held["now"]
-        if held.get("token") != batch.token and not failpoints.unsafe("lane"):
+        if held.get("token") != batch.token and not failpoints.unsafe("fence"):
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
         found = _marked(data, batch, outcomes, now, session)
     became = {outcome.id: outcome for outcome in outcomes}
@@ -172,16 +172,16 @@ def _fate(found: Document, outcome: Outcome | None, now: datetime, options: Outb
     if outcome.kind == "outage":
         return _FREE if "token" in found else None
     attempts = found["attempts"] + 1
-    kind = "rejected" if outcome.kind == "rejected" else "poison" if attempts >= options.attempts else "transient"
-    attempt = {"number": attempts, "at": now, "outcome": kind, "error": outcome.error}
-    tried = _FREE | {"attempts": attempts, "history": [*found.get("history", ()), attempt]}
+    kind, history = verdict(options, outcome.kind, attempts), found.get("history", [])
+    attempt = {"number": len(history) + 1, "at": now, "outcome": kind, "error": outcome.error}
+    tried = _FREE | {"attempts": attempts, "history": [*history, attempt]}
     if kind == "transient":
         return tried | {"next_at": until(now, options.pause(attempts))}
-    return tried | {"state": "dead", "reason": outcome.error or kind, "next_at": None}
+    return tried | {"state": "dead", "reason": outcome.error, "next_at": None}
 
 
 def release(data: Data, batch: LaneBatch, session: ClientSession) -> None:
-    if batch.lane == NO_LANE:
+    if batch.lane == ANY_LANE:
         data[MESSAGE].update_many({"token": batch.token}, changing(_FREE), session=session)
     else:
         own = {"_id": _key(batch.lane), "token": batch.token}

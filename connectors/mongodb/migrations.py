@@ -33,12 +33,12 @@ def _collections(data: Data) -> None:
 def _leased(data: Data) -> None:
     for name in (LOCK, WATERMARK):
         _create(data, name)
-    _create(data, BUFFER, IndexModel([("name", 1), ("number", 1)], unique=True), IndexModel([("name", 1), ("key", 1)], unique=True),
-            IndexModel([("name", 1), ("correlation", 1)]), IndexModel([("name", 1), ("group", 1), ("batch", 1), ("number", 1)]),
-            IndexModel([("name", 1), ("type", 1)]), IndexModel([("token", 1)], partialFilterExpression={"token": {"$gt": ""}}))  # fmt: skip
+    _create(data, BUFFER, IndexModel([("name", 1), ("key", 1)], unique=True), IndexModel([("name", 1), ("correlation", 1)]),
+            IndexModel([("name", 1), ("group", 1), ("batch", 1), ("_id", 1)]), IndexModel([("name", 1), ("type", 1)]),
+            IndexModel([("token", 1)], sparse=True))  # fmt: skip
     _create(data, KEY, IndexModel([("until", 1)], expireAfterSeconds=0))
     _create(data, GROUP, IndexModel([("name", 1), ("deadline", 1)]))
-    _create(data, SEALED, IndexModel([("name", 1), ("expires_at", 1)]))
+    _create(data, SEALED, IndexModel([("name", 1), ("expires_at", 1)]), IndexModel([("token", 1)]))
     _create(data, TIMEOUT, IndexModel([("due", 1), ("_id", 1)]), IndexModel([("owner", 1)]), IndexModel([("key", 1)]),
             IndexModel([("locked_until", 1)], partialFilterExpression={"locked_until": {"$type": "date"}}))  # fmt: skip
     _create(data, MESSAGE, IndexModel([("ids", 1)], unique=True), IndexModel([("token", 1)], sparse=True),
@@ -62,12 +62,18 @@ def _create(data: Data, name: str, *indexes: IndexModel) -> None:
     except OperationFailure as error:
         if error.code != NAMESPACE_EXISTS:
             raise
-    for index in indexes:
-        try:
-            data[name].create_indexes([index])
-        except OperationFailure as error:
-            if error.code not in SAME_INDEX:
-                raise
+    if indexes:
+        _index(data, name, list(indexes))
+
+
+def _index(data: Data, name: str, indexes: list[IndexModel]) -> None:
+    try:
+        data[name].create_indexes(indexes)
+    except OperationFailure as error:
+        if error.code not in SAME_INDEX:
+            raise
+        for index in indexes if len(indexes) > 1 else ():
+            _index(data, name, [index])
 
 
 def outstanding(data: Data) -> Sequence[tuple[int, str, Callable[[Data], None]]]:

@@ -9,20 +9,20 @@ from typing import Any
 from pymongo.client_session import ClientSession
 
 from connectors.mongodb import connection, lanes
-from connectors.mongodb.messages import GONE, reserve, rows_of, settle, stored, write_rows
+from connectors.mongodb.messages import GONE, Row, message_of, reserve, rows_of, settle, stored, write_rows
 from connectors.mongodb.migrations import MESSAGE, META
 from connectors.mongodb.steps import Document, Steps, server_time
-from connectors.mongodb.unit import joined
+from connectors.mongodb.unit import joining
 from connectors.mongodb.wakeups import Wakeups
-from streams.errors import ConcurrencyError, ConfigurationError
+from connectors.outboxes import check_claim, check_lanes, check_states
+from connectors.sessions import MongoSession, joined
 from streams.leased.contracts import LANE_LEASE
+from streams.leased.lanes import lane_of
 from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from streams.leased.options import OutboxOptions
 from streams.leased.values import positive
 
-ALONE = "this row would not be part of a transaction: give the session of store.transaction() or of a handler, or require_transaction=False"
 _AGAIN: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_at": None, "reason": None}
-"""Behind all that its lane has."""
 
 
 class MongoOutbox:
@@ -34,14 +34,12 @@ class MongoOutbox:
         self._wakeups = Wakeups(self._rows)
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
-        if session is None:
-            if require_transaction:
-                raise ConfigurationError(ALONE)
+        if not joined(session, MongoSession, require_transaction):
             self._steps.run(lambda own: write_rows(self._data, messages, own))
             return
         self._steps.ready()
-        with joined(session, self._steps.server) as client_session:
-            write_rows(self._data, messages, client_session)
+        with joining(session, self._data):
+            write_rows(session.database, messages, session.client_session)
 
     def lanes(self) -> int:
         self._steps.ready()
@@ -50,23 +48,22 @@ class MongoOutbox:
             return int(found["lanes"])
 
     def set_lanes(self, count: int) -> None:
-        if count < 1:
-            raise ValueError("an outbox has at least 1 lane")
+        check_lanes(count, 0)
 
         def work(session: ClientSession) -> None:
             self._data[META].update_one({"_id": "outbox"}, {"$set": {"lanes": count}}, session=session)
-            if self._rows.find_one({"state": "pending"}, {"_id": 1}, session=session):
-                raise ConcurrencyError("rows of the outbox are pending: the number of lanes can only change when all were sent")
+            check_lanes(count, self._counted("pending", session))
 
         self._steps.run(work)
 
     def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
-        _check(limit, lease)
+        check_claim(lane, self.lanes(), token, limit)
+        positive(lease)
         return self._steps.run(lambda session: lanes.claim(self._data, lane, token, limit, after, lease, session))
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
-        _check(limit, lease)
-        token = self._new_token()
+        check_claim(0, 1, token := self._new_token(), limit)
+        positive(lease)
         return self._steps.run(lambda session: lanes.claim_any(self._data, token, limit, lease, session))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
@@ -85,10 +82,14 @@ class MongoOutbox:
             return max(timedelta(0), server_time(self._data) - oldest["created_at"]) if oldest else None
 
     def count(self, state: str = "pending") -> int:
+        check_states([state])
         self._steps.ready()
-        total = {"$group": {"_id": None, "rows": {"$sum": "$count"}}}
         with connection.answering():
-            return sum(found["rows"] for found in self._rows.aggregate([{"$match": {"state": _state(state)}}, total]))
+            return self._counted(state)
+
+    def _counted(self, state: str, session: ClientSession | None = None) -> int:
+        total = {"$group": {"_id": None, "rows": {"$sum": "$count"}}}
+        return sum(found["rows"] for found in self._rows.aggregate([{"$match": {"state": state}}, total], session=session))
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         def work(session: ClientSession) -> int:
@@ -110,8 +111,9 @@ class MongoOutbox:
         return left
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
+        check_states([] if state is None else [state])
         self._steps.ready()
-        wanted: Document = {} if state is None else {"state": _state(state)}
+        wanted: Document = {} if state is None else {"state": state}
         rows: list[tuple[int, StoredMessage]] = []
         with connection.answering(), self._rows.find(wanted, batch_size=4).sort("oldest") as found:
             for each in found:
@@ -127,18 +129,20 @@ class MongoOutbox:
         tried = [Attempt(**attempt) for attempt in found.get("history", ())]
         if found.get("dispatched_at"):
             tried.append(Attempt(len(tried) + 1, found["dispatched_at"], "success", ""))
-        return tried
+        return tuple(tried)
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         def work(session: ClientSession) -> int:
             dead = {"state": "dead"} | ({} if ids is None else {"ids": {"$in": list(ids)}})
             found = list(self._rows.find(dead, session=session).sort("oldest"))
-            again = [[ids is None or row.id in ids for row in rows_of(each)] for each in found]
-            count = sum(map(sum, again))
-            numbers = iter(reserve(self._data, count)[0] if count else ())
-            for each, those in zip(found, again, strict=True):
-                settle(self._data, each, [_AGAIN | {"first": next(numbers)} if this else None for this in those], session)
-            return count
+            wanted = {row.id for each in found for row in rows_of(each) if ids is None or row.id in ids}
+            if wanted:
+                numbers, lanes, _ = reserve(self._data, len(wanted))
+                place = iter(numbers)
+                for each in found:
+                    fates = [_again(row, lanes, next(place)) if row.id in wanted else None for row in rows_of(each)]
+                    settle(self._data, each, fates, session)
+            return len(wanted)
 
         return self._steps.run(work)
 
@@ -154,13 +158,6 @@ class MongoOutbox:
         return self._steps.run(work)
 
 
-def _check(limit: int, lease: timedelta) -> None:
-    positive(lease)
-    if limit < 1:
-        raise ValueError("limit is at least 1")
-
-
-def _state(state: str) -> str:
-    if state not in ("pending", "dispatched", "dead"):
-        raise ValueError(f"a row of the outbox is pending, dispatched or dead, not {state}")
-    return state
+def _again(row: Row, lanes: int, number: int) -> Document:
+    """Behind all that its lane has."""
+    return _AGAIN | {"first": number, "lane": lane_of(message_of(row), lanes)}

@@ -48,12 +48,11 @@ class Steps:
             raise SystemNotReady("the store lacks the collections of buffers, timeouts and outbox: run `sluicegate migrate`")
 
 
-def locked(data: Data, key: str, session: ClientSession) -> Document:
-    """The lock document of this key, with the server's time as `now`: first in the transaction, so that a conflict with another
-    one comes early."""
-    found = data[LOCK].find_one_and_update(
-        {"_id": key}, {"$currentDate": {"now": True}}, upsert=True, return_document=ReturnDocument.AFTER, session=session
-    )
+def locked(data: Data, key: str, session: ClientSession, **counts: int) -> Document:
+    """The lock document of this key, with the server's time as `now`, its `counts` raised by so much: first in the transaction, so that
+    a conflict with another one comes early."""
+    update = {"$currentDate": {"now": True}} | ({"$inc": counts} if counts else {})
+    found = data[LOCK].find_one_and_update({"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER, session=session)
     return found or {}
 
 

@@ -3,7 +3,7 @@ milliseconds, so that a timeout is late by less than one, and never early."""
 
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -13,17 +13,16 @@ from connectors.mongodb import connection
 from connectors.mongodb.messages import write_rows
 from connectors.mongodb.migrations import TIMEOUT
 from connectors.mongodb.steps import Data, Document, Steps, locked, server_time, until
+from connectors.times import micros, moment
 from streams import failpoints
 from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.messages import OutboxMessage
+from streams.leased.messages import emitted
 from streams.leased.options import TimeoutOptions
 from streams.leased.values import Timeout, TimeoutBatch
 from streams.values import Changes
 
 _FREED = {"$unset": {"locked_by": 1, "locked_until": 1}}
 _BY_TIME = [("due", 1), ("_id", 1)]
-_START = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[bytes | None, list[tuple[str, bytes | None]]]).decode
@@ -55,14 +54,14 @@ class MongoTimeouts:
     def _locked(self, owner: str, limit: int, session: ClientSession) -> TimeoutBatch:
         now: datetime = locked(self._data, "timeouts", session)["now"]
         free = {"locked_until": {"$not": {"$gt": now}}}
-        due = free | {"due": {"$lte": _microseconds(now)}}
+        due = free | {"due": {"$lte": micros(now)}}
         rows = list(self._rows.find(due, session=session, batch_size=limit + 1).sort(_BY_TIME).limit(limit))
         expires = until(now, self._options.lease)
         if rows:
             ids = {"_id": {"$in": [row["_id"] for row in rows]}}
             self._rows.update_many(ids, {"$set": {"locked_by": owner, "locked_until": expires}}, session=session)
         following = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME, session=session)
-        next_due = _time(following["due"]) if following else None
+        next_due = moment(following["due"]) if following else None
         return TimeoutBatch(tuple(map(_timeout, rows)), owner, expires if rows else None, next_due)
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
@@ -82,18 +81,18 @@ class MongoTimeouts:
         self._steps.run(work)
 
     def _own(self, id: UUID, owner: str | None, session: ClientSession) -> Document:
-        if owner is None or failpoints.unsafe("timeout-owner"):
+        if owner is None or failpoints.unsafe("timeout-lease"):
             return {"_id": str(id)}
         return {"_id": str(id), "locked_by": owner, "locked_until": {"$gt": server_time(self._data, session)}}
 
     def emit(self, batch: TimeoutBatch) -> int:
         def work(session: ClientSession) -> int:
             own: Document = {"_id": {"$in": [str(each.id) for each in batch]}}
-            if not failpoints.unsafe("timeout-owner"):
+            if not failpoints.unsafe("timeout-lease"):
                 own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
             held = {row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)}
             self._rows.delete_many({"_id": {"$in": list(held)}}, session=session)
-            write_rows(self._data, [_message(each) for each in batch if str(each.id) in held], session)
+            write_rows(self._data, [emitted(each) for each in batch if str(each.id) in held], session)
             return len(held)
 
         return self._steps.run(work) if batch else 0
@@ -110,7 +109,7 @@ class MongoTimeouts:
         with connection.answering():
             free = {"locked_until": {"$not": {"$gt": server_time(self._data)}}}
             found = self._rows.find_one(free, {"due": 1}, sort=_BY_TIME)
-            return _time(found["due"]) if found else None
+            return moment(found["due"]) if found else None
 
     def cancel(self, id: UUID) -> bool:
         return self._steps.run(lambda session: self._rows.delete_one({"_id": str(id)}, session=session).deleted_count > 0)
@@ -118,7 +117,7 @@ class MongoTimeouts:
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
         if due_at.tzinfo is None:
             raise ValueError("due_at is a datetime with a time zone")
-        change = {"$set": {"due": _microseconds(due_at)}} | _FREED
+        change = {"$set": {"due": micros(due_at)}} | _FREED
         return self._steps.run(lambda session: self._rows.update_one({"_id": str(id)}, change, session=session).matched_count > 0)
 
     def find(
@@ -153,23 +152,11 @@ def _known(data: Data, timeouts: Sequence[Timeout], session: ClientSession) -> l
 
 
 def _document(timeout: Timeout) -> Document:
-    fields = {"_id": str(timeout.id), "destination": timeout.destination, "due": _microseconds(timeout.due_at)}
+    fields = {"_id": str(timeout.id), "destination": timeout.destination, "due": micros(timeout.due_at)}
     named = {"key": timeout.key, "owner": timeout.owner, "message": _encode((timeout.value, timeout.headers))}
     return fields | {name: value for name, value in named.items() if value is not None}
 
 
 def _timeout(row: Document) -> Timeout:
     value, headers = _decode(row["message"])
-    return Timeout(UUID(row["_id"]), row["destination"], _time(row["due"]), row.get("key"), value, headers, row.get("owner"))
-
-
-def _message(timeout: Timeout) -> OutboxMessage:
-    return OutboxMessage(timeout.destination, timeout.key, timeout.value, timeout.headers, str(timeout.id))
-
-
-def _microseconds(at: datetime) -> int:
-    return (at - _START) // _MICROSECOND
-
-
-def _time(microseconds: int) -> datetime:
-    return _START + timedelta(microseconds=microseconds)
+    return Timeout(UUID(row["_id"]), row["destination"], moment(row["due"]), row.get("key"), value, headers, row.get("owner"))

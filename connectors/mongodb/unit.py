@@ -67,16 +67,15 @@ def _commit(session: ClientSession) -> None:
 
 
 @contextmanager
-def joined(session: Any, server: connection.Client) -> Iterator[ClientSession]:
-    """pymongo's session, inside the transaction of ours. What is worth another attempt of the whole comes out as it is."""
-    if not isinstance(session, MongoSession):
-        raise ConfigurationError(f"a {type(session).__name__} is no session of a store: give what store.transaction() or a handler has")
-    if session.client_session.client is not server:
-        raise ConfigurationError("the session is of another store: both must be of the same one")
+def joining(session: MongoSession, data: Data) -> Iterator[None]:
+    """Inside the transaction of the session, which another handle of the same database may have begun. What is worth another attempt
+    of the whole comes out as it is."""
+    if session.database.name != data.name:
+        raise ConfigurationError(f"the session is of database {session.database.name}, this outbox lies in {data.name}")
     if not session.client_session.in_transaction:
         raise ConfigurationError("the session is over: use it inside of its transaction")
     try:
-        yield session.client_session
+        yield
     except PyMongoError as error:
         if _retryable(error):
             raise

@@ -1,0 +1,259 @@
+"""The aggregator buffer in MongoDB: each call one transaction that begins with the lock of the buffer's name."""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from pymongo.client_session import ClientSession
+
+from connectors import buffers
+from connectors.mongodb import buffered, connection
+from connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
+from connectors.mongodb.messages import write_rows
+from connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
+from connectors.mongodb.sealing import Sealing
+from connectors.mongodb.steps import Document, Steps, locked, until
+from streams import failpoints
+from streams.leased.contracts import LEASE, NOT_KEPT
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Progress, SealedBatch, Snapshot, Types, positive
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_AT_ONCE = 10_000
+"""Rows that one transaction of `remove_all` removes."""
+
+T = TypeVar("T")
+
+
+class MongoBuffer:
+    """Any thread may call; `new_token` gives a random text."""
+
+    def __init__(self, steps: Steps, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self._steps, self._types, self._new_token = steps, types, new_token
+        self._data, self._rows, self._sealed = steps.data, steps.data[BUFFER], steps.data[SEALED]
+
+    def insert(
+        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> InsertResult:
+        return self._inserted(name, entries, progress, keep_keys, lambda result, now, session: result)
+
+    def insert_and_seal(
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> Filled:
+        groups = list(dict.fromkeys(entry.group for entry in entries))
+
+        def seal(result: InsertResult, now: datetime, session: ClientSession) -> Filled:
+            return Filled(result, self._sealing(name, gate, now, session).full(groups) if groups else [])
+
+        return self._inserted(name, entries, progress, keep_keys, seal)
+
+    def _inserted(
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        progress: Progress | None,
+        keep: timedelta,
+        then: Callable[[InsertResult, datetime, ClientSession], T],
+    ) -> T:
+        wanted: dict[str, Entry] = {}
+        for entry in entries:
+            wanted.setdefault(entry.idempotency_key, entry)
+
+        def work(session: ClientSession) -> T:
+            held = locked(self._data, _lock(name), session, last=len(wanted))
+            now, first = held["now"], held["last"] - len(wanted) + 1
+            if progress is not None:
+                self._advance(name, progress, session)
+            there = buffered.remembered(self._data, name, list(wanted), now, session) if wanted else set()
+            new = [entry for key, entry in wanted.items() if key not in there]
+            if new:
+                rows = [buffered.row(name, number, entry, now, keep) for number, entry in enumerate(new, first)]
+                self._rows.insert_many(rows, session=session)
+            return then(InsertResult(len(new), len(entries) - len(new)), now, session)
+
+        return self._steps.run(work)
+
+    def _advance(self, name: str, progress: Progress, session: ClientSession) -> None:
+        place = {"_id": _place(name, progress.topic_id, progress.partition)}
+        stands = (self._data[WATERMARK].find_one(place, session=session) or {}).get("next", 0)
+        if stands != progress.expected:
+            raise buffers.moved(name, progress, stands)
+        self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
+
+    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+        self._steps.ready()
+        with connection.answering():
+            found = self._data[WATERMARK].find_one({"_id": _place(name, topic_id, partition)})
+            return int(found["next"]) if found else 0
+
+    def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
+        positive(lease)
+        buffers.at_least_one(limit)
+        token = self._new_token()
+        return self._steps.run(lambda session: self._snapshot(name, limit or 0, lease, token, session))
+
+    def _snapshot(self, name: str, limit: int, lease: timedelta, token: str, session: ClientSession) -> Snapshot:
+        now: datetime = locked(self._data, _lock(name), session)["now"]
+        elsewhere = self._elsewhere(name, now, session)
+        rows = list(self._rows.find(of(name) | {"batch": None} | unleased(now), session=session).sort("_id").limit(limit))
+        if not rows:
+            return Snapshot((), (), 0, "", None, *elsewhere) if elsewhere[0] else EMPTY
+        expires = until(now, lease)
+        taken = {"_id": {"$in": [row["_id"] for row in rows]}}
+        self._rows.update_many(taken, {"$set": {"token": token, "expires_at": expires}}, session=session)
+        return Snapshot(*buffered.decoded(rows, self._types), token, expires, *elsewhere)
+
+    def _elsewhere(self, name: str, now: datetime, session: ClientSession) -> tuple[int, datetime | None]:
+        """How many rows others have, leased or sealed, and when the next lease ends."""
+        following = {"$min": {"$cond": [{"$gt": ["$expires_at", now]}, "$expires_at", None]}}
+        leased = {"name": name, "token": {"$exists": True}, "batch": None, "expires_at": {"$gt": now}}
+        asked = ((self._rows, leased, 1), (self._sealed, {"name": name}, "$count"))
+        found: list[Document] = []
+        for rows, wanted, size in asked:
+            total = {"$group": {"_id": None, "rows": {"$sum": size}, "next": following}}
+            found += rows.aggregate([{"$match": wanted}, total], session=session)
+        ends = [each["next"] for each in found if each["next"] is not None]
+        return sum(each["rows"] for each in found), min(ends, default=None)
+
+    def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
+        ids = set(snapshot.ids)
+
+        def work(session: ClientSession) -> int:
+            now = locked(self._data, _lock(name), session)["now"]
+            mine = {} if failpoints.unsafe("lease") else _leased_by(snapshot.token)
+            rows = list(self._rows.find(numbered(name, ids) | mine, FOR_REMOVAL, batch_size=len(ids) + 1, session=session))
+            if outbox:
+                if len(rows) < len(ids):
+                    raise buffers.taken(name, "snapshot")
+                write_rows(self._data, outbox, session)
+            dropped = drop(self._data, name, rows, now, session)
+            self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session)
+            return dropped
+
+        return self._steps.run(work) if snapshot.token and (ids or snapshot.unresolved) else 0
+
+    def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
+        def work(session: ClientSession) -> int:
+            locked(self._data, _lock(name), session)
+            return self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session).modified_count
+
+        return self._steps.run(work) if snapshot.token else 0
+
+    def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
+        def work(session: ClientSession) -> list[SealedBatch]:
+            now = locked(self._data, _lock(name), session)["now"]
+            return self._sealing(name, gate, now, session).due(limit)
+
+        return self._steps.run(work)
+
+    def _sealing(self, name: str, gate: Gate, now: datetime, session: ClientSession) -> Sealing:
+        return Sealing(self._data, name, gate, self._types, self._new_token, now, session)
+
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        def work(session: ClientSession) -> int:
+            now = locked(self._data, _lock(name), session)["now"]
+            there = self._sealed.delete_one(_ours(name, batch), session=session).deleted_count
+            of_it = {"name": name, "group": batch.group, "batch": batch.id}
+            rows = {buffered.number(row): row for row in self._rows.find(of_it, FOR_REMOVAL, session=session)} if there else {}
+            if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
+                raise buffers.taken(name, "batch")
+            write_rows(self._data, outbox, session)
+            if undecodable := rows.keys() - set(batch.ids):
+                back = {"$unset": {"batch": 1}, "$set": {"broken": True}}
+                self._rows.update_many(numbered(name, undecodable), back, session=session)
+            return drop(self._data, name, [rows[id] for id in batch.ids], now, session)
+
+        return self._steps.run(work)
+
+    def release(self, name: str, batch: SealedBatch) -> bool:
+        def work(session: ClientSession) -> bool:
+            locked(self._data, _lock(name), session)
+            free = {"$set": {"token": "", "expires_at": _LONG_AGO}}
+            return self._sealed.update_one(_ours(name, batch), free, session=session).matched_count > 0
+
+        return self._steps.run(work)
+
+    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
+        positive(lease)
+
+        def work(session: ClientSession) -> datetime:
+            now = locked(self._data, _lock(name), session)["now"]
+            expires = until(now, lease)
+            mine = {"name": name, "expires_at": {"$gt": now}} | _leased_by(token)
+            if not sum(each.update_many(mine, {"$set": {"expires_at": expires}}, session=session).matched_count for each in self._both):
+                raise buffers.taken(name, "lease")
+            return expires
+
+        return self._steps.run(work)
+
+    @property
+    def _both(self) -> tuple[Any, Any]:
+        return self._rows, self._sealed
+
+    def get_data(self, name: str) -> Sequence[Entry]:
+        return list(buffered.decoded(self._read(name), self._types).entries)
+
+    def count(self, name: str) -> int:
+        self._steps.ready()
+        with connection.answering():
+            return self._rows.count_documents({"name": name})
+
+    def count_resolved(self, name: str) -> int:
+        if self._types is not None and not self._types:
+            return 0
+        self._steps.ready()
+        with connection.answering():
+            return self._rows.count_documents({"name": name} | buffered.known(self._types))
+
+    def iter_raw(self, name: str) -> Iterator[Entry]:
+        return map(buffered.entry, self._read(name))
+
+    def _read(self, name: str) -> list[Document]:
+        self._steps.ready()
+        with connection.answering():
+            return list(self._rows.find(of(name)).sort("_id"))
+
+    def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
+        def work(session: ClientSession) -> None:
+            now = locked(self._data, _lock(name), session)["now"]
+            wanted = {"name": name, "correlation": correlation_id}
+            row = self._rows.find_one(wanted, FOR_REMOVAL | {"expires_at": 1}, sort=[("_id", 1)], session=session)
+            if row is None:
+                raise buffers.not_found(name, correlation_id, self._rows.count_documents({"name": name}, session=session))
+            if not force and (row.get("batch") or row.get("expires_at", now) > now):
+                raise buffers.leased(name, correlation_id)
+            drop(self._data, name, [row], now, session)
+
+        self._steps.run(work)
+
+    def remove_all(self, name: str) -> int:
+        last = self._steps.run(lambda session: int(locked(self._data, _lock(name), session).get("last", 0)))
+        all_of_it = {"_id": {"$gte": {"name": name, "number": 0}, "$lte": {"name": name, "number": last}}}
+
+        def some(session: ClientSession) -> int:
+            now = locked(self._data, _lock(name), session)["now"]
+            rows = list(self._rows.find(all_of_it, FOR_REMOVAL, session=session).sort("_id").limit(_AT_ONCE))
+            return drop(self._data, name, rows, now, session)
+
+        removed = 0
+        while count := self._steps.run(some):
+            removed += count
+        return removed
+
+
+def _lock(name: str) -> str:
+    return f"buffer/{name}"
+
+
+def _place(name: str, topic_id: str, partition: int) -> Document:
+    return {"name": name, "topic_id": topic_id, "partition": partition}
+
+
+def _leased_by(token: str) -> Document:
+    return {"token": token} if token else {"token": {"$in": []}}
+
+
+def _ours(name: str, batch: SealedBatch) -> Document:
+    token: Document = {} if failpoints.unsafe("lease") else {"token": batch.token}
+    return {"_id": batch.id, "name": name} | token

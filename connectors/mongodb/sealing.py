@@ -1,0 +1,114 @@
+"""Sealed batches: groups of fixed membership, each handed out to one caller at a time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from pymongo import UpdateMany, UpdateOne
+from pymongo.client_session import ClientSession
+
+from connectors.mongodb.buffered import OPEN, decoded, known, number, set_deadlines, unleased
+from connectors.mongodb.migrations import BUFFER, GROUP, SEALED
+from connectors.mongodb.steps import Data, Document, until
+from streams.leased.values import Gate, SealedBatch, Types, batch_id
+
+
+@dataclass(frozen=True)
+class Sealing:
+    """In one transaction, in which the lock of `name` is held since `now`."""
+
+    data: Data
+    name: str
+    gate: Gate
+    types: Types | None
+    new_token: Callable[[], str]
+    now: datetime
+    session: ClientSession
+
+    def full(self, groups: Sequence[str]) -> list[SealedBatch]:
+        """The batches that these groups fill now. Their deadlines are set anew."""
+        made: list[tuple[str, str, list[Document]]] = []
+        for group in self._reached(groups):
+            rows = iter(self._ready(group))
+            while len(together := list(islice(rows, self.gate.count))) == self.gate.count:
+                made.append((group, "count", together))
+        batches = self._seal(made)
+        set_deadlines(self.data, self.name, groups, self.gate, self.session)
+        return batches
+
+    def _reached(self, groups: Sequence[str]) -> list[str]:
+        """Those of the groups that have the count."""
+        if self.gate.count is None:
+            return []
+        counted = self.data[BUFFER].aggregate(
+            [
+                {"$match": {"name": self.name, "group": {"$in": list(groups)}} | self._free()},
+                {"$group": {"_id": "$group", "rows": {"$sum": 1}}},
+                {"$match": {"rows": {"$gte": self.gate.count}}},
+            ],
+            session=self.session,
+        )
+        reached = {each["_id"] for each in counted}
+        return [group for group in groups if group in reached]
+
+    def _free(self) -> Document:
+        return OPEN | unleased(self.now) | known(self.types)
+
+    def _ready(self, group: str, limit: int = 0) -> list[Document]:
+        """What a gate counts, oldest first."""
+        wanted = {"name": self.name, "group": group} | self._free()
+        return list(self.data[BUFFER].find(wanted, session=self.session).sort("_id").limit(limit))
+
+    def due(self, limit: int) -> list[SealedBatch]:
+        free = {"name": self.name, "expires_at": {"$lte": self.now}}
+        again = self._again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
+        made: list[tuple[str, str, list[Document]]] = []
+        over = {"name": self.name, "deadline": {"$lte": self.now}}
+        for found in self.data[GROUP].find(over, session=self.session).sort("deadline"):
+            if len(again) + len(made) >= limit:
+                break
+            group = found["_id"]["group"]
+            if rows := self._ready(group, self.gate.count or 0):
+                made.append((group, "timeout", rows))
+        batches = again + self._seal(made)
+        set_deadlines(self.data, self.name, [group for group, _, _ in made], self.gate, self.session)
+        return batches
+
+    def _seal(self, made: Sequence[tuple[str, str, list[Document]]]) -> list[SealedBatch]:
+        if not made:
+            return []
+        sealed, writes = [], []
+        for group, reason, rows in made:
+            id = batch_id(self.name, group, number(rows[0]))
+            first = rows[0]["_id"]["number"]
+            about = {"_id": id, "name": self.name, "group": group, "reason": reason, "first": first, "count": len(rows), "attempts": 0}
+            sealed.append(self._handed_out(about))
+            change = {"$set": {"batch": id}, "$unset": {"token": 1, "expires_at": 1}}
+            writes.append(UpdateMany({"_id": {"$in": [row["_id"] for row in rows]}}, change))
+        self.data[BUFFER].bulk_write(writes, session=self.session)
+        self.data[SEALED].insert_many(sealed, session=self.session)
+        return [self._batch(each, rows) for each, (_, _, rows) in zip(sealed, made, strict=True)]
+
+    def _again(self, found: Sequence[Document]) -> list[SealedBatch]:
+        if not found:
+            return []
+        sealed = [self._handed_out(each) for each in found]
+        changed = ("token", "expires_at", "attempts")
+        writes = [UpdateOne({"_id": each["_id"]}, {"$set": {name: each[name] for name in changed}}) for each in sealed]
+        self.data[SEALED].bulk_write(writes, session=self.session)
+        groups, ids = list({each["group"] for each in sealed}), [each["_id"] for each in sealed]
+        wanted = {"name": self.name, "group": {"$in": groups}, "batch": {"$in": ids}}
+        rows: dict[str, list[Document]] = {id: [] for id in ids}
+        for row in self.data[BUFFER].find(wanted, session=self.session).sort("_id"):
+            rows[row["batch"]].append(row)
+        return [self._batch(each, rows[each["_id"]]) for each in sealed]
+
+    def _handed_out(self, found: Document) -> Document:
+        lease = {"token": self.new_token(), "expires_at": until(self.now, self.gate.lease)}
+        return found | lease | {"attempts": found["attempts"] + 1}
+
+    def _batch(self, found: Document, rows: Sequence[Document]) -> SealedBatch:
+        content = decoded(rows, self.types)
+        lease = found["token"], found["expires_at"], found["attempts"]
+        return SealedBatch(found["_id"], found["group"], found["reason"], *content, *lease)
