@@ -1,6 +1,6 @@
 """The rows of a buffer in SQL: reading, adding and dropping them under the lock of their name. Times are microseconds since 1970."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -151,9 +151,9 @@ def resolvable(types: Types | None) -> Sequence[Condition]:
     return () if types is None else (one_of(BUFFER_ROW.c.type, types),)
 
 
-def one_of(column: ColumnElement[Any], values: Iterable[str]) -> Condition:
+def one_of(column: ColumnElement[Any], values: Collection[str]) -> Condition:
     """For statements that are run with many values: those take no list."""
-    return or_(false(), *(column == value for value in values))
+    return or_(*(column == value for value in values)) if values else false()
 
 
 def pages(values: Sequence[T], size: int = PAGE) -> Iterator[Sequence[T]]:

@@ -16,7 +16,8 @@ create table if not exists sluicegate_buffer_row (
     holder text not null, broken integer not null, primary key (name, number), unique (name, idempotency_key)
 )""",
     """
-create index if not exists sluicegate_buffer_row_name_holder_group_name on sluicegate_buffer_row (name, holder, group_name)""",
+create index if not exists sluicegate_buffer_row_name_holder_group_name_number
+on sluicegate_buffer_row (name, holder, group_name, number)""",
     "create index if not exists sluicegate_buffer_row_name_correlation_id on sluicegate_buffer_row (name, correlation_id)",
     """
 create table if not exists sluicegate_buffer_hold (

@@ -28,7 +28,7 @@ BUFFER_ROW = columns.table(
     *map(columns.count, ("inserted_at", "kept_for")),
     *(columns.name("holder"), columns.count("broken")),
     keys=["name", "number"],
-    indexes=[["name", "holder", "group_name"], ["name", "correlation_id"]],
+    indexes=[["name", "holder", "group_name", "number"], ["name", "correlation_id"]],
 )
 BUFFER_ROW.append_constraint(UniqueConstraint("name", "idempotency_key"))
 # A snapshot (its token is its id, too) or a sealed batch; `reason` is snapshot, count or timeout.
