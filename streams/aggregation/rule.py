@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from schemas import Codec, codec
-from schemas.json import Field, Wanted, canonical, decode_any, encode, wanted, well_formed
+from schemas.codecs import as_json
+from schemas.json import Field, Wanted, canonical, decode_any, wanted, well_formed
 from streams.agent import Agent, Aggregation, Reducer, Until
 from streams.aggregation.completion import Completion, completion
 from streams.aggregation.layout import Bags, State
@@ -40,7 +41,7 @@ class Rule:
             raise ConfigurationError(f"aggregate: {e}") from e
         self.decode: Callable[[bytes], Any] = _decoder(codec, want)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
-        self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown)
+        self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=False)
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
@@ -68,7 +69,8 @@ def restored(agent: Agent, earlier: str) -> Rule:
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None)
     try:
-        return Rule(replace(agent, format=format_name, aggregation=aggregation), codec(format_name))
+        form = codec("json" if format_name == "avro" else format_name)  # what is kept of an Avro record is JSON
+        return Rule(replace(agent, format=format_name, aggregation=aggregation), form)
     except ValueError as e:
         raise ConfigurationError(f"agent {agent.name}: the format of its open groups cannot be read any more: {e}") from e
 
@@ -93,10 +95,18 @@ def _decoder(codec: Codec, want: Wanted) -> Callable[[bytes], Any]:
         return want.decode if want.getters else well_formed
     if not codec.fields:
         return codec.decode
-    decode, read = codec.decode, want.decode
+    text, read = as_json(codec), want.decode
     if not want.getters:
-        return lambda value: encode(decode(value))
-    return lambda value: read(encode(decode(value)))
+        return text
+    return lambda value: read(text(value))
+
+
+def _kept(codec: Codec, want: Wanted) -> Callable[[Any, bytes], bytes] | None:
+    """What is kept of a record that is collected, None: the record itself. Where no field is wanted `_decoder` has made the text."""
+    text = codec.text
+    if text is None:
+        return None
+    return (lambda record, value: text(value)) if want.getters else (lambda record, value: record)
 
 
 def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:

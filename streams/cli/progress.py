@@ -130,8 +130,8 @@ def _groups(agent: Agent, claim: Claim, entries: Sequence[bytes], sealed: "Seale
 
 @cache
 def _rule(agent: Agent) -> tuple[Any, str]:
-    from schemas import codec
+    from streams import formats
     from streams.aggregation.rule import Rule
 
-    rule = Rule(agent, codec(agent.format))
+    rule = Rule(agent, formats.reads(agent))
     return rule, rule.fingerprint
