@@ -22,7 +22,7 @@ FRAME = struct.Struct(">bI")
 _WORDS = {
     EOFError: "ends too early",
     UnicodeDecodeError: "is not UTF-8",
-    IndexError: "names a symbol or a branch of a union that does not exist",
+    IndexError: "ends too early, or names a symbol or a branch of a union that does not exist",
     OverflowError: "is out of range",
 }
 
@@ -71,6 +71,8 @@ def least_bytes(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> 
     (the library recurses without a bound), and arrays of what takes no bytes."""
     if isinstance(schema, list):
         for branch in schema:
+            if isinstance(branch, list):
+                raise ValueError("a union lies directly in another one")
             least_bytes(branch, named, inside)
         return 1
     if isinstance(schema, str):

@@ -8,7 +8,6 @@ from typing import Any
 from schemas import Avro
 from streams import formats
 from streams.agent import Agent
-from streams.agent import Destination as To
 from streams.config.document import Unreadable, read
 from streams.config.models import Agent as AgentModel
 from streams.config.models import Destination, File
@@ -91,18 +90,23 @@ def _with_results(agent: Agent) -> Agent:
 
 
 def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
-    if agent.format != "avro" or (agent.avro is not None and agent.avro.schema):
+    """What agents of the file write is read as they write it; the agent's own schema is then the one it is read with."""
+    own = agent.avro
+    if agent.format != "avro" or (own is not None and own.writer_schema is not None):
         return agent
-    sources = _sources(agent, agents)
-    first = sources[0].avro if sources else None
-    if first is None or {to.topic for to in sources} != set(agent.topics) or any(to.avro != first for to in sources):
+    written = {known for topic in agent.topics for known in _written(topic, agents)}
+    first = written.pop() if len(written) == 1 else None
+    if first is None:
         return agent
-    return replace(agent, avro=first)
+    if own is None or own.schema in ("", first.schema):
+        return replace(agent, avro=first)
+    return replace(agent, avro=replace(own, writer_schema=first.schema))
 
 
-def _sources(agent: Agent, agents: tuple[Agent, ...]) -> list[To]:
-    """The Avro destinations that it reads. What comes by `repartition:` is known as its own input is."""
-    return [other.to for other in agents if other.to is not None and other.to.topic in agent.topics and other.to.format == "avro"]
+def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
+    """How agents of the file write this topic; [None] where none does. What is re-keyed is as it was read."""
+    writers = [(agent, agent.to) for agent in agents if agent.to is not None and agent.to.topic == topic]
+    return [agent.avro if agent.rekeys else to.avro for agent, to in writers] or [None]
 
 
 def judged(agent: Agent, path: Path) -> Iterator[Finding]:
