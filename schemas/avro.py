@@ -1,12 +1,12 @@
 """Avro records: one binary datum per message, read and written by a schema, with or without Confluent's frame.
 
 Values are those of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed base64, NaN and
-infinities null. Measured: fastavro skips no field faster than it reads it, so a record is always read whole (docs/formats.md).
+infinities null. A record is always read whole: fastavro leaves out what is damaged in fields that it skips.
 """
 
 import json as standard
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -15,7 +15,8 @@ import msgspec
 from fastavro.types import Schema
 
 from schemas import json
-from schemas.avro_values import CONTENT, JSON_TEXT, fitting
+from schemas.avro_reading import restoring
+from schemas.avro_values import fitting
 from schemas.codecs import Avro
 
 FRAME = struct.Struct(">bI")
@@ -28,11 +29,13 @@ _WORDS = {
 
 
 class Compiled(NamedTuple):
-    """`decode` and `text` raise msgspec.DecodeError, `encode` Unwritable; no text of theirs quotes a payload."""
+    """`decode` and `text` raise msgspec.DecodeError, `encode` Unwritable; no text of theirs quotes a payload. `only(names)` is a `text` of
+    these fields of the record and nothing else."""
 
     decode: Callable[[bytes], Any]
     encode: Callable[[Any], bytes]
     text: Callable[[bytes], bytes]
+    only: Callable[[Iterable[str]], Callable[[bytes], bytes]]
     fields: bool
 
 
@@ -40,13 +43,14 @@ def compiled(avro: Avro) -> Compiled:
     """Raises ValueError for a schema that is none, and for one that is not safe to read with."""
     reader = parsed(avro.schema)
     writer = reader if avro.writer_schema is None else parsed(avro.writer_schema)
-    read = _reader(avro, writer, None if writer is reader else reader)
-    encode, decode_any, restore = json.encode, json.decode_any, _restoring(reader)
-    if restore is None:
-        text: Callable[[bytes], bytes] = lambda value: encode(read(value))  # noqa: E731
-    else:
-        text = lambda value: encode(restore(read(value)))  # noqa: E731
-    return Compiled(lambda value: decode_any(text(value)), _encoder(avro, writer), text, has_fields(reader))
+    encode, decode_any = json.encode, json.decode_any
+
+    def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:
+        read = _reader(avro, writer, reader, frozenset(names) if names is not None and _is_record(reader) else None)
+        return lambda value: encode(read(value))
+
+    text = only(None)
+    return Compiled(lambda value: decode_any(text(value)), _encoder(avro, writer), text, only, has_fields(reader))
 
 
 def parsed(text: str) -> Schema:
@@ -104,9 +108,16 @@ def has_fields(schema: Any) -> bool:
     return isinstance(schema, dict) and schema["type"] in ("record", "error", "map")
 
 
-def _reader(avro: Avro, writer: Any, reader: Any) -> Callable[[bytes], Any]:
-    """Raises msgspec.DecodeError. All of the message must be the datum."""
+def _is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema["type"] in ("record", "error")
+
+
+def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+    """Raises msgspec.DecodeError. All of the message must be the datum; of a record only the fields of these names are kept (None: all)."""
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
+    same = writer is reader
+    schema, restore = restoring(reader, names, same)
+    first, second = (schema, None) if same else (writer, reader)
 
     def datum(value: bytes) -> Any:
         try:
@@ -114,13 +125,13 @@ def _reader(avro: Avro, writer: Any, reader: Any) -> Callable[[bytes], Any]:
             if framed:
                 _check_frame(value, avro.schema_id)
                 stream.seek(FRAME.size)
-            found = read(stream, writer, reader)
+            found = read(stream, first, second)
             if stream.tell() == end:
-                return found
+                return found if restore is None else restore(found)
         except msgspec.DecodeError:
             raise
         except Exception as error:
-            raise msgspec.DecodeError(_why(value, writer, reader, error, framed)) from None
+            raise msgspec.DecodeError(_why(value, writer, error, framed, not same)) from None
         raise msgspec.DecodeError(f"{end - stream.tell()} bytes follow the record{_hint(value, framed)}")
 
     return datum
@@ -139,16 +150,16 @@ def _hint(value: bytes, framed: bool) -> str:
     return "; it begins like a Confluent frame: if it has one, set framing: confluent" if looks else ""
 
 
-def _why(value: bytes, writer: Any, reader: Any, error: Exception, framed: bool) -> str:
+def _why(value: bytes, writer: Any, error: Exception, framed: bool, resolved: bool) -> str:
     """In words, with the first field at the top that cannot be read."""
     what = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), f"cannot be read ({type(error).__name__})")
-    fields = writer["fields"] if isinstance(writer, dict) and writer["type"] == "record" else []
+    fields = writer["fields"] if _is_record(writer) else []
     for count, field in enumerate(fields, 1):
         try:
             fastavro.schemaless_reader(BytesIO(value[FRAME.size * framed :]), {**writer, "fields": fields[:count]}, None)
         except Exception:
             return f"field {field['name']} {what}{_hint(value, framed)}"
-    if fields and reader is not None:
+    if fields and resolved:
         return f"the record does not fit the schema it is read with ({type(error).__name__})"
     return f"the record {what}{_hint(value, framed)}"
 
@@ -166,33 +177,3 @@ def _encoder(avro: Avro, schema: Any) -> Callable[[Any], bytes]:
         return stream.getvalue()
 
     return encoded
-
-
-def _restoring(schema: Any) -> Callable[[Any], Any] | None:
-    """Gives back the values that our own result schemas hold as JSON text (JSON_TEXT, at the top of the record)."""
-    fields = schema["fields"] if isinstance(schema, dict) and schema["type"] == "record" else []
-    single = [field["name"] for field in fields if any(_is_text(each) for each in _branches(field["type"]))]
-    arrays = [(field["name"], each) for field in fields for each in _branches(field["type"]) if isinstance(each, dict)]
-    many = [name for name, each in arrays if each["type"] == "array" and _is_text(each["items"])]
-    if not single and not many:
-        return None
-    decode = json.decode_any
-
-    def restore(record: Any) -> Any:
-        for name in single:
-            if record[name] is not None:
-                record[name] = decode(record[name])
-        for name in many:
-            if record[name] is not None:
-                record[name] = [decode(item) for item in record[name]]
-        return record
-
-    return restore
-
-
-def _branches(schema: Any) -> list[Any]:
-    return schema if isinstance(schema, list) else [schema]
-
-
-def _is_text(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema["type"] == "string" and schema.get(CONTENT) == JSON_TEXT[CONTENT]

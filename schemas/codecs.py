@@ -2,7 +2,7 @@
 
 import base64
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -29,7 +29,7 @@ class Unwritable(TypeError):
 class Codec(NamedTuple):
     """`decode(bytes)` gives plain Python values or raises; `encode` writes a result document; `shown` turns what is kept of a message
     into what stands for it inside a result. `fields` says that records have named fields. `text` makes JSON of a record, in one step:
-    where there is one, it is what is kept."""
+    where there is one, it is what is kept; `only(names)` is one of these fields alone."""
 
     name: str
     decode: Callable[[bytes], Any]
@@ -37,6 +37,7 @@ class Codec(NamedTuple):
     shown: Callable[[bytes], Any]
     fields: bool = True
     text: Callable[[bytes], bytes] | None = None
+    only: Callable[[Iterable[str]], Callable[[bytes], bytes]] | None = None
 
 
 def codec(name: str, avro: Avro | None = None) -> Codec:
@@ -65,11 +66,13 @@ def _avro(avro: Avro | None) -> Codec:
     except ImportError:
         raise ValueError('the Avro library is not installed; pip install "sluicegate[avro]"') from None
     form = compiled(avro)
-    return Codec("avro", form.decode, form.encode, msgspec.Raw, form.fields, form.text)
+    return Codec("avro", form.decode, form.encode, msgspec.Raw, form.fields, form.text, form.only)
 
 
-def as_json(codec: Codec) -> Callable[[bytes], bytes]:
-    """A record of any format as JSON."""
+def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes], bytes]:
+    """A record of any format as JSON; where only fields of these names are wanted, others may be left out."""
+    if codec.only is not None and names is not None:
+        return codec.only(names)
     if codec.text is not None:
         return codec.text
     decode, encode = codec.decode, json.encode

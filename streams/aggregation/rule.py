@@ -1,6 +1,6 @@
 """An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -39,7 +39,7 @@ class Rule:
             want = wanted(fields)
         except ValueError as e:
             raise ConfigurationError(f"aggregate: {e}") from e
-        self.decode: Callable[[bytes], Any] = _decoder(codec, want)
+        self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, aggregation)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want))
         if self.plan.inline and want.attributes[0] != "f0":
@@ -89,15 +89,16 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
     return list(found.values())
 
 
-def _decoder(codec: Codec, want: Wanted) -> Callable[[bytes], Any]:
+def _decoder(codec: Codec, want: Wanted, fields: Sequence[Field], aggregation: Aggregation) -> Callable[[bytes], Any]:
     """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON can."""
     if codec.name == "json":
         return want.decode if want.getters else well_formed
     if not codec.fields:
         return codec.decode
-    text, read = as_json(codec), want.decode
-    if not want.getters:
-        return text
+    if not fields:
+        whole = any(r.kind == "collect" for r in aggregation.compute)
+        return as_json(codec, None if whole else ())
+    text, read = as_json(codec, {field.path.partition(".")[0] for field in fields}), want.decode
     return lambda value: read(text(value))
 
 

@@ -64,7 +64,7 @@ def _header(name: str) -> Read:
 
 def _field(path: str, codec: Codec) -> Read:
     want = wanted([Field(path)])
-    parse, text, [get] = want.decode, as_json(codec), want.getters
+    parse, text, [get] = want.decode, as_json(codec, [path.partition(".")[0]]), want.getters
     parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(text(value))
 
     def read(record: Record) -> bytes | None:

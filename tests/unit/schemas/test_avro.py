@@ -66,6 +66,30 @@ def test_any_bytes_give_a_record_or_a_decode_error(case: tuple[Any, Any], data: 
         assert form.decode(damaged).keys() == value.keys()
 
 
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(cases(), st.data())
+def test_some_fields_alone_are_as_in_the_whole_and_a_record_that_is_cut_is_refused(case: tuple[Any, Any], data: st.DataObject) -> None:
+    schema, value = case
+    form = by(schema)
+    written = form.encode(value)
+    names = data.draw(st.sets(st.sampled_from(sorted(value))))
+    some = form.only(names)  # type: ignore[misc]
+    assert ours.decode_any(some(written)) == {name: value[name] for name in names}
+    if written:
+        with pytest.raises(msgspec.DecodeError):
+            some(written[: data.draw(st.integers(0, len(written) - 1))])
+
+
+def test_with_fastavro_s_own_choice_of_fields_a_record_that_is_cut_is_taken() -> None:
+    """The twin: it skips without looking."""
+    some = fastavro.parse_schema({**SHOP, "fields": SHOP["fields"][:1]})
+    cut = by(of("string")).encode({"v": "ann"}) + by({**SHOP, "fields": [SHOP["fields"][3]]}).encode({"note": "long"})[:3]
+    schema = fastavro.parse_schema({**SHOP, "fields": [SHOP["fields"][0], SHOP["fields"][3]]})
+    assert fastavro.schemaless_reader(io.BytesIO(cut), schema, some) == {"customer": "ann"}
+    with pytest.raises(msgspec.DecodeError, match="field note ends too early"):
+        by({**SHOP, "fields": [SHOP["fields"][0], SHOP["fields"][3]]}).only(["customer"])(cut)  # type: ignore[misc]
+
+
 WRITTEN = by(SHOP).encode(ORDER)
 FRAMED = "it begins like a Confluent frame: if it has one, set framing: confluent"
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}

@@ -12,6 +12,7 @@ import pytest
 from connectors.memory.state import MemoryStore
 from schemas import Avro
 from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Reducer
+from streams.aggregation import rule
 from streams.testing.driver import TestDriver
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log
@@ -80,8 +81,8 @@ def test_a_death_at_any_place_changes_nothing(tmp_path: Path) -> None:
 
 
 def sums(schema: Avro = ORDERS, to: Destination | None = None, **wanted: Any) -> App:
-    rule = {"count": 2, "compute": (Reducer("total", "sum", "amount"),)} | wanted
-    agent = Agent("a", ("in",), Aggregation(**rule), to or Destination("out"), "dead", format="avro", avro=schema)
+    asked = {"count": 2, "compute": (Reducer("total", "sum", "amount"),)} | wanted
+    agent = Agent("a", ("in",), Aggregation(**asked), to or Destination("out"), "dead", format="avro", avro=schema)
     return App("app", "memory://", (agent,))
 
 
@@ -196,6 +197,13 @@ def test_another_schema_under_open_groups_goes_on_with_what_was_kept() -> None:
     [message] = log.topics["out"][0]
     rows = json.loads(message.v or b"")["rows"]
     assert [(row.get("v"), row["amount"]) for row in rows] == [(None, 1.0), (7, 2.0)]
+
+
+def test_without_what_is_kept_being_json_another_schema_would_spoil_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: records kept as they came."""
+    monkeypatch.setattr(rule, "_kept", lambda *_: None)
+    with pytest.raises(UnicodeDecodeError):
+        test_another_schema_under_open_groups_goes_on_with_what_was_kept()
 
 
 def test_groups_that_were_filled_by_another_rule_can_be_flushed() -> None:
