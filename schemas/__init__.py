@@ -1,5 +1,5 @@
 """What travels: codecs of records and results, and the documents we define ourselves."""
 
-from schemas.codecs import Codec, codec
+from schemas.codecs import Avro, Codec, codec
 
-__all__ = ["Codec", "codec"]
+__all__ = ["Avro", "Codec", "codec"]

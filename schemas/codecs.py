@@ -1,40 +1,82 @@
-"""The formats of records and results by name: `json`, `raw`, or `module:codec` of the user's own."""
+"""The formats of records and results by name: `json`, `avro`, `raw`, or `module:codec` of the user's own."""
 
 import base64
 import importlib
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from schemas import json
 
 
+@dataclass(frozen=True, slots=True)
+class Avro:
+    """What `format: avro` needs: the text of the schema; of the one the records were written with, where that is another; whether
+    they carry Confluent's frame (a zero byte, four bytes of schema id). `schema_id` is the only one that is read, and what is written."""
+
+    schema: str
+    writer_schema: str | None = None
+    framing: Literal["none", "confluent"] = "none"
+    schema_id: int | None = None
+
+
+class Unwritable(TypeError):
+    """A value does not fit into the schema of a format. The text names the field and what is wrong, and quotes no payload."""
+
+
 class Codec(NamedTuple):
-    """`decode(bytes)` gives plain Python values or raises; `encode` writes a result document; `shown` turns a message
-    into what stands for it inside a result. `fields` says that records have named fields."""
+    """`decode(bytes)` gives plain Python values or raises; `encode` writes a result document; `shown` turns what is kept of a message
+    into what stands for it inside a result. `fields` says that records have named fields. `text` makes JSON of a record, in one step:
+    where there is one, it is what is kept; `only(names)` is one of these fields alone."""
 
     name: str
     decode: Callable[[bytes], Any]
     encode: Callable[[Any], bytes]
     shown: Callable[[bytes], Any]
     fields: bool = True
+    text: Callable[[bytes], bytes] | None = None
+    only: Callable[[Iterable[str]], Callable[[bytes], bytes]] | None = None
 
 
-def codec(name: str) -> Codec:
+def codec(name: str, avro: Avro | None = None) -> Codec:
     """The codec of a format name. Raises ValueError with what to do."""
     if name == "json":
         return Codec("json", json.decode_any, json.encode, msgspec.Raw)
     if name == "raw":
         return Codec("raw", _same, json.encode, base64_text, fields=False)
+    if name == "avro":
+        return _avro(avro)
     module, _, attribute = name.partition(":")
     if not attribute:
-        raise ValueError(f"unknown format {name!r}; use json, raw, or package.module:codec")
+        raise ValueError(f"unknown format {name!r}; use json, avro, raw, or package.module:codec")
     try:
         found = getattr(importlib.import_module(module), attribute)
         return Codec(name, found.decode, found.encode, found.decode)
     except (ImportError, AttributeError, ValueError) as e:
         raise ValueError(f"format {name}: cannot be imported, or lacks decode or encode ({type(e).__name__})") from e
+
+
+def _avro(avro: Avro | None) -> Codec:
+    if avro is None:
+        raise ValueError("format avro has no schema; write schema: FILE.avsc")
+    try:
+        from schemas.avro import compiled
+    except ImportError:
+        raise ValueError('the Avro library is not installed; pip install "sluicegate[avro]"') from None
+    form = compiled(avro)
+    return Codec("avro", form.decode, form.encode, msgspec.Raw, form.fields, form.text, form.only)
+
+
+def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes], bytes]:
+    """A record of any format as JSON; where only fields of these names are wanted, others may be left out."""
+    if codec.only is not None and names is not None:
+        return codec.only(names)
+    if codec.text is not None:
+        return codec.text
+    decode, encode = codec.decode, json.encode
+    return lambda value: encode(decode(value))
 
 
 def _same(value: bytes) -> bytes:

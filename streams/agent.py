@@ -7,6 +7,8 @@ trip through JSON (the supervisor hands them to its children that way). Duration
 from dataclasses import dataclass, field
 from typing import Literal
 
+from schemas.codecs import Avro
+
 Scalar = str | int | float | bool | None
 
 
@@ -59,10 +61,12 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where results go. `format` is a codec name of `schemas`."""
+    """Where results go. `format` is a codec name of `schemas`; for `avro` without `avro` the schema is made of what is computed
+    (streams.formats)."""
 
     topic: str
     format: str = "json"
+    avro: Avro | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,8 @@ class Agent:
 
     `start` is earliest, latest, or seconds since 1970 for partitions that were never committed. `receive` names the
     input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number. `rekeys` names the
-    agent of the file whose `repartition:` this one does: its records go to `to` under the key of `aggregation`, nothing else.
+    agent of the file whose `repartition:` this one does: its records go to `to` under the key of `aggregation`, nothing else. `avro` is for
+    the format `avro`.
     """
 
     name: str
@@ -138,6 +143,7 @@ class Agent:
     rekeys: str = ""
     dedupe: Deduplication | None = None
     on_error: OnError = OnError()
+    avro: Avro | None = None
 
 
 @dataclass(frozen=True, slots=True)

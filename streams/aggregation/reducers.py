@@ -21,6 +21,7 @@ from streams.errors import ConfigurationError
 Getter = Callable[[Any], Any]
 Add = Callable[[State, Any], None]
 Read = Callable[[State, Bags], Any]
+Kept = Callable[[Any, bytes], bytes] | None
 STATS = ("sum", "min", "max", "mean")
 ABSENT = object()
 """What `Read` returns for a value that does not exist: the mean of nothing."""
@@ -58,9 +59,9 @@ class Plan(NamedTuple):
     reads: tuple[tuple[str, Read], ...]
 
 
-def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, shown: Callable[[bytes], Any]) -> Plan:
+def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, shown: Callable[[bytes], Any], kept: Kept = None) -> Plan:
     """`getters` leads to the value of each field; `lenient` (on_missing: ignore) lets each of them be missing; `shown`
-    turns a collected message into what stands in the result."""
+    turns a collected message into what stands in the result; `kept` says what is collected of a message, None: its bytes."""
     blank: list[Any] = []
     adders: list[Add] = []
     bags: list[Bag] = []
@@ -88,7 +89,7 @@ def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, 
             reads.append((reducer.name, _accumulator(slot)))
         else:
             reads.append((reducer.name, _bag(reducer, len(bags), shown)))
-            bags.append(_items(reducer, get, shown))
+            bags.append(_items(reducer, get, shown, kept))
     inline = len(adders) == 1 and len(stats) == 1 and not lenient and not folds
     order = {reducer.name: i for i, reducer in enumerate(compute)}
     reads.sort(key=lambda read: order[read[0]])
@@ -201,9 +202,11 @@ def _last(slot: int, get: Getter) -> Add:
     return add
 
 
-def _items(reducer: Reducer, get: Getter, shown: Callable[[bytes], Any]) -> Bag:
+def _items(reducer: Reducer, get: Getter, shown: Callable[[bytes], Any], kept: Kept) -> Bag:
     if reducer.kind == "distinct":
         return Bag(lambda record, value: _same(get(record)), True, False, len)
+    if reducer.field is None and kept is not None:
+        return Bag(kept, False, False, len)
     if reducer.field is None:
         encoded = shown is base64_text
         return Bag(lambda record, value: value, False, not encoded, _base64_length if encoded else len)

@@ -1,11 +1,12 @@
 """An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from schemas import Codec, codec
-from schemas.json import Field, Wanted, canonical, decode_any, encode, wanted, well_formed
+from schemas.codecs import as_json
+from schemas.json import Field, Wanted, canonical, decode_any, wanted, well_formed
 from streams.agent import Agent, Aggregation, Reducer, Until
 from streams.aggregation.completion import Completion, completion
 from streams.aggregation.layout import Bags, State
@@ -41,9 +42,9 @@ class Rule:
             want = wanted(fields)
         except ValueError as e:
             raise ConfigurationError(f"aggregate: {e}") from e
-        self.decode: Callable[[bytes], Any] = _decoder(codec, want)
+        self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, aggregation)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
-        self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown)
+        self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want))
         if self.plan.inline and want.attributes[0] != "f0":
             self.plan = self.plan._replace(inline=False)
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
@@ -71,7 +72,8 @@ def restored(agent: Agent, earlier: str) -> Rule:
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None)
     try:
-        return Rule(replace(agent, format=format_name, aggregation=aggregation), codec(format_name))
+        form = codec("json" if format_name == "avro" else format_name)  # what is kept of an Avro record is JSON
+        return Rule(replace(agent, format=format_name, aggregation=aggregation), form)
     except ValueError as e:
         raise ConfigurationError(f"agent {agent.name}: the format of its open groups cannot be read any more: {e}") from e
 
@@ -90,16 +92,25 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
     return list(found.values())
 
 
-def _decoder(codec: Codec, want: Wanted) -> Callable[[bytes], Any]:
+def _decoder(codec: Codec, want: Wanted, fields: Sequence[Field], aggregation: Aggregation) -> Callable[[bytes], Any]:
     """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON can."""
     if codec.name == "json":
         return want.decode if want.getters else well_formed
     if not codec.fields:
         return codec.decode
-    decode, read = codec.decode, want.decode
-    if not want.getters:
-        return lambda value: encode(decode(value))
-    return lambda value: read(encode(decode(value)))
+    if not fields:
+        whole = any(r.kind == "collect" for r in aggregation.compute)
+        return as_json(codec, None if whole else ())
+    text, read = as_json(codec, {field.path.partition(".")[0] for field in fields}), want.decode
+    return lambda value: read(text(value))
+
+
+def _kept(codec: Codec, want: Wanted) -> Callable[[Any, bytes], bytes] | None:
+    """What is kept of a record that is collected, None: the record itself. Where no field is wanted `_decoder` has made the text."""
+    text = codec.text
+    if text is None:
+        return None
+    return (lambda record, value: text(value)) if want.getters else (lambda record, value: record)
 
 
 def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:

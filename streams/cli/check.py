@@ -62,9 +62,20 @@ def _as_json(loaded: "Loaded", found: "list[Finding] | None", code: int) -> None
         "problems": [_shown(p) for p in loaded.problems],
         "warnings": [_shown(p) for p in _warnings(loaded)],
     }
+    schemas = _schemas(loaded)
+    if schemas:
+        document["schemas"] = schemas
     if found is not None:
         document["systems"] = [f._asdict() for f in found]
     print_json(document)
+
+
+def _schemas(loaded: "Loaded") -> dict[str, Any]:
+    """Agent -> the Avro schema of what it writes."""
+    from json import loads
+
+    agents = loaded.app.agents if loaded.app and not loaded.unset else ()
+    return {agent.name: loads(agent.to.avro.schema) for agent in agents if agent.to is not None and agent.to.avro is not None}
 
 
 def _shown(problem: "Problem") -> dict[str, Any]:

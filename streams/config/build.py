@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from streams import agent as run
-from streams.config import kafka
+from streams.config import avro, kafka
 from streams.config.checks import dead_letters, rekeying
 from streams.config.dedupe import Deduplication
 from streams.config.leased import Outbox
@@ -16,11 +17,12 @@ DEFAULT_MAX_ITEMS = 100_000
 
 def app(file: File, folder: str) -> run.App:
     agents = file.agents.values()
+    here = Path(folder)
     written = {a.to.topic for a in agents if a.to} | {dead_letters(file, a) for a in agents}
     return run.App(
         name=file.app,
         store=file.store,
-        agents=tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written)),
+        agents=avro.connected(tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written, here))),
         kafka=_kafka(file.kafka),
         accept_level=file.accept_level,
         auto_migrate=file.auto_migrate,
@@ -47,9 +49,9 @@ def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:
     return result
 
 
-def _agents(file: File, name: str, agent: Agent, written: set[str]) -> list[run.Agent]:
+def _agents(file: File, name: str, agent: Agent, written: set[str], folder: Path) -> list[run.Agent]:
     """An agent with `repartition:` is two: one that re-keys, and itself on what that one writes, by the message key."""
-    made = _agent(file, name, agent, written)
+    made = _agent(file, name, agent, written, folder)
     if agent.repartition is None or agent.key is None:
         return [made]
     rule = made.aggregation or run.Aggregation()
@@ -62,12 +64,12 @@ def _agents(file: File, name: str, agent: Agent, written: set[str]) -> list[run.
     return [first, replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,))]
 
 
-def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
+def _agent(file: File, name: str, agent: Agent, written: set[str], folder: Path) -> run.Agent:
     return run.Agent(
         name=name,
         topics=tuple(s.topic for s in agent.from_),
         aggregation=_aggregation(agent.key.field if agent.key else None, agent.aggregate) if agent.aggregate else None,
-        to=run.Destination(agent.to.topic, agent.to.format) if agent.to else None,
+        to=run.Destination(agent.to.topic, agent.to.format, avro.given(agent.to, folder)) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         format=agent.format,
         start=agent.start if isinstance(agent.start, float) else "latest" if agent.start == "latest" else "earliest",
@@ -76,6 +78,7 @@ def _agent(file: File, name: str, agent: Agent, written: set[str]) -> run.Agent:
         handler=_handler(agent, agent.handler) if agent.handler else None,
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
         on_error=run.OnError(agent.on_error.decode, agent.on_error.produce),
+        avro=avro.given(agent, folder),
     )
 
 

@@ -21,6 +21,7 @@ FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z
 REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 SERVERS = (*REDIS, "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv")
 STORES = ("memory", "sqlite", *SERVERS)
+FORMATS = ("json", "avro", "raw")
 LONGEST_NAME = 100
 LONGEST_DURATION = 3650 * 86400.0
 
@@ -136,6 +137,7 @@ Size = Annotated[
 Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
 Concurrency = Annotated[int, Field(ge=0, le=1000), unless_unknown(0)]
 Port = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]
+SchemaId = Annotated[int, Field(ge=0, le=2**32 - 1), unless_unknown(0)]
 Flag = Annotated[bool, unless_unknown(True)]
 
 
@@ -156,17 +158,15 @@ Start = Annotated[
 
 
 def _codec(value: str) -> str:
-    if value == "avro":
-        raise refused("avro is not built yet", "it comes with a later version; use json, raw or module:codec")
-    if value not in ("json", "raw") and not re.fullmatch(FUNCTION, value):
-        raise refused("is no format", "write json, raw or module:codec")
+    if value not in FORMATS and not re.fullmatch(FUNCTION, value):
+        raise refused("is no format", "write json, avro, raw or module:codec")
     return value
 
 
 Format = Annotated[
     str,
     AfterValidator(_codec),
-    WithJsonSchema({"anyOf": [{"enum": ["json", "raw"]}, {"type": "string", "pattern": FUNCTION}]}),
+    WithJsonSchema({"anyOf": [{"enum": [*FORMATS]}, {"type": "string", "pattern": FUNCTION}]}),
     WrapValidator(_known_text),
 ]
 

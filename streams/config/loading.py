@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from streams.agent import App
-from streams.config import build, cases, checks, document, kafka, refusals, rules, secrets, words
+from streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, words
 from streams.config.cases import ExpectStep, SendStep, StepModel
 from streams.config.dedupe import Deduplication, IdSource
 from streams.config.document import Document, Place, Unreadable
@@ -45,7 +45,7 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
         found = document.parse(document.read(file), environ, file.parent)
     except Unreadable as error:
         return Loaded(None, (Problem(name, *error.place, "", error.message, error.hint),), (), ())
-    model, findings = _judge(found)
+    model, findings = _judge(found, file.parent)
     problems = [_problem(name, found, f) for f in findings]
     problems += [Problem(name, *place, dotted(f.path), f.message, f.hint) for f, place in found.findings]
     unset = [_problem(name, found, f) for f in found.unset]
@@ -60,7 +60,7 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests)
 
 
-def _judge(found: Document) -> tuple[File | None, list[Finding]]:
+def _judge(found: Document, folder: FilePath) -> tuple[File | None, list[Finding]]:
     """The model of what can be understood, and every finding: what was wrong once is Unknown from then on."""
     tree: Any = copy.deepcopy(found.tree)
     findings: list[Finding] = []
@@ -78,7 +78,8 @@ def _judge(found: Document) -> tuple[File | None, list[Finding]]:
                 refusals.mended(tree, error)
             continue
         unknown = {f.path for f in (*findings, *found.unset)} | {f.path for f, _ in found.findings}
-        return model, findings + list(_known(checks.findings(model), unknown))
+        judged = [*checks.findings(model), *avro.findings(model, folder)]
+        return model, findings + list(_known(judged, unknown))
     return None, findings
 
 

@@ -20,6 +20,7 @@ from streams.config.fields import (
     Function,
     Name,
     Port,
+    SchemaId,
     Size,
     Span,
     Start,
@@ -50,6 +51,7 @@ Scope = Annotated[Literal["partition"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
 OnDecode = Annotated[Literal["dead-letter", "skip", "stop"], unless_unknown("dead-letter")]
 OnProduce = Annotated[Literal["dead", "stop"], unless_unknown("dead")]
+Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
 
 
@@ -181,9 +183,14 @@ _KEY_SCHEMA = {
 
 
 class Destination(BaseModel):
+    """`schema` and what follows belong to `format: avro`."""
+
     model_config = _CLOSED
     topic: Topic
     format: Format = "json"
+    schema_: Text | None = Field(default=None, alias="schema")
+    framing: Framing | None = None
+    schema_id: SchemaId | None = None
 
 
 class Retry(BaseModel):
@@ -221,6 +228,10 @@ class Agent(BaseModel):
     model_config = _CLOSED
     from_: Sources = Field(alias="from")
     format: Format = "json"
+    schema_: Text | None = Field(default=None, alias="schema")
+    writer_schema: Text | None = None
+    framing: Framing | None = None
+    schema_id: SchemaId | None = None
     key: Annotated[Key | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
     scope: Scope = "partition"
     repartition: Topic | None = None

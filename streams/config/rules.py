@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 
 from streams.agent import Agent, App
+from streams.config import avro
 from streams.config.problems import Finding, printable
 from streams.errors import ConfigurationError
 
@@ -14,6 +15,7 @@ def findings(app: App) -> Iterator[Finding]:
     sys.path.append(app.folder)
     try:
         for agent in app.agents:
+            yield from avro.judged(agent, ("agents", agent.name))
             yield from _codecs(("agents", agent.name, "format"), agent.format)
             if agent.to is not None:
                 yield from _codecs(("agents", agent.name, "to", "format"), agent.to.format)
@@ -26,6 +28,8 @@ def findings(app: App) -> Iterator[Finding]:
 def _codecs(path: tuple[str, ...], name: str) -> Iterator[Finding]:
     from schemas import codec
 
+    if name == "avro":
+        return
     try:
         codec(name)
     except ValueError:
@@ -35,12 +39,12 @@ def _codecs(path: tuple[str, ...], name: str) -> Iterator[Finding]:
 
 
 def _rule(agent: Agent) -> Iterator[Finding]:
-    from schemas import codec
+    from streams import formats
     from streams.aggregation.rule import Rule
 
     path = ("agents", agent.name, "aggregate")
     try:
-        form = codec(agent.format)
+        form = formats.reads(agent)
     except (Exception, SystemExit):
         return
     try:

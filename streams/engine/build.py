@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from schemas import Codec, codec
+from schemas import Codec
+from streams import formats
 from streams.agent import Agent, App
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
@@ -28,7 +29,7 @@ MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str, parts: Parts) -> Worker:
     """A worker of `agent`, ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
     try:
-        reads, writes = codec(agent.format), codec(agent.to.format if agent.to else "json")
+        reads, writes = formats.reads(agent), formats.writes(agent)
     except ValueError as error:
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))

@@ -9,7 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 from schemas import Codec
-from schemas.json import Field, canonical, encode, wanted, well_formed
+from schemas.codecs import as_json
+from schemas.json import Field, canonical, wanted, well_formed
 from streams import failpoints
 from streams.agent import Agent
 from streams.aggregation.events import Refused
@@ -63,8 +64,8 @@ def _header(name: str) -> Read:
 
 def _field(path: str, codec: Codec) -> Read:
     want = wanted([Field(path)])
-    parse, decode, [get] = want.decode, codec.decode, want.getters
-    parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(encode(decode(value)))
+    parse, text, [get] = want.decode, as_json(codec, [path.partition(".")[0]]), want.getters
+    parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(text(value))
 
     def read(record: Record) -> bytes | None:
         value = get(parsed(record.value()))  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ class Handling:
         found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
         self._functions, self.schedules = found.calls, found.schedules
         typed = found.value_type is not Any and not self.batches
-        self.decode = decoder(found.value_type) if typed and codec.name == "json" else codec.decode
+        self.decode = decoder(found.value_type, codec.text) if typed and (codec.text or codec.name == "json") else codec.decode
         self._largest = rule.max_record_bytes
         self._log = structlog.get_logger().bind(agent=agent.name)
 

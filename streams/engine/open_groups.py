@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-from schemas import codec
+from streams import formats
 from streams.agent import Agent
 from streams.aggregation.changelog import Changelog
 from streams.aggregation.entry import Amendment
@@ -46,7 +46,7 @@ class Held(NamedTuple):
 
 def held(agent: Agent, partition: Partition, view: PartitionView) -> Held:
     """Raises ChangelogIncomplete; ConfigurationError when an earlier rule filled it that can no longer be made."""
-    rule = Rule(agent, codec(agent.format))
+    rule = Rule(agent, formats.reads(agent))
     source = view.claim.source
     if source is not None and source.rule != rule.fingerprint:
         rule = restored(agent, source.rule)

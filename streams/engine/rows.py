@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from schemas import Codec, json
-from schemas.codecs import base64_text
+from schemas.codecs import Unwritable, base64_text
 from streams import __version__, failpoints
 from streams.agent import Agent
 from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
@@ -33,7 +33,7 @@ class Rows:
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
-        self._encode = codec.encode if codec.name in ("json", "raw") else partial(_written, codec.encode)
+        self._encode = codec.encode if codec.name in ("json", "raw", "avro") else partial(_written, codec.encode)
         self._to = agent.to.topic if agent.to else None
         self._name = agent.name.encode()
         self.begin("", 0, "")
@@ -71,7 +71,8 @@ class Rows:
         try:
             value = self._encode(document(fire))
         except Exception as error:
-            why = f"the result cannot be written as {self._agent.to.format if self._agent.to else 'json'} ({type(error).__name__})"
+            said = str(error) if isinstance(error, Unwritable) else type(error).__name__
+            why = f"the result cannot be written as {self._agent.to.format if self._agent.to else 'json'} ({said})"
             return self._unsendable(identity, fire, "unencodable", why, headers)
         topic = self._to
         if dead is not None or topic is None:

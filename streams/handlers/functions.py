@@ -57,12 +57,13 @@ def functions(paths: Sequence[str], item: str, run: Await, session: bool = False
     return Functions(calls, types.pop() if types else Any, schedules)
 
 
-def decoder(value_type: Any) -> Callable[[bytes], Any]:
-    """JSON straight into the type. Raises ConfigurationError for types that msgspec does not know."""
+def decoder(value_type: Any, text: Callable[[bytes], bytes] | None = None) -> Callable[[bytes], Any]:
+    """JSON straight into the type; `text` makes JSON of another format. Raises ConfigurationError for types that msgspec does not know."""
     try:
-        return msgspec.json.Decoder(value_type).decode
+        decode = msgspec.json.Decoder(value_type).decode
     except TypeError as error:
         raise ConfigurationError(f"a handler's `value` cannot be of type {value_type}: {error}") from error
+    return decode if text is None else lambda value: decode(text(value))
 
 
 def _call(function: Callable[..., Any], wanted: Sequence[str], item: str, run: Await) -> Call:

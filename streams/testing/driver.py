@@ -6,7 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
-from schemas import codec, json
+from schemas import json
+from streams import formats
 from streams.agent import Agent, App
 from streams.config.problems import did_you_mean
 from streams.config.units import duration
@@ -204,7 +205,7 @@ def _written(agent: Agent, value: object) -> bytes | None:
         return value
     if agent.format == "raw" and isinstance(value, str):
         return value.encode()
-    written = json.encode(value) if agent.format in ("json", "raw") else codec(agent.format).encode(value)
+    written = json.encode(value) if agent.format in ("json", "raw") else formats.reads(agent).encode(value)
     if not isinstance(written, bytes):
         raise ConfigurationError(f"agent {agent.name}: encode of {agent.format} gave no bytes; send bytes")
     return written

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from schemas import codec, json
+from schemas import json
+from streams import formats
 from streams.agent import Agent
 from streams.aggregation.changelog import Changelog
 from streams.aggregation.groups import Groups
@@ -30,7 +31,7 @@ class Group:
 
 def groups(agent: Agent, view: PartitionView) -> list[Group]:
     """Those of one partition, in the order in which they were opened. Raises ChangelogIncomplete."""
-    rule, claim = Rule(agent, codec(agent.format)), view.claim
+    rule, claim = Rule(agent, formats.reads(agent)), view.claim
     held = Groups(rule)
     Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, Senders(claim.partition.topic))
     found = []

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas import codec
-from streams.agent import App
+from streams import formats
+from streams.agent import Agent, App
 from streams.record import headers as headers_of
 from streams.testing.log import Message
 
@@ -36,10 +37,10 @@ class Outputs:
     """Makes outputs of messages of this app."""
 
     def __init__(self, app: App) -> None:
-        readers = {f"{app.name}/{agent.name}": codec(agent.format).decode for agent in app.agents}
+        readers = {f"{app.name}/{agent.name}": formats.reads(agent).decode for agent in app.agents}
         self._dead = {agent.dead_letters: readers for agent in app.agents}
-        results = {agent.to.topic: agent.to.format for agent in app.agents if agent.to is not None}
-        self._decode = {topic: codec("json" if name == "raw" else name).decode for topic, name in results.items()}
+        written = [agent for agent in app.agents if agent.to is not None]
+        self._decode = {agent.to.topic: _reader(agent) for agent in written if agent.to is not None}
 
     @property
     def topics(self) -> list[str]:
@@ -68,6 +69,10 @@ def sender(message: Message) -> tuple[bytes | None, bytes | None]:
     """Shard and number: what a receiver tells repeats by."""
     found = dict(headers_of(message))
     return found.get("sluicegate-shard"), found.get("sluicegate-seq")
+
+
+def _reader(agent: Agent) -> Decode:
+    return codec("json").decode if agent.to is not None and agent.to.format == "raw" else formats.writes(agent).decode
 
 
 def _text(value: bytes) -> str | bytes:

@@ -64,10 +64,7 @@ AGENT = [
     ]),
     (f"{FROM}\n{COUNT}\nto: totals", ["9:5: agents.a.to: must be a mapping; write {topic: NAME}"]),
     (f"{FROM}\n{COUNT}\nto: {{topic: a b}}", [f"9:10: agents.a.to.topic: is no topic name; {NAMES} 249)"]),
-    (f"{FROM}\n{COUNT}\nto: {{topic: totals, format: avro}}", [
-        "9:25: agents.a.to.format: avro is not built yet; it comes with a later version; use json, raw or module:codec",
-    ]),
-    (f"{FROM}\nformat: xml\n{COUNT}\n{TO}", ["8:5: agents.a.format: is no format; write json, raw or module:codec"]),
+    (f"{FROM}\nformat: xml\n{COUNT}\n{TO}", ["8:5: agents.a.format: is no format; write json, avro, raw or module:codec"]),
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),
     (f"{FROM}\nhandler: a:b\n{COUNT}\n{TO}", [

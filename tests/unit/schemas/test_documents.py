@@ -7,6 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from schemas import Avro, codec
+from schemas.avro_check import strict
 from streams.agent import Reducer, Until
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
@@ -74,3 +76,38 @@ def test_a_dead_letter_without_one_of_its_headers_does_not_pass(written: Log, na
 @pytest.mark.parametrize("name", ["result", "dead-letter-headers"])
 def test_the_schema_itself_is_one(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema(name))
+
+
+def fields(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((files("schemas") / "documents" / f"{name}.avsc").read_text())["fields"]
+    return found
+
+
+def test_the_avro_schema_of_a_result_has_its_fields_and_those_that_must_be_there_have_no_default() -> None:
+    assert [field["name"] for field in fields("result")] == list(RESULT["properties"])
+    assert [field["name"] for field in fields("result") if "default" not in field] == RESULT["required"]
+
+
+def test_the_avro_schema_of_a_dead_letter_has_its_headers_under_names_that_avro_allows() -> None:
+    assert [field["header"] for field in fields("dead-letter")] == list(LETTER["properties"])
+    assert [field["header"] for field in fields("dead-letter") if "default" not in field] == LETTER["required"]
+    assert all(field["name"] == field["header"].replace("-", "_") for field in fields("dead-letter"))
+
+
+@pytest.mark.parametrize("name", ["result", "dead-letter"])
+def test_the_avro_schema_itself_is_one_and_takes_what_is_written(name: str, written: Log) -> None:
+    text = (files("schemas") / "documents" / f"{name}.avsc").read_text()
+    form = codec("avro", Avro(text))
+    assert strict(text) is None
+    names = [field["name"] for field in fields(name)]
+    if name == "result":
+        documents = [json.loads(message.v or b"") for message in written.topics["out"][0]]
+        documents = [{key: value for key, value in document.items() if key in names} for document in documents]
+    else:
+        letters = [texts(message) for message in written.topics["dead"][0]]
+        documents = [{key.replace("-", "_"): text for key, text in letter.items() if key in LETTER["properties"]} for letter in letters]
+    assert len(documents) > 3
+    for document in documents:
+        read = form.decode(form.encode(document))
+        assert read.keys() == set(names)
+        assert [read[key] for key in document if not key.endswith("_at")] == [document[key] for key in document if not key.endswith("_at")]

@@ -1,0 +1,179 @@
+"""Avro records: one binary datum per message, read and written by a schema, with or without Confluent's frame.
+
+Values are those of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed base64, NaN and
+infinities null. A record is always read whole: fastavro leaves out what is damaged in fields that it skips.
+"""
+
+import json as standard
+import struct
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import fastavro
+import msgspec
+from fastavro.types import Schema
+
+from schemas import json
+from schemas.avro_reading import restoring
+from schemas.avro_values import fitting
+from schemas.codecs import Avro
+
+FRAME = struct.Struct(">bI")
+_WORDS = {
+    EOFError: "ends too early",
+    UnicodeDecodeError: "is not UTF-8",
+    IndexError: "ends too early, or names a symbol or a branch of a union that does not exist",
+    OverflowError: "is out of range",
+}
+
+
+class Compiled(NamedTuple):
+    """`decode` and `text` raise msgspec.DecodeError, `encode` Unwritable; no text of theirs quotes a payload. `only(names)` is a `text` of
+    these fields of the record and nothing else."""
+
+    decode: Callable[[bytes], Any]
+    encode: Callable[[Any], bytes]
+    text: Callable[[bytes], bytes]
+    only: Callable[[Iterable[str]], Callable[[bytes], bytes]]
+    fields: bool
+
+
+def compiled(avro: Avro) -> Compiled:
+    """Raises ValueError for a schema that is none, and for one that is not safe to read with."""
+    reader = parsed(avro.schema)
+    writer = reader if avro.writer_schema is None else parsed(avro.writer_schema)
+    encode, decode_any = json.encode, json.decode_any
+
+    def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:
+        read = _reader(avro, writer, reader, frozenset(names) if names is not None and _is_record(reader) else None)
+        return lambda value: encode(read(value))
+
+    text = only(None)
+    return Compiled(lambda value: decode_any(text(value)), _encoder(avro, writer), text, only, has_fields(reader))
+
+
+def parsed(text: str) -> Schema:
+    """A schema as fastavro wants it. Raises ValueError."""
+    try:
+        found = fastavro.parse_schema(standard.loads(text))
+        named: dict[str, Any] = {}
+        least_bytes(found, named, ())
+    except ValueError as error:
+        raise ValueError(f"is no Avro schema ({_said(error)})") from None
+    except Exception as error:
+        raise ValueError(f"is no Avro schema ({type(error).__name__}: {_said(error)})") from None
+    return found
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def least_bytes(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> int:
+    """How short a datum can be; fills `named`. Raises ValueError where a short message could exhaust the process: a type inside itself
+    (the library recurses without a bound), and arrays of what takes no bytes."""
+    if isinstance(schema, list):
+        for branch in schema:
+            if isinstance(branch, list):
+                raise ValueError("a union lies directly in another one")
+            least_bytes(branch, named, inside)
+        return 1
+    if isinstance(schema, str):
+        if schema in inside:
+            raise ValueError(f"{schema} contains itself: recursive types are not supported")
+        return least_bytes(named[schema], named, inside) if schema in named else 0 if schema == "null" else 1
+    kind = schema["type"]
+    if schema.get("logicalType") == "decimal" and not isinstance(schema.get("precision"), int):
+        raise ValueError("a decimal has no precision")
+    if kind in ("record", "error"):
+        named[schema["name"]] = schema
+        return sum(least_bytes(field["type"], named, (*inside, schema["name"])) for field in schema["fields"])
+    if kind in ("enum", "fixed"):
+        named[schema["name"]] = schema
+        return 1 if kind == "enum" else int(schema["size"])
+    if kind == "array":
+        if not least_bytes(schema["items"], named, inside):
+            raise ValueError("an array has items that take no bytes")
+        return 1
+    if kind == "map":
+        least_bytes(schema["values"], named, inside)
+        return 1
+    return least_bytes(kind, named, inside)
+
+
+def has_fields(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(has_fields(branch) for branch in schema)
+    return isinstance(schema, dict) and schema["type"] in ("record", "error", "map")
+
+
+def _is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema["type"] in ("record", "error")
+
+
+def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+    """Raises msgspec.DecodeError. All of the message must be the datum; of a record only the fields of these names are kept (None: all)."""
+    read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
+    same = writer is reader
+    schema, restore = restoring(reader, names, same)
+    first, second = (schema, None) if same else (writer, reader)
+
+    def datum(value: bytes) -> Any:
+        try:
+            end, stream = len(value), BytesIO(value)
+            if framed:
+                _check_frame(value, avro.schema_id)
+                stream.seek(FRAME.size)
+            found = read(stream, first, second)
+            if stream.tell() == end:
+                return found if restore is None else restore(found)
+        except msgspec.DecodeError:
+            raise
+        except Exception as error:
+            raise msgspec.DecodeError(_why(value, writer, error, framed, not same)) from None
+        raise msgspec.DecodeError(f"{end - stream.tell()} bytes follow the record{_hint(value, framed)}")
+
+    return datum
+
+
+def _check_frame(value: bytes, wanted: int | None) -> None:
+    if len(value) < FRAME.size or value[0] != 0:
+        raise msgspec.DecodeError("has no Confluent frame: a zero byte and four bytes of schema id")
+    _, found = FRAME.unpack_from(value)
+    if wanted is not None and found != wanted:
+        raise msgspec.DecodeError(f"was written with schema id {found}, not {wanted}")
+
+
+def _hint(value: bytes, framed: bool) -> str:
+    looks = not framed and len(value) > FRAME.size and value[0] == 0
+    return "; it begins like a Confluent frame: if it has one, set framing: confluent" if looks else ""
+
+
+def _why(value: bytes, writer: Any, error: Exception, framed: bool, resolved: bool) -> str:
+    """In words, with the first field at the top that cannot be read."""
+    what = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), f"cannot be read ({type(error).__name__})")
+    fields = writer["fields"] if _is_record(writer) else []
+    for count, field in enumerate(fields, 1):
+        try:
+            fastavro.schemaless_reader(BytesIO(value[FRAME.size * framed :]), {**writer, "fields": fields[:count]}, None)
+        except Exception:
+            return f"field {field['name']} {what}{_hint(value, framed)}"
+    if fields and resolved:
+        return f"the record does not fit the schema it is read with ({type(error).__name__})"
+    return f"the record {what}{_hint(value, framed)}"
+
+
+def _encoder(avro: Avro, schema: Any) -> Callable[[Any], bytes]:
+    fit = fitting(schema, {})
+    frame = FRAME.pack(0, avro.schema_id or 0) if avro.framing == "confluent" else b""
+    encode, decode_any, write = json.encode, json.decode_any, fastavro.schemaless_writer
+
+    def encoded(values: Any) -> bytes:
+        datum = fit(decode_any(encode(values)), "")
+        stream = BytesIO()
+        stream.write(frame)
+        write(stream, schema, datum)
+        return stream.getvalue()
+
+    return encoded

@@ -1,0 +1,33 @@
+"""What the avro package says of schemas: it is stricter with them than fastavro, and knows which can be read with which."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import avro.compatibility
+import avro.errors
+import avro.schema
+
+
+def strict(text: str) -> str | None:
+    """Why this is no valid schema, None when it is one."""
+    try:
+        _parsed(text)
+    except Exception as error:
+        return " ".join(str(error).split())[:200]
+    return None
+
+
+def incompatible(reader: str, writer: str) -> Sequence[str]:
+    """Why what was written with `writer` cannot be read with `reader`; empty when it can. Raises avro.errors for what is no schema."""
+    checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
+    found = checker.get_compatibility(_parsed(reader), _parsed(writer))
+    if found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:
+        return ()
+    return [f"{', '.join(sorted(found.messages))} (at {', '.join(sorted(found.locations))})"]
+
+
+def _parsed(text: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", avro.errors.IgnoredLogicalType)
+        return avro.schema.parse(text)

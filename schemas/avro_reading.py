@@ -1,0 +1,78 @@
+"""What is done with a record after fastavro has read it: times that it is slow with, JSON text, fields that nobody wants.
+
+Measured (tests/bench/formats.py): a timestamp takes fastavro as long as seven other fields; as a number and made a time here a tenth.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from schemas import json
+from schemas.avro_values import CONTENT, JSON_TEXT
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PRIMITIVES = ("int", "long", "bytes", "string")
+
+Fix = Callable[[Any], Any]
+
+
+def restoring(schema: Any, names: frozenset[str] | None, direct: bool) -> tuple[Any, Fix | None]:
+    """The schema to read with, the same on the wire, and what makes of the record what its own schema says: with the fields of these
+    names only (None: all). `direct`: it is the one that the records were written with; otherwise it stays as it is."""
+    if not (isinstance(schema, dict) and schema["type"] in ("record", "error")):
+        return schema, None
+    fields, fixes = [], []
+    for field in schema["fields"]:
+        wanted = names is None or field["name"] in names
+        kind, fix = _fixed(field["type"], wanted, direct)
+        fields.append({**field, "type": kind})
+        if fix is not None and wanted:
+            fixes.append((field["name"], fix))
+    known = None if names is None else [field["name"] for field in fields if field["name"] in names]
+    return {**schema, "fields": fields} if direct else schema, _restore(fixes, known)
+
+
+def _restore(fixes: list[tuple[str, Fix]], known: list[str] | None) -> Fix | None:
+    if not fixes and known is None:
+        return None
+
+    def restore(record: Any) -> Any:
+        for name, fix in fixes:
+            if (value := record[name]) is not None:
+                record[name] = fix(value)
+        return record if known is None else {name: record[name] for name in known}
+
+    return restore
+
+
+def _fixed(kind: Any, wanted: bool, direct: bool) -> tuple[Any, Fix | None]:
+    """A field's type to read with, and what is then to be done."""
+    branches = kind if isinstance(kind, list) else [kind]
+    others = [branch for branch in branches if branch != "null"]
+    only = others[0] if len(others) == 1 else None
+    if not isinstance(only, dict):
+        return kind, None
+    if is_text(only):
+        return kind, json.decode_any
+    if only["type"] == "array" and is_text(only["items"]):
+        return kind, lambda items: [json.decode_any(item) for item in items]
+    fix = _TIMES.get(str(only.get("logicalType"))) if only["type"] == "long" else None
+    plain = fix is not None or (not wanted and only["type"] in _PRIMITIVES)
+    if not direct or not plain:
+        return kind, None
+    return [only["type"] if branch is only else branch for branch in branches] if isinstance(kind, list) else only["type"], fix
+
+
+def is_text(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema["type"] == "string" and schema.get(CONTENT) == JSON_TEXT[CONTENT]
+
+
+def _millis(value: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=value)
+
+
+def _micros(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+_TIMES: dict[str, Fix] = {"timestamp-millis": _millis, "timestamp-micros": _micros}

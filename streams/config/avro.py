@@ -1,0 +1,187 @@
+"""`format: avro` in the file: its schema files, the schemas that agents of the file have from each other, and what is wrong with them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path as FilePath
+from typing import Any
+
+from schemas import Avro
+from streams import formats
+from streams.agent import Agent
+from streams.config.document import Unreadable, read
+from streams.config.models import Agent as AgentModel
+from streams.config.models import Destination, File
+from streams.config.problems import Finding, Path, did_you_mean, printable
+
+KEYS = {"schema": "schema_", "writer_schema": "writer_schema", "framing": "framing", "schema_id": "schema_id"}
+NUMERIC = ("int", "long", "float", "double")
+FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
+
+
+def findings(file: File, folder: FilePath) -> Iterator[Finding]:
+    """What is wrong with single keys, and schema files that cannot be read."""
+    for name, agent in file.agents.items():
+        path: Path = ("agents", name)
+        yield from _of(agent, path, folder)
+        if agent.to is not None:
+            yield from _of(agent.to, (*path, "to"), folder)
+            needs = ((*path, "to", "framing"), (*path, "to", "schema_id"))
+            if agent.to.framing == "confluent" and agent.to.schema_id is None:
+                yield Finding(needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs)
+
+
+def _of(model: AgentModel | Destination, path: Path, folder: FilePath) -> Iterator[Finding]:
+    given = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
+    if model.format != "avro":
+        for key in given:
+            what, needs = f"belongs to format: avro, but the format is {model.format}", ((*path, key), (*path, "format"))
+            yield Finding((*path, key), what, "write format: avro, or leave it out", needs)
+        return
+    for key in ("schema", "writer_schema"):
+        if key in given and (why := _unreadable(folder, str(given[key]))):
+            yield Finding((*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),))
+    for key, other in (("writer_schema", "schema"), ("schema_id", "framing")):
+        if key in given and other not in given:
+            yield Finding((*path, key), f"has no meaning without {other}", f"add {other}, or leave it out", ((*path, key), (*path, other)))
+
+
+def _unreadable(folder: FilePath, name: str) -> str | None:
+    try:
+        read(folder / name)
+    except Unreadable as error:
+        return error.message
+    return None
+
+
+def given(model: AgentModel | Destination, folder: FilePath) -> Avro | None:
+    """As the file says it; without a schema file: None, or (of an output with a frame) with an empty schema."""
+    if model.format != "avro" or (model.schema_ is None and model.framing is None):
+        return None
+    writer = getattr(model, "writer_schema", None)
+    return Avro(_text(folder, model.schema_) or "", _text(folder, writer), model.framing or "none", model.schema_id)
+
+
+def _text(folder: FilePath, name: str | None) -> str | None:
+    """Empty where it cannot be read: that is a finding already, or rests on an unset variable."""
+    if name is None:
+        return None
+    try:
+        return read(folder / name)
+    except Unreadable:
+        return ""
+
+
+def connected(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    """With the schemas that need no file: those of results, and of inputs that other agents of the file write."""
+    for _ in agents:
+        agents = tuple(_with_results(_with_input(agent, agents)) for agent in agents)
+    return agents
+
+
+def _with_results(agent: Agent) -> Agent:
+    if agent.to is None or agent.to.format != "avro" or (agent.to.avro is not None and agent.to.avro.schema):
+        return agent
+    if agent.format == "avro" and agent.avro is None:
+        return agent
+    try:
+        return replace(agent, to=replace(agent.to, avro=formats.destination(agent)))
+    except (ValueError, ImportError):
+        return agent
+
+
+def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
+    """What agents of the file write is read as they write it; the agent's own schema is then the one it is read with."""
+    own = agent.avro
+    if agent.format != "avro" or (own is not None and own.writer_schema is not None):
+        return agent
+    written = {known for topic in agent.topics for known in _written(topic, agents)}
+    first = written.pop() if len(written) == 1 else None
+    if first is None:
+        return agent
+    if own is None or own.schema in ("", first.schema):
+        return replace(agent, avro=first)
+    return replace(agent, avro=replace(own, writer_schema=first.schema))
+
+
+def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
+    """How agents of the file write this topic; [None] where none does. What is re-keyed is as it was read."""
+    writers = [(agent, agent.to) for agent in agents if agent.to is not None and agent.to.topic == topic]
+    return [agent.avro if agent.rekeys else to.avro for agent, to in writers] or [None]
+
+
+def judged(agent: Agent, path: Path) -> Iterator[Finding]:
+    """Schemas that are none or do not fit each other, and fields that the input's does not have."""
+    if agent.format == "avro" and not agent.rekeys:
+        yield from _compiled(lambda: formats.reads(agent), agent.avro, path, (*path, "schema"))
+        if agent.avro is not None:
+            yield from _fields(agent, agent.avro, (*path, "aggregate"))
+    if agent.to is not None and agent.to.format == "avro":
+        to = (*path, "to")
+        yield from _compiled(lambda: formats.writes(agent), agent.to.avro, to, (*to, "schema"))
+        if agent.to.avro is not None and agent.handler is None:
+            yield from _result(agent, agent.to.avro, (*to, "schema"))
+
+
+def _compiled(make: Callable[[], object], avro: Avro | None, path: Path, at: Path) -> Iterator[Finding]:
+    try:
+        make()
+    except ValueError as error:
+        what, _, hint = printable(str(error)).partition("; ")
+        yield Finding(at if avro is not None else path, what, hint or "correct the schema")
+        return
+    if avro is not None:
+        from schemas.avro_check import incompatible, strict
+
+        for key, text in (("schema", avro.schema), ("writer_schema", avro.writer_schema)):
+            if text and (why := strict(text)):
+                yield Finding((*path, key), f"is no valid schema: {printable(why)}", "correct the schema")
+                return
+        for why in incompatible(avro.schema, avro.writer_schema) if avro.writer_schema else ():
+            hint = "give the field a default, or another type; or keep the schemas equal"
+            yield Finding((*path, "writer_schema"), f"cannot be read with `schema`: {printable(why)}", hint)
+
+
+def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
+    """Fields that no record will have, and numbers that are none."""
+    try:
+        from schemas.avro import least_bytes, parsed
+
+        schema, named = parsed(avro.schema), dict[str, Any]()
+        least_bytes(schema, named, ())
+    except (ValueError, ImportError):
+        return
+    rule = agent.aggregation
+    if rule is None:
+        return
+    wanted = [((*path, "compute", each.name), each.field, each.kind in ("sum", "min", "max", "mean")) for each in rule.compute]
+    wanted.append(((*path[:-1], "key"), rule.key, False))
+    wanted += [((*path, "until", "field"), rule.until.field, False)] if rule.until else []
+    top = [field["name"] for field in schema.get("fields", ())] if isinstance(schema, dict) else []
+    for at, field, numeric in wanted:
+        if field is None or not (top and field.partition(".")[0] not in top):
+            found = formats.field_type(schema, field, named) if field is not None and numeric else None
+            kind = found["type"] if isinstance(found, dict) else found
+            if found is not None and (kind not in NUMERIC or (isinstance(found, dict) and "logicalType" in found)):
+                yield Finding(at, f"needs a number, but {field} is none in the schema", "compute something else, or take another field")
+            continue
+        yield Finding(at, f"wants {field}, but the schema has no such field", did_you_mean(field, top))
+
+
+def _result(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
+    """Does a result fit into the schema of the user's?"""
+    from schemas.avro import parsed
+
+    try:
+        schema: Any = parsed(avro.schema)
+    except ValueError:
+        return
+    if agent.aggregation is None or not isinstance(schema, dict) or schema["type"] != "record":
+        return
+    made = {*FIXED, *(reducer.name for reducer in agent.aggregation.compute)}
+    has = {field["name"] for field in schema["fields"]}
+    unknown = sorted({field["name"] for field in schema["fields"] if "default" not in field} - made)
+    hint = "correct it, or leave `schema` out: check --json shows the schema that is then made"
+    if lacks := sorted(made - has - {"key_base64"}):
+        yield Finding(path, f"lacks {', '.join(lacks)}: fields of the result", hint)
+    if unknown:
+        yield Finding(path, f"has {', '.join(unknown)} without a default, which no result has", hint)

@@ -1,0 +1,113 @@
+"""The codecs of an agent, and the Avro schema of its results where the file names none."""
+
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+from schemas import Avro, Codec, codec
+from schemas.avro_values import JSON_TEXT
+from streams.agent import Agent, Reducer
+
+AVRO_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_SIMPLE = ("boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+def reads(agent: Agent) -> Codec:
+    """What its records are read with. Raises ValueError with what to do."""
+    return codec(agent.format, agent.avro)
+
+
+def writes(agent: Agent) -> Codec:
+    """What its outputs are written with; JSON without a destination. Raises ValueError with what to do."""
+    if agent.to is None:
+        return codec("json")
+    if agent.to.format == "avro":
+        return codec("avro", destination(agent))
+    return codec(agent.to.format)
+
+
+def destination(agent: Agent) -> Avro | None:
+    """How an agent whose outputs are Avro writes them: as its `to` says, else by the schema of its results. Raises ValueError."""
+    if agent.to is None or agent.to.format != "avro":
+        return None
+    if agent.to.avro is not None and agent.to.avro.schema:
+        return agent.to.avro
+    if agent.handler is not None or agent.aggregation is None:
+        raise ValueError("has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format")
+    given = agent.to.avro or Avro("")
+    return Avro(result_schema(agent), None, given.framing, given.schema_id)
+
+
+def result_schema(agent: Agent) -> str:
+    """The fixed fields of a result (schemas/documents/result.avsc) and the computed ones, all of which have defaults. Raises ValueError."""
+    schema = json.loads((files("schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
+    schema["namespace"] = "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
+    types = _Types(agent)
+    for reducer in agent.aggregation.compute if agent.aggregation else ():
+        if not re.fullmatch(AVRO_NAME, reducer.name):
+            raise ValueError(f"cannot hold the computed field {reducer.name!r}; name it with letters, digits and _ only")
+        schema["fields"].append({"name": reducer.name, **types.of(reducer)})
+    return json.dumps(schema)
+
+
+class _Types:
+    """The types of computed fields: exact where the input is Avro and says them, else what JSON allows."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._named: dict[str, Any] = {}
+        self._input = None
+        if agent.format == "avro" and agent.avro is not None:
+            from schemas.avro import least_bytes, parsed
+
+            self._input = parsed(agent.avro.schema)
+            least_bytes(self._input, self._named, ())
+
+    def of(self, reducer: Reducer) -> dict[str, Any]:
+        if reducer.kind in ("count", "distinct"):
+            return {"type": "long", "default": 0}
+        if reducer.kind == "collect":
+            return {"type": {"type": "array", "items": self._simple(reducer.field) or JSON_TEXT}, "default": []}
+        if reducer.kind == "mean":
+            found: list[Any] = ["double"]
+        elif reducer.kind in ("sum", "min", "max"):
+            found = self._number(reducer.field)
+        else:
+            found = [self._simple(reducer.field) or JSON_TEXT]
+        return {"type": ["null", *found], "default": None}
+
+    def _number(self, path: str | None) -> list[Any]:
+        known = self._simple(path)
+        return ["long"] if known in ("int", "long") else ["double"] if known in ("float", "double") else ["long", "double"]
+
+    def _simple(self, path: str | None) -> Any:
+        found = None if path is None or self._input is None else field_type(self._input, path, self._named)
+        kind = found["type"] if isinstance(found, dict) else found
+        if isinstance(found, dict) and kind == "enum":
+            return "string"
+        return found if kind in _SIMPLE and isinstance(kind, str) else None
+
+
+def field_type(schema: Any, path: str, named: dict[str, Any]) -> Any:
+    """The type at `a.b`, without the null of an optional one; None where there is no such field, or more than one type."""
+    for name in path.split("."):
+        schema = _one(schema, named)
+        if not isinstance(schema, dict):
+            return None
+        if schema["type"] == "map":
+            schema = schema["values"]
+            continue
+        fields = {field["name"]: field["type"] for field in schema.get("fields", ())}
+        if name not in fields:
+            return None
+        schema = fields[name]
+    return _one(schema, named)
+
+
+def _one(schema: Any, named: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        others = [branch for branch in schema if branch != "null"]
+        schema = others[0] if len(others) == 1 else None
+    if isinstance(schema, dict) and isinstance(schema["type"], dict | list):
+        return _one(schema["type"], named)
+    return named.get(schema, schema) if isinstance(schema, str) else schema

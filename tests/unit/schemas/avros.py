@@ -1,0 +1,112 @@
+"""Schemas and the values of JSON that they take, to be drawn."""
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from itertools import count
+from typing import Any
+
+from hypothesis import strategies as st
+
+from schemas import Avro, Codec, codec
+from schemas.avro import least_bytes
+
+SHOP = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "customer", "type": "string"},
+        {"name": "amount", "type": "double"},
+        {"name": "items", "type": {"type": "array", "items": "int"}, "default": []},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 0},
+    ],
+}
+
+
+def by(schema: Any, **wanted: Any) -> Codec:
+    return codec("avro", Avro(json.dumps(schema), **wanted))
+
+
+def _moment(at: datetime) -> str:
+    text = at.isoformat(timespec="microseconds") if at.microsecond else at.isoformat(timespec="seconds")
+    return text.replace("+00:00", "Z")
+
+
+def _decimal(unscaled: int) -> str:
+    sign, digits = "-" * (unscaled < 0), f"{abs(unscaled):03d}"
+    return f"{sign}{digits[:-2]}.{digits[-2:]}"
+
+
+_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+_base64 = st.binary(max_size=5).map(lambda value: base64.b64encode(value).decode())
+_naive = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))
+_millis = _naive.map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000))
+_finite = {"allow_nan": False, "allow_infinity": False}
+_ids = st.uuids().map(str)
+
+PRIMITIVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    ("null", st.none()),
+    ("boolean", st.booleans()),
+    ("int", st.integers(-(2**31), 2**31 - 1)),
+    ("long", st.integers(-(2**63), 2**63 - 1)),
+    ("float", st.floats(width=32, **_finite)),
+    ("double", st.floats(**_finite)),
+    ("bytes", _base64),
+    ("string", _text),
+    ({"type": "long", "logicalType": "timestamp-millis"}, _millis.map(lambda at: _moment(at.replace(tzinfo=UTC)))),
+    ({"type": "long", "logicalType": "timestamp-micros"}, _naive.map(lambda at: _moment(at.replace(tzinfo=UTC)))),
+    ({"type": "int", "logicalType": "date"}, st.dates(date(1900, 1, 1), date(2200, 1, 1)).map(str)),
+    ({"type": "int", "logicalType": "time-millis"}, st.builds(time, st.integers(0, 23), st.integers(0, 59), st.integers(0, 59)).map(str)),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, st.integers(-(10**9) + 1, 10**9 - 1).map(_decimal)),
+    ({"type": "string", "logicalType": "uuid"}, _ids),
+]
+
+
+@st.composite
+def pairs(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]:
+    """A schema and a strategy of its values; all named types are called N."""
+    kind = draw(st.sampled_from(["primitive", "enum", "fixed", "array", "map", "optional", "record"][: 7 if depth else 3]))
+    name = "N"
+    if kind == "primitive":
+        return draw(st.sampled_from(PRIMITIVES))
+    if kind == "enum":
+        return {"type": "enum", "name": name, "symbols": ["A", "B", "C"]}, st.sampled_from("ABC")
+    if kind == "fixed":
+        size = draw(st.integers(1, 4))
+        values = st.binary(min_size=size, max_size=size)
+        return {"type": "fixed", "name": name, "size": size}, values.map(lambda value: base64.b64encode(value).decode())
+    if kind == "record":
+        return draw(records(depth - 1))
+    schema, values = draw(pairs(depth - 1))
+    if kind == "map":
+        return {"type": "map", "values": schema}, st.dictionaries(_text, values, max_size=3)
+    if kind == "array":
+        return ({"type": "array", "items": schema}, st.lists(values, max_size=3)) if least_bytes(schema, {}, ()) else (schema, values)
+    return (schema, values) if schema == "null" or isinstance(schema, list) else (["null", schema], st.none() | values)
+
+
+@st.composite
+def records(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]:
+    fields = draw(st.lists(pairs(depth), min_size=1, max_size=4))
+    made = [{"name": f"f{i}", "type": schema} for i, (schema, _) in enumerate(fields)]
+    return {"type": "record", "name": "N", "fields": made}, st.fixed_dictionaries({f"f{i}": each for i, (_, each) in enumerate(fields)})
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Any, Any]:
+    """A record's schema and one value of it."""
+    schema, values = draw(records())
+    return _named(schema, count()), draw(values)
+
+
+def _named(schema: Any, numbers: Iterator[int]) -> Any:
+    """With a name of its own for each type."""
+    if isinstance(schema, list):
+        return [_named(each, numbers) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _named(value, numbers) for key, value in schema.items()}
+    return {**made, "name": f"N{next(numbers)}"} if schema.get("name") == "N" else made

@@ -1,0 +1,275 @@
+"""The Avro codec: values like JSON's, strict both ways, and the same bytes as the avro package's."""
+
+import io
+import json
+import math
+import subprocess
+import sys
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import avro.io
+import avro.schema
+import fastavro
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas import Avro, codec
+from schemas import json as ours
+from schemas.codecs import Unwritable
+from tests.unit.schemas.avros import SHOP, by, cases
+
+ORDER = {"customer": "ann", "amount": 2.5, "items": [1, 2], "note": None, "at": "2026-01-01T00:00:00.250000Z"}
+ONE = {"type": "record", "name": "One", "fields": [{"name": "v", "type": "int"}]}
+
+
+def of(kind: Any) -> Any:
+    return {"type": "record", "name": "One", "fields": [{"name": "v", "type": kind}]}
+
+
+def read_by_the_package(schema: Any, value: bytes) -> Any:
+    stream = io.BytesIO(value)
+    found = avro.io.DatumReader(avro.schema.parse(json.dumps(schema))).read(avro.io.BinaryDecoder(stream))
+    assert stream.read() == b""
+    return found
+
+
+def written_by_the_package(schema: Any, value: Any) -> bytes:
+    stream = io.BytesIO()
+    avro.io.DatumWriter(avro.schema.parse(json.dumps(schema))).write(value, avro.io.BinaryEncoder(stream))
+    return stream.getvalue()
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(cases())
+def test_what_fastavro_writes_the_avro_package_reads_and_what_that_writes_fastavro_reads(case: tuple[Any, Any]) -> None:
+    schema, value = case
+    form = by(schema)
+    written = form.encode(value)
+    read = read_by_the_package(schema, written)
+    assert ours.decode_any(ours.encode(read)) == value
+    assert form.decode(written_by_the_package(schema, read)) == value
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(cases(), st.data())
+def test_any_bytes_give_a_record_or_a_decode_error(case: tuple[Any, Any], data: st.DataObject) -> None:
+    schema, value = case
+    form = by(schema)
+    written = form.encode(value)
+    cut = data.draw(st.integers(0, len(written)))
+    damaged = written[:cut] + data.draw(st.binary(max_size=3)) + written[data.draw(st.integers(cut, len(written))) :]
+    with suppress(msgspec.DecodeError):
+        assert form.decode(damaged).keys() == value.keys()
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(cases(), st.data())
+def test_some_fields_alone_are_as_in_the_whole_and_a_record_that_is_cut_is_refused(case: tuple[Any, Any], data: st.DataObject) -> None:
+    schema, value = case
+    form = by(schema)
+    written = form.encode(value)
+    names = data.draw(st.sets(st.sampled_from(sorted(value))))
+    some = form.only(names)  # type: ignore[misc]
+    assert ours.decode_any(some(written)) == {name: value[name] for name in names}
+    if written:
+        with pytest.raises(msgspec.DecodeError):
+            some(written[: data.draw(st.integers(0, len(written) - 1))])
+
+
+def test_with_fastavro_s_own_choice_of_fields_a_record_that_is_cut_is_taken() -> None:
+    """The twin: it skips without looking."""
+    some = fastavro.parse_schema({**SHOP, "fields": SHOP["fields"][:1]})
+    cut = by(of("string")).encode({"v": "ann"}) + by({**SHOP, "fields": [SHOP["fields"][3]]}).encode({"note": "long"})[:3]
+    schema = fastavro.parse_schema({**SHOP, "fields": [SHOP["fields"][0], SHOP["fields"][3]]})
+    assert fastavro.schemaless_reader(io.BytesIO(cut), schema, some) == {"customer": "ann"}
+    with pytest.raises(msgspec.DecodeError, match="field note ends too early"):
+        by({**SHOP, "fields": [SHOP["fields"][0], SHOP["fields"][3]]}).only(["customer"])(cut)  # type: ignore[misc]
+
+
+WRITTEN = by(SHOP).encode(ORDER)
+FRAMED = "it begins like a Confluent frame: if it has one, set framing: confluent"
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+BEYOND = "ends too early, or names a symbol or a branch of a union that does not exist"
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (b"", "field customer ends too early"),
+        (WRITTEN[:2], "field customer ends too early"),
+        (WRITTEN[:8], "field amount ends too early"),
+        (WRITTEN[:-1], f"field at {BEYOND}"),
+        (WRITTEN + b"xyz", "3 bytes follow the record"),
+        (b"\x04\xff\xfe" + WRITTEN[4:], "field customer is not UTF-8"),
+        (WRITTEN[:-7] + b"\x08" + WRITTEN[-6:], f"field note {BEYOND}"),
+        (WRITTEN[:-6] + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "field at is out of range"),
+        (b"\x00\x00\x00\x00\x07" + WRITTEN, f"16 bytes follow the record; {FRAMED}"),
+    ],
+)
+def test_what_does_not_decode_says_where_and_never_what(value: bytes, error: str) -> None:
+    with pytest.raises(msgspec.DecodeError) as caught:
+        by(SHOP).decode(value)
+    assert str(caught.value) == error
+    assert caught.value.__cause__ is None
+
+
+def test_a_field_that_is_no_uuid_is_named_without_its_text() -> None:
+    value = by(of("string")).encode({"v": "secret"})
+    with pytest.raises(msgspec.DecodeError) as caught:
+        by(of({"type": "string", "logicalType": "uuid"})).decode(value)
+    assert str(caught.value) == "field v cannot be read (ValueError)"
+
+
+def test_a_frame_is_wanted_where_it_is_set_and_another_schema_id_is_refused() -> None:
+    framed, pinned = by(SHOP, framing="confluent"), by(SHOP, framing="confluent", schema_id=258)
+    assert pinned.encode(ORDER) == b"\x00\x00\x00\x01\x02" + WRITTEN
+    assert framed.decode(pinned.encode(ORDER)) == pinned.decode(pinned.encode(ORDER)) == ORDER
+    for value in (b"", b"\x00\x00", WRITTEN):
+        with pytest.raises(msgspec.DecodeError, match="has no Confluent frame"):
+            framed.decode(value)
+    with pytest.raises(msgspec.DecodeError, match="was written with schema id 7, not 258"):
+        pinned.decode(b"\x00\x00\x00\x00\x07" + WRITTEN)
+    with pytest.raises(msgspec.DecodeError, match="field amount ends too early"):
+        framed.decode(framed.encode(ORDER)[:10])
+
+
+def test_what_is_no_number_of_json_is_null() -> None:
+    value = written_by_the_package(of("double"), {"v": math.nan}), written_by_the_package(of("double"), {"v": math.inf})
+    assert [by(of("double")).decode(each) for each in value] == [{"v": None}, {"v": None}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "error"),
+    [
+        ("null", 1, "v: null is wanted, there is a whole number"),
+        ("boolean", 1, "v: a boolean is wanted, there is a whole number"),
+        ("int", True, "v: a whole number is wanted, there is a boolean"),
+        ("int", 1.0, "v: a whole number is wanted, there is a number"),
+        ("int", 2**31, "v: the number needs more than 32 bits"),
+        ("long", -(2**63) - 1, "v: the number needs more than 64 bits"),
+        ("double", "1", "v: a number is wanted, there is text"),
+        ("double", 2**53 + 1, "v: the number is too large to be exact as a double"),
+        ("float", 1e300, "v: the number is out of the range of a float"),
+        ("string", None, "v: text is wanted, there is null"),
+        ("bytes", "secret!", "v: base64 is wanted, the text is none"),
+        ({"type": "fixed", "name": "F", "size": 2}, "QQ==", "v: 2 bytes are wanted, there are 1"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "secret", "v: a symbol of E is wanted, the text is none"),
+        ({"type": "array", "items": "int"}, [1, "x"], "v[1]: a whole number is wanted, there is text"),
+        ({"type": "array", "items": "int"}, {}, "v: an array is wanted, there is an object"),
+        ({"type": "map", "values": "int"}, {"secret": None}, "v.*: a whole number is wanted, there is null"),
+        ({"type": "map", "values": "int"}, [], "v: an object is wanted, there is an array"),
+        (ONE | {"name": "Two"}, {"v": None}, "v.v: a whole number is wanted, there is null"),
+        (ONE | {"name": "Two"}, {}, "v.v: is missing, and the schema has no default"),
+        (ONE | {"name": "Two"}, {"v": 1, "w": 1}, "v.w: the schema has no such field"),
+        (["null", "int"], "x", "v: a whole number is wanted, there is text"),
+        (["null", "int", "string"], 1.5, "v: another type (one of the union) is wanted, there is a number"),
+        (MILLIS, 5, "v: text is wanted, there is a whole number"),
+        (MILLIS, "2026-01-01T00:00:00", "v: a time with its zone, as 2026-11-21T07:42:08Z, is wanted, the text is none"),
+        ({"type": "int", "logicalType": "date"}, "1.1.2026", "v: a date, as 2026-11-21, is wanted, the text is none"),
+        ({"type": "string", "logicalType": "uuid"}, "x", "v: a UUID is wanted, the text is none"),
+        (MONEY, "1.234", "v: the decimal has more digits than precision 4 and scale 2 allow"),
+        (MONEY, "100", "v: the decimal has more digits than precision 4 and scale 2 allow"),
+        (MONEY, 1.5, "v: a decimal as text is wanted, there is a number"),
+        (MONEY, "NaN", "v: the decimal is not finite"),
+        (MONEY, "x", "v: a decimal is wanted, the text is none"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_by_field_and_never_rounded(kind: Any, value: Any, error: str) -> None:
+    with pytest.raises(Unwritable) as caught:
+        by(of(kind)).encode({"v": value})
+    assert str(caught.value) == error
+
+
+def test_a_field_that_is_left_out_takes_its_default_and_unions_their_first_branch_that_fits() -> None:
+    assert by(SHOP).decode(by(SHOP).encode({"customer": "c", "amount": 1})) == {
+        "customer": "c", "amount": 1.0, "items": [], "note": None, "at": "1970-01-01T00:00:00Z",
+    }  # fmt: skip
+    two = [ONE | {"name": "A"}, ONE | {"name": "B", "fields": [{"name": "v", "type": "string"}]}, {"type": "fixed", "name": "F", "size": 1}]
+    form = by(of(["null", *two, "double", {"type": "enum", "name": "E", "symbols": ["x"]}]))
+    for value in (None, {"v": 1}, {"v": "1"}, 2.5, "x", "QQ=="):
+        assert form.decode(form.encode({"v": value})) == {"v": value}
+    plain = by({**ONE, "fields": [{"name": "v", "type": "bytes", "default": "\u00ff"}]})
+    assert plain.encode({}) == b"\x02\xff"
+
+
+def test_a_handler_may_send_what_python_has_for_these_types() -> None:
+    form = by(of({"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}))
+    assert form.decode(form.encode({"v": Decimal("12.30")})) == {"v": "12.30"}
+
+
+NEW = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "total", "type": "double", "aliases": ["amount"]},
+        {"name": "customer", "type": "string"},
+        {"name": "country", "type": "string", "default": "at"},
+    ],
+}
+
+
+def test_records_of_an_older_schema_are_read_as_the_avro_package_reads_them() -> None:
+    form = codec("avro", Avro(json.dumps(NEW), writer_schema=json.dumps(SHOP)))
+    assert form.encode(ORDER) == WRITTEN
+    assert form.decode(WRITTEN) == {"total": 2.5, "customer": "ann", "country": "at"}
+    wider = {**SHOP, "fields": [{"name": "amount", "type": "double"}, {"name": "new", "type": "int", "default": 3}]}
+    package = avro.io.DatumReader(avro.schema.parse(json.dumps(SHOP)), avro.schema.parse(json.dumps(wider)))
+    expected = package.read(avro.io.BinaryDecoder(io.BytesIO(WRITTEN)))
+    assert codec("avro", Avro(json.dumps(wider), json.dumps(SHOP))).decode(WRITTEN) == expected == {"amount": 2.5, "new": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", "is no Avro schema (Expecting property name"),
+        ("1", "is no Avro schema (TypeError"),
+        ('{"type": "nope"}', "is no Avro schema ("),
+        (json.dumps(of("nope")), "is no Avro schema (nope)"),
+        (json.dumps(of({"type": "bytes", "logicalType": "decimal"})), "a decimal has no precision"),
+        (json.dumps(of({"type": "array", "items": "null"})), "an array has items that take no bytes"),
+        (json.dumps(of({"type": "array", "items": {"type": "record", "name": "E", "fields": []}})), "items that take no bytes"),
+        (json.dumps(of(["null", ["int"]])), "a union lies directly in another one"),
+        (json.dumps(of(["null", "One"])), "One contains itself: recursive types are not supported"),
+    ],
+)
+def test_a_schema_that_is_none_or_that_a_short_record_could_abuse_is_refused(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=r"^is no Avro schema") as caught:
+        codec("avro", Avro(text))
+    assert error in str(caught.value)
+
+
+def test_without_that_refusal_a_short_record_ends_the_process() -> None:
+    """The twin: fastavro by itself, with the type inside itself."""
+    code = (
+        "import fastavro, io; s = fastavro.parse_schema({'type': 'record', 'name': 'L', 'fields': [{'name': 'n', 'type': ['null', 'L']}]});"
+        "fastavro.schemaless_reader(io.BytesIO(b'\\x02' * 200000 + b'\\x00'), s, None)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode != 0
+
+
+def test_without_our_look_at_the_end_what_follows_a_record_is_lost() -> None:
+    """The twin: fastavro by itself says nothing."""
+    assert fastavro.schemaless_reader(io.BytesIO(WRITTEN + b"xyz"), fastavro.parse_schema(SHOP), None)["customer"] == "ann"
+
+
+def test_an_absent_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    monkeypatch.delitem(sys.modules, "schemas.avro", raising=False)
+    with pytest.raises(ValueError) as caught:
+        by(SHOP)
+    assert str(caught.value) == 'the Avro library is not installed; pip install "sluicegate[avro]"'
+
+
+def test_avro_without_a_schema_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"format avro has no schema; write schema: FILE\.avsc"):
+        codec("avro")
+
+
+def test_records_have_fields_and_other_types_have_none() -> None:
+    assert [by(schema).fields for schema in (SHOP, "string", ["null", ONE], {"type": "map", "values": "int"})] == [True, False, True, True]
