@@ -70,7 +70,7 @@ def test_records_without_headers_pass() -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=120))
-def test_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) -> None:
+def test_174_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) -> None:
     senders, seen = Senders("in"), set[int]()
     for number, crash in arrivals:
         assert senders.repeat(SHARD, number, 1.0) is (number in seen)
@@ -96,7 +96,7 @@ def test_a_lineage_that_was_silent_for_a_week_is_forgotten_and_others_are_not() 
     assert set(senders.shards) == {SHARD + "new"}
 
 
-def test_what_is_remembered_of_a_shard_is_bounded() -> None:
+def test_172_what_is_remembered_of_a_shard_is_bounded() -> None:
     senders = Senders("in")
     for number in range(1, 5 * receive.WINDOW):
         senders.repeat(SHARD, number, 1.0)
