@@ -18,6 +18,7 @@ from streams.leased.values import Timeout, TimeoutBatch
 
 Place = tuple[int, str]
 """Due time in microseconds and id: the order."""
+_ANY = UUID(int=0)
 
 
 @dataclass(slots=True)
@@ -118,11 +119,10 @@ class MemoryTimeouts:
     def insert(self, *timeouts: Timeout) -> None:
         with self._lock:
             ids = {timeout.id for timeout in timeouts}
-            if len(ids) < len(timeouts) or not ids.isdisjoint(self._rows):
+            if len(ids) < len(timeouts) or any(id in self._rows for id in ids):
                 which = f"timeout {timeouts[0].id}" if len(timeouts) == 1 else f"one of the {len(timeouts)} timeouts"
                 raise PersistenceError(f"{which} already exists: nothing was inserted")
-            for timeout in timeouts:
-                self._add(timeout)
+            self._add(timeouts)
 
     def cancel(self, id: UUID) -> bool:
         with self._lock:
@@ -137,28 +137,29 @@ class MemoryTimeouts:
                 return False
             self._drop([id])
             old = row.timeout
-            self._add(Timeout(id, old.destination, due_at, old.key, old.value, old.headers, old.owner))
+            self._add([Timeout(id, old.destination, due_at, old.key, old.value, old.headers, old.owner)])
             return True
 
     def apply(self, cancels: Iterable[UUID], timeouts: Iterable[Timeout]) -> None:
         """Those of a commit: what is there already stays as it is."""
         self._drop(cancels)
-        for timeout in timeouts:
-            if timeout.id not in self._rows:
-                self._add(timeout)
+        self._add([timeout for timeout in timeouts if timeout.id not in self._rows])
 
-    def _add(self, timeout: Timeout) -> None:
-        place = times.micros(timeout.due_at), timeout.id.hex
-        self._rows[timeout.id] = _Row(timeout, place)
-        insort(self._order, (place, timeout.id))
+    def _add(self, timeouts: Sequence[Timeout]) -> None:
+        rows = {each.id: _Row(each, (times.micros(each.due_at), each.id.hex)) for each in reversed(timeouts)}
+        self._rows |= rows
+        placed = [(row.place, id) for id, row in rows.items()]
+        if len(placed) == 1:
+            insort(self._order, placed[0])
+        elif placed:
+            self._order += placed
+            self._order.sort()
 
     def _drop(self, ids: Iterable[UUID]) -> int:
-        gone = {id: row for id in ids if (row := self._rows.pop(id, None)) is not None}
-        if len(gone) > 10:
-            self._order[:] = [each for each in self._order if each[1] not in gone]
-        else:
-            for row in gone.values():
-                del self._order[bisect_left(self._order, row.place, key=lambda each: each[0])]
+        gone = {id: row.place for id in ids if (row := self._rows.pop(id, None)) is not None}
+        if gone:
+            first, last = (bisect_left(self._order, (place, _ANY)) for place in (min(gone.values()), max(gone.values())))
+            self._order[first : last + 1] = [each for each in self._order[first : last + 1] if each[1] not in gone]
         return len(gone)
 
     # -- reading -----------------------------------------------------------------------------------------------------

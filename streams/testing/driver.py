@@ -29,8 +29,8 @@ class TestDriver:
     """Feed records, move the clock, read what comes out. Every call returns when nothing moves any more, chains of agents included.
 
     `app` is an App or the path of a declarative file; its `kafka:` and `store:` are not used. Every topic has `partitions`, every agent
-    `workers`. State lives in memory, or in `store`, whose own time is not asked. Times are seconds; the clock begins at 2026-01-01 and
-    stands still until `advance`.
+    `workers`. State lives in memory, or in `store`, whose own time is only asked whether what handlers scheduled is due. Times are
+    seconds; the clock begins at 2026-01-01 and stands still until `advance`.
     """
 
     __test__ = False  # no test case, whatever pytest makes of its name
