@@ -203,7 +203,7 @@ def test_more_than_memory_holds_stays_in_the_store_and_is_paged_back(broker: Bro
     assert (outbox.rows, shard.full, shard.oldest) == ({}, False, None)
 
 
-def test_175_a_row_is_not_handed_over_a_window_above_one_the_store_still_holds(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_not_handed_over_a_window_above_one_the_store_still_holds(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_module, "SPREAD", 10)
     outbox = Outbox(1, *range(5, 40))
     shard, relay = a_shard(outbox, claimed=39), a_relay(broker)
