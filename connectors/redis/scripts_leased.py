@@ -120,9 +120,16 @@ local function forget(ids)
   write('ZREM', T .. 'free', ids)
   unlock(ids)
 end
-local function put(at)  -- ARGV from `at`: id, payload
-  redis.call('HSET', T .. 'payloads', ARGV[at], ARGV[at + 1])
-  redis.call('ZADD', T .. 'free', due_of(ARGV[at + 1]), ARGV[at])
+local function put(from, to, fits)  -- ARGV in between: id, payload
+  local payloads, dues = {}, {}
+  for i = from, to, 2 do
+    if not fits or fits(ARGV[i]) then
+      payloads[#payloads + 1], payloads[#payloads + 2] = ARGV[i], ARGV[i + 1]
+      dues[#dues + 1], dues[#dues + 2] = due_of(ARGV[i + 1]), ARGV[i]
+    end
+  end
+  write('HSET', T .. 'payloads', payloads)
+  write('ZADD', T .. 'free', dues)
 end
 """
 
@@ -134,8 +141,11 @@ if KEYS[5] then
   local cancelled = {}
   for i = at + 1, last do cancelled[#cancelled + 1] = ARGV[i] end
   forget(cancelled)
-  for i = last + 2, last + 1 + tonumber(ARGV[last + 1]), 2 do
-    if redis.call('HEXISTS', T .. 'payloads', ARGV[i]) == 0 then put(i) end
-  end
+  local seen = {}
+  put(last + 2, last + 1 + tonumber(ARGV[last + 1]), function(id)
+    local known = seen[id] or redis.call('HEXISTS', T .. 'payloads', id) == 1
+    seen[id] = true
+    return not known
+  end)
 end
 """

@@ -8,17 +8,18 @@ INSERT = (
     _BEGIN
     + """
 -- ARGV: id and payload of each; returns whether they were new
-local seen = {}
-for i = 1, #ARGV, 2 do
-  if seen[ARGV[i]] or redis.call('HEXISTS', T .. 'payloads', ARGV[i]) == 1 then return 0 end
-  seen[ARGV[i]] = true
+local ids, seen = {}, {}
+for i = 1, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+for i, known in ipairs(ask('HMGET', T .. 'payloads', ids)) do
+  if known or seen[ids[i]] then return 0 end
+  seen[ids[i]] = true
 end
-for i = 1, #ARGV, 2 do put(i) end
+put(1, #ARGV)
 return 1
 """
 )
 
-HELD = "return ends and tonumber(ends) > now and redis.call('HGET', T .. 'owners', id) == owner"
+HELD = "ends[i] and tonumber(ends[i]) > now and owners[i] == owner"
 
 _FREE = """
 local function free(ids)  -- ends their locks
@@ -32,9 +33,10 @@ local function free(ids)  -- ends their locks
   return #ids
 end
 local function over() return redis.call('ZRANGEBYSCORE', T .. 'locked', '-inf', text(now)) end
-local function holds(id, owner)
-  local ends = redis.call('ZSCORE', T .. 'locked', id)
-  HELD
+local function holds(ids, owner)  -- of each: has it a live lock?
+  local ends, owners, found = ask('ZMSCORE', T .. 'locked', ids), ask('HMGET', T .. 'owners', ids), {}
+  for i = 1, #ids do found[i] = HELD end
+  return found
 end
 """.replace("HELD", HELD)
 
@@ -75,7 +77,7 @@ REMOVE = (
     + _FREE
     + """
 -- ARGV: id, perhaps the owner
-if ARGV[2] and not holds(ARGV[1], ARGV[2]) then return 0 end
+if ARGV[2] and not holds({ARGV[1]}, ARGV[2])[1] then return 0 end
 forget({ARGV[1]})
 return 1
 """
@@ -86,7 +88,7 @@ RELEASE = (
     + _FREE
     + """
 -- ARGV: id, perhaps the owner
-if ARGV[2] and not holds(ARGV[1], ARGV[2]) then return 0 end
+if ARGV[2] and not holds({ARGV[1]}, ARGV[2])[1] then return 0 end
 if redis.call('ZSCORE', T .. 'locked', ARGV[1]) then free({ARGV[1]}) end
 return 1
 """
@@ -100,11 +102,12 @@ EMIT = (
     + _FREE
     + """
 -- ARGV: owner, how many, the ids of the timeouts, then their messages
-local first, held, ids, places = 3 + ARGV[2], {}, {}, {}
-for i = 3, first - 1 do
-  if holds(ARGV[i], ARGV[1]) and not held[ARGV[i]] then
-    held[ARGV[i]] = true
-    ids[#ids + 1] = ARGV[i]
+local first, named, held, ids, places = 3 + ARGV[2], {}, {}, {}, {}
+for i = 3, first - 1 do named[#named + 1] = ARGV[i] end
+for i, ours in ipairs(holds(named, ARGV[1])) do
+  if ours and not held[named[i]] then
+    held[named[i]] = true
+    ids[#ids + 1] = named[i]
   end
 end
 for _, at in ipairs(fresh(first)) do

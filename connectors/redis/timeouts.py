@@ -28,7 +28,7 @@ class RedisTimeouts:
     def __init__(self, server: Server, options: TimeoutOptions, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
         self._insert, self._batch = step(server, scripts.INSERT), step(server, scripts.BATCH)
-        held = ("timeout-lease", scripts.HELD, "return true")
+        held = ("timeout-lease", scripts.HELD, "true")
         self._remove, self._release = guarded(server, scripts.REMOVE, *held), guarded(server, scripts.RELEASE, *held)
         self._emit, self._reap = guarded(server, scripts.EMIT, *held), step(server, scripts.REAP)
         self._next = step(server, scripts.NEXT)

@@ -52,7 +52,7 @@ def test_a_dry_run_on_sqlite_makes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_160_migrating_again_keeps_the_name_and_the_data(fresh_url: str, partition: Partition) -> None:
+def test_migrating_again_keeps_the_name_and_the_data(fresh_url: str, partition: Partition) -> None:
     store = open_store(fresh_url)
     store.migrate()
     name = store.incarnation

@@ -48,7 +48,7 @@ def test_a_row_keeps_the_name_of_the_data_it_was_made_in(url: str, partition: Pa
     assert claimed(store, partition._replace(number=4)).incarnation == "another"
 
 
-def test_159_a_migration_killed_between_two_statements_is_finished_by_the_next(
+def test_a_migration_killed_between_two_statements_is_finished_by_the_next(
     url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = tables.texts

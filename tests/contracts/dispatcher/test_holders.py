@@ -103,7 +103,7 @@ def test_one_holds_a_lane_at_a_time_and_another_takes_it_when_its_lease_is_over(
     assert values(two.sent_all().log) == numbered(3)
 
 
-def test_what_a_dead_holder_had_sent_is_sent_again_and_received_once(store: Any, handle: Handle) -> None:
+def test_189_what_a_dead_holder_had_sent_is_sent_again_and_received_once(store: Any, handle: Handle) -> None:
     add_numbers(store, *range(1, 8))
     log = Log(partitions=2)
     one, two = Turned(store, log, BRIEF), Turned(handle(), log, BRIEF)

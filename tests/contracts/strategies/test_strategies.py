@@ -39,7 +39,7 @@ def test_136_the_session_is_there_before_the_first_handler_is_called(shop: Shop)
     assert shop.lines() == ["audit 1", "order 1"]
 
 
-def test_171_the_id_of_a_row_travels_with_its_message(shop: Shop) -> None:
+def test_the_id_of_a_row_travels_with_its_message(shop: Shop) -> None:
     shop.order(1, 2)
     shop.crash("after-commit", "book")
     rows = [row.id for row in shop.store.pending(shop.place, 0, 10)]

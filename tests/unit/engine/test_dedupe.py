@@ -40,7 +40,7 @@ def test_with_the_protection_taken_out_duplicates_count_twice(store: MemoryStore
     assert len(totals(log)) == 2
 
 
-def test_173_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(store: MemoryStore, log: Log, clock: Clock) -> None:
     for name in "123":
         write(log, name)
     driver = Driver(sums(), store, log, clock).give(0).turns()

@@ -70,7 +70,7 @@ def test_records_without_headers_pass() -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=120))
-def test_174_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) -> None:
+def test_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) -> None:
     senders, seen = Senders("in"), set[int]()
     for number, crash in arrivals:
         assert senders.repeat(SHARD, number, 1.0) is (number in seen)
