@@ -145,7 +145,8 @@ class Threshold:
 class Outbox:
     """How the rows that applications and the leased contracts write are sent. `lanes` None: as many as the store has; `order` none: no
     order, and no lanes. After `attempts` failed ones a row is dead, with back-off between them; what was sent is kept for `retention`
-    seconds; `poll` seconds pass between two looks unless the store tells. `degraded` is said in health, `unhealthy` is not ready."""
+    seconds. `poll` seconds pass between two looks unless the store tells; a lane is had for `lease` seconds and renewed. `degraded` is
+    said in health, `unhealthy` is not ready."""
 
     lanes: int | None = None
     order: Literal["key", "none"] = "key"
@@ -154,6 +155,7 @@ class Outbox:
     backoff_most: float = 60.0
     retention: float = 3600.0
     poll: float = 1.0
+    lease: float = 30.0
     degraded: Threshold = Threshold(60.0, 1)
     unhealthy: Threshold = Threshold(600.0, 1000)
 

@@ -1,7 +1,10 @@
 """The Lua scripts. Each reads and checks everything first and writes after: a script that fails has changed nothing.
 
-KEYS of a partition are always claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order.
+KEYS of a partition are always claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order; of a commit that
+schedules, the fifth is where the keys of the leased contracts begin.
 """
+
+from connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
 
 CLAIM = """
 -- ARGV: token, member, incarnation, then the fields of a new row
@@ -31,9 +34,11 @@ CHECK = CHECKS + "return {'good'}"
 
 COMMIT = (
     CHECKS
+    + SCHEDULING
     + """
 -- further ARGV: how many of all entries to drop, then five lists, each after its length:
---   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), entries, outbox (number, row)
+--   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), entries, outbox (number, row);
+-- and, with a fifth key, two more: timeouts to cancel (id), and to insert (id, payload)
 local at = 5
 local function each(write)
   local last = at + tonumber(ARGV[at])
@@ -57,6 +62,9 @@ each(function(first, last) redis.call('ZREMRANGEBYSCORE', KEYS[3], first, last) 
 all('RPUSH', KEYS[2])
 if ARGV[4] ~= '0' then redis.call('LTRIM', KEYS[2], ARGV[4], -1) end
 all('ZADD', KEYS[3])
+"""
+    + SCHEDULE
+    + """
 return {'done', redis.call('TIME')}
 """
 )

@@ -2,15 +2,22 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from connectors.commits import check, following, one_by_one, runs
 from connectors.redis import addresses, connection, scripts, unit
-from connectors.sessions import unchanged
+from connectors.redis.buffer import RedisBuffer
+from connectors.redis.leased import schedule_arguments
+from connectors.redis.outbox import RedisOutbox
+from connectors.redis.scripts_leased import PREFIX
+from connectors.redis.timeouts import RedisTimeouts
+from connectors.sessions import RedisSession, unchanged
 from streams import failpoints
-from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
@@ -35,8 +42,7 @@ class RedisStore:
         self._server = addresses.server(url)
         self._new_name = new_name
         self._claim = connection.script(self._server, scripts.CLAIM)
-        self._script = scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT
-        self._commit = connection.script(self._server, self._script)
+        self._commits = {text: connection.script(self._server, text) for text in (scripts.COMMIT, scripts.UNFENCED)}
         self._entries = connection.script(self._server, scripts.ENTRIES)
         self._acquit = connection.script(self._server, scripts.ACQUIT)
         self._read = connection.script(self._server, scripts.READ)
@@ -67,7 +73,7 @@ class RedisStore:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
         after = following(claim, changes, claim.store_time)
-        return _landed(after, self._commit(_keys(claim.partition), _arguments(claim, after, changes)))
+        return _landed(after, self._commits[_text()](self._keys(claim.partition, changes), _arguments(claim, after, changes)))
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         return unchanged(lambda: self._unit(claim, work))
@@ -81,8 +87,9 @@ class RedisStore:
             changes, queue = unit.worked(self._server, pipe, keys[0], work)
             check(claim, changes)
             after = following(claim, changes, claim.store_time)
-            script = (self._script, len(keys), *keys, *_arguments(claim, after, changes))
-            return _landed(after, unit.executed(pipe, (keys[0], claim.token), queue, script))
+            keys = self._keys(claim.partition, changes)
+            script = (_text(), len(keys), *keys, *_arguments(claim, after, changes))
+            return _landed(after, unit.executed(pipe, ("HSET", keys[0], "token", claim.token), queue, script))
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         if addresses.clustered(self._server()):
@@ -91,14 +98,40 @@ class RedisStore:
         for claim, changes in commits:
             check(claim, changes)
             afters.append(following(claim, changes, claim.store_time))
-            calls.append((_keys(claim.partition), _arguments(claim, afters[-1], changes)))
+            calls.append((self._keys(claim.partition, changes), _arguments(claim, afters[-1], changes)))
         results: list[Claim | SluicegateError] = []
-        for after, answer in zip(afters, connection.together(self._server, self._script, calls), strict=True):
+        for after, answer in zip(afters, connection.together(self._server, _text(), calls), strict=True):
             try:
                 results.append(_landed(after, answer))
             except SluicegateError as error:
                 results.append(error)
         return results
+
+    def _keys(self, partition: Partition, changes: Changes) -> list[str]:
+        """Those that the commit needs."""
+        if not changes.timeouts and not changes.cancels:
+            return _keys(partition)
+        if addresses.clustered(self._server()):
+            raise ConfigurationError(
+                "timeouts cannot be part of a commit in a Redis cluster: they lie on another server than the partition, and no script "
+                "spans both; use one server (or sentinels), or store.timeouts by itself"
+            )
+        return [*_keys(partition), PREFIX]
+
+    def transaction(self) -> AbstractContextManager[RedisSession]:
+        return unit.application(self._server, PREFIX)
+
+    @cached_property
+    def outbox(self) -> RedisOutbox:
+        return RedisOutbox(self._server, self._options.outbox, self._new_name)
+
+    @cached_property
+    def timeouts(self) -> RedisTimeouts:
+        return RedisTimeouts(self._server, self._options.timeouts, self._new_name)
+
+    @cached_property
+    def buffer(self) -> RedisBuffer:
+        return RedisBuffer(self._server, self._options.types, self._new_name)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.translated():
@@ -133,6 +166,10 @@ class RedisStore:
 
     def close(self) -> None:
         self._server.close()
+
+
+def _text() -> str:
+    return scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT
 
 
 def _keys(partition: Partition) -> list[str]:
@@ -192,7 +229,7 @@ def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
     for part in (fields, dead, delivered, changes.entries, rows):
         arguments.append(len(part))
         arguments += part
-    return arguments
+    return arguments + schedule_arguments(changes)
 
 
 def _dead_head(row: DeadRow) -> bytes:

@@ -64,37 +64,58 @@ def watched(pipe: Any, keys: Sequence[str], script: Sequence[Any]) -> Any:
 
 def worked(server: Server, pipe: Pipeline, claim_key: str, work: Callable[[RedisSession], T]) -> tuple[T, Queue]:
     """What `work` made, and what it queued. Raises Raised for what it raised, ConfigurationError for keys on other servers."""
-    queue = Queue(pipe.connection_pool, pipe.response_callbacks, True, None)
+    queue = _queue(pipe)
     tag = claim_key.removesuffix(":claim")
     made = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
+    _check_slots(server, claim_key, queue)
+    return made, queue
+
+
+@contextmanager
+def application(server: Server, beginning: str) -> Iterator[RedisSession]:
+    """A transaction that is no partition's; in a cluster its keys lie where those with this beginning do."""
+    with transaction(server, beginning) as pipe:
+        queue = _queue(pipe)
+        yield RedisSession(queue, lambda name: f"{beginning}own:{name}")
+        if queue.command_stack:
+            _check_slots(server, beginning, queue)
+            executed(pipe, ("SET", f"{beginning}memory", ""), queue)
+
+
+def _queue(pipe: Pipeline) -> Queue:
+    return Queue(pipe.connection_pool, pipe.response_callbacks, True, None)
+
+
+def _check_slots(server: Server, key: str, queue: Queue) -> None:
     client = server()
     if clustered(client):
         with translated():  # redis-py asks a server for the keys of commands that it does not know
             for args, _ in queue.command_stack:
-                _check_slot(client, claim_key, args)
-    return made, queue
+                _check_slot(client, key, args)
 
 
-def _check_slot(client: Any, claim_key: str, args: Sequence[Any]) -> None:
+def _check_slot(client: Any, key: str, args: Sequence[Any]) -> None:
     try:
         slot = client.determine_slot(*args)
     except redis.exceptions.RedisClusterException:
         slot = None
-    if slot != client.keyslot(claim_key):
-        raise ConfigurationError(f"{args[0]}: its keys do not all lie with the partition in this cluster: name them with session.key(name)")
+    if slot != client.keyslot(key):
+        raise ConfigurationError(f"{args[0]}: its keys do not all lie with the session in this cluster: name them with session.key(name)")
 
 
-def executed(pipe: Pipeline, claim: tuple[str, str], queue: Queue, script: Sequence[Any]) -> Any:
-    """MULTI, what is queued, our script, EXEC; returns the script's answer. `claim` is the claim's key and token."""
+def executed(pipe: Pipeline, harmless: Sequence[Any], queue: Queue, script: Sequence[Any] = ()) -> Any:
+    """MULTI, what is queued, our script if there is one, EXEC; returns the script's answer."""
     # It changes nothing, but a server without memory refuses it, and everything with it. What scripts write is not looked at before.
-    pipe.pipeline_execute_command("HSET", claim[0], "token", claim[1])
+    pipe.pipeline_execute_command(*harmless)
     for args, options in queue.command_stack:
         pipe.pipeline_execute_command(*args, **options)
-    pipe.pipeline_execute_command("EVAL", *script)
+    if script:
+        pipe.pipeline_execute_command("EVAL", *script)
     pipe.scripts |= queue.scripts
     names = [str(args[0]) for args, _ in queue.command_stack]
     with translated():
-        _, *answers, ours = _exec(pipe)
+        _, *answers = _exec(pipe)
+        ours = answers.pop() if script else None
         if isinstance(ours, Exception):
             raise ours
     _check_answers(names, answers)

@@ -65,7 +65,10 @@ class SqlOutbox:
         return self._run(lambda connection, now: outbox_claims.claim_any(connection, token, limit, now + seconds, now))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
-        self._run(lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now))
+        try:
+            self._run(lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now))
+        except outbox_marks.Dropped:
+            self._run(lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now, ask=True))
 
     def release(self, batch: LaneBatch) -> None:
         def work(connection: Connection) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from connectors.outboxes import check_lanes
-from connectors.sql.outbox_claims import fetched, listed, message_of
+from connectors.sql.outbox_claims import among, fetched, message_of
 from connectors.sql.outbox_lanes import locked, save
 from connectors.sql.outbox_marks import forget, packed, unpacked
 from connectors.sql.outbox_rows import ADD_PENDING, in_pages, lock_lanes, locking, seqs_of, share_lanes
@@ -29,9 +29,9 @@ _REST = "update sluicegate_message_sent set size = :size, seqs = :seqs where dis
 _DEAD = """
 select d.seq, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key
 from sluicegate_message_dead d join sluicegate_message m on m.seq = d.seq where {condition}"""
-_PENDING = "select lane, seq from sluicegate_message_pending where seq in ({seqs}) order by lane, seq"
-_BURIED = "select seq from sluicegate_message_dead where seq in ({seqs})"
-_DELETE = "delete from sluicegate_{table} where seq in ({seqs})"
+_PENDING = "select lane, seq from sluicegate_message_pending where seq {among} order by lane, seq"
+_BURIED = "select seq from sluicegate_message_dead where seq {among}"
+_DELETE = "delete from sluicegate_{table} where seq {among}"
 
 
 def count(connection: Connection, state: str) -> int:
@@ -73,7 +73,7 @@ def sweep(connection: Connection, before: float, limit: int) -> int:
 def _delete(connection: Connection, seqs: Sequence[int], *tables: str) -> None:
     for page in in_pages(seqs):
         for table in tables:
-            connection.exec_driver_sql(_DELETE.format(table=table, seqs=listed(page)))
+            connection.exec_driver_sql(_DELETE.format(table=table, among=among(connection, page)))
 
 
 def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
@@ -82,7 +82,9 @@ def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
         rows = _dead(connection, "1 = 1")
     else:
         rows = [
-            row for page in in_pages(list(seqs_of(connection, ids).values())) for row in _dead(connection, f"d.seq in ({listed(page)})")
+            row
+            for page in in_pages(list(seqs_of(connection, ids).values()))
+            for row in _dead(connection, f"d.seq {among(connection, page)}")
         ]
     if rows:
         _delete(connection, [row[0] for row in rows], "message_dead")
@@ -99,10 +101,10 @@ def drop(connection: Connection, ids: Sequence[str]) -> int:
     dropped = 0
     for page in in_pages(list(seqs_of(connection, ids).values())):
         by_lane: dict[int, list[int]] = {}
-        for lane, seq in fetched(connection, _PENDING.format(seqs=listed(page))):
+        for lane, seq in fetched(connection, _PENDING.format(among=among(connection, page))):
             by_lane.setdefault(lane, []).append(seq)
         seqs = [seq for lane, found in by_lane.items() for seq in _drop_pending(connection, lane, found)]
-        dead = [seq for (seq,) in fetched(connection, _BURIED.format(seqs=listed(page)) + locking(connection))]
+        dead = [seq for (seq,) in fetched(connection, _BURIED.format(among=among(connection, page)) + locking(connection))]
         _delete(connection, [*seqs, *dead], "message_dead", "message_attempt", "message")
         dropped += len(seqs) + len(dead)
     return dropped
@@ -110,7 +112,7 @@ def drop(connection: Connection, ids: Sequence[str]) -> int:
 
 def _drop_pending(connection: Connection, lane: int, seqs: Sequence[int]) -> Sequence[int]:
     held = locked(connection, lane)
-    found = fetched(connection, f"{_PENDING.format(seqs=listed(seqs))}{locking(connection)}")
+    found = fetched(connection, f"{_PENDING.format(among=among(connection, seqs))}{locking(connection)}")
     gone = [seq for of, seq in found if of == lane]
     forget(connection, lane, gone)
     if held is not None:

@@ -1,6 +1,7 @@
 """Pending rows in the hands of whoever sends them."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -11,18 +12,22 @@ from connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
 from streams.leased.messages import LaneBatch, LaneRow, OutboxMessage
 
 Stored = Sequence[Any]
-"""seq, attempts, holder, held_until, then the columns of the message."""
+"""seq, attempts, held_until, then the columns of the message."""
 
 _STORED = """
-select p.seq, p.attempts, p.holder, p.held_until, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key, m.created_at
+select p.seq, p.attempts, p.held_until, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key, m.created_at
 from sluicegate_message_pending p join sluicegate_message m on m.seq = p.seq
 where p.lane = {lane:d} and {condition} order by p.seq limit {limit:d}"""
+_BY_INDEX = "select " + ", ".join(f"set_config('enable_{way}', 'off', true)" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin"))
 _EARLIER = "select seq from sluicegate_message_pending where lane = {lane:d} and seq < {top:d} order by seq limit {limit:d}"
 _FREE = """
 select seq from sluicegate_message_pending
 where lane = {lane:d} and coalesce(held_until, 0) <= {now!r} and coalesce(next_attempt_at, 0) <= {now!r}
 order by seq limit {limit:d}"""
-_HOLD = "update sluicegate_message_pending set holder = :holder, held_until = :until where lane = :lane and seq in ({seqs})"
+_HOLD = "update sluicegate_message_pending set holder = :holder, held_until = :until where lane = :lane and seq {among}"
+
+# Rows of one transaction have one time.
+_created = lru_cache(maxsize=256)(at)
 
 
 def fetched(connection: Connection, statement: str) -> Sequence[Stored]:
@@ -34,10 +39,17 @@ def fetched(connection: Connection, statement: str) -> Sequence[Stored]:
     return connection.exec_driver_sql(statement).fetchall()
 
 
+def _plan(connection: Connection) -> None:
+    """PostgreSQL would read a whole table rather than look up a few thousand of its rows."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(_BY_INDEX)).all()
+
+
 def claim_lane(connection: Connection, lane: int, token: str, limit: int, after: int, expires_at: float, now: float) -> LaneBatch | None:
     held = locked(connection, lane)
     if held is None or not held.is_free(token, now):
         return None
+    _plan(connection)
     waits = next((each for each in held.given if each.until is not None and each.until > now), None)
     ready = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)][:limit]
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
@@ -70,7 +82,7 @@ def _without_number(connection: Connection, lane: int, given: Sequence[Given], l
 def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int, Stored]:
     found: dict[int, Stored] = {}
     for page in in_pages(seqs):
-        condition = f"p.seq in ({listed(page)})"
+        condition = f"p.seq {among(connection, page)}"
         found.update({row[0]: row for row in fetched(connection, _STORED.format(lane=lane, condition=condition, limit=len(page)))})
     return found
 
@@ -78,8 +90,8 @@ def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int
 def _unheld(rows: Sequence[Stored], now: float) -> tuple[Sequence[Stored], float | None]:
     """Those before the first that somebody claimed alone, and until when that one has it."""
     for index, row in enumerate(rows):
-        if row[3] is not None and row[3] > now:
-            return rows[:index], row[3]
+        if row[2] is not None and row[2] > now:
+            return rows[:index], row[2]
     return rows, None
 
 
@@ -101,20 +113,21 @@ def _claim_free(connection: Connection, lane: int, token: str, limit: int, until
     """First which rows, then these; the lane's row keeps others away in between."""
     seqs = [seq for (seq,) in fetched(connection, _FREE.format(lane=lane, now=now, limit=limit))]
     for page in in_pages(seqs):
-        connection.execute(text(_HOLD.format(seqs=listed(page))), {"holder": token, "until": until, "lane": lane})
+        connection.execute(text(_HOLD.format(among=among(connection, page))), {"holder": token, "until": until, "lane": lane})
     return [_lane_row(seq, row) for seq, row in _of_seqs(connection, lane, seqs).items()]
 
 
 def _lane_row(number: int, row: Stored) -> LaneRow:
-    return LaneRow(number, message_of(row[4:10]), row[1], at(row[10]))
+    return LaneRow(number, message_of(row[3:9]), row[1], _created(row[9]))
 
 
 def message_of(columns: Sequence[Any]) -> OutboxMessage:
     """From id, topic, key, value, headers, lane key."""
     id, topic, key, value, headers, lane_key = columns
-    return OutboxMessage(plain(topic), key, value, headers_of(headers), plain(id), lane_key)
+    return OutboxMessage(plain(topic), key, value, headers_of(headers) if headers else (), plain(id), lane_key)
 
 
-def listed(seqs: Sequence[int]) -> str:
-    """For `in (...)`; numbers of ours."""
-    return ",".join(map(str, seqs))
+def among(connection: Connection, seqs: Sequence[int]) -> str:
+    """`seq` is one of these numbers; PostgreSQL reads one array faster than thousands of constants."""
+    numbers = ",".join(map(str, seqs))
+    return f"= any(cast('{{{numbers}}}' as int8[]))" if connection.dialect.name == "postgresql" else f"in ({numbers})"

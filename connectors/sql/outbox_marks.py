@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, text
 
 from connectors.outboxes import ANY_LANE, verdict
-from connectors.sql.outbox_claims import fetched, listed
+from connectors.sql.outbox_claims import among, fetched
 from connectors.sql.outbox_lanes import Given, of_token, save
 from connectors.sql.outbox_rows import in_pages, lanes, locking
 from streams.leased.lanes import lane_of
@@ -16,10 +16,10 @@ from streams.leased.options import OutboxOptions
 packed = msgspec.msgpack.Encoder().encode
 unpacked = msgspec.msgpack.Decoder(list[int]).decode
 
-_PENDING = "select seq, attempts from sluicegate_message_pending where lane = {lane:d} and seq in ({seqs})"
-_HELD = "select seq from sluicegate_message_pending where lane = :lane and holder = :token and seq in ({seqs})"
-_DELETE = "delete from sluicegate_message_pending where lane = {lane:d} and seq in ({seqs})"
-_FREE = "update sluicegate_message_pending set holder = null, held_until = null where lane = {lane:d} and seq in ({seqs})"
+_PENDING = "select seq, attempts from sluicegate_message_pending where lane = {lane:d} and seq {among}"
+_HELD = "select seq from sluicegate_message_pending where lane = :lane and holder = :token and seq {among}"
+_DELETE = "delete from sluicegate_message_pending where lane = {lane:d} and seq {among}"
+_FREE = "update sluicegate_message_pending set holder = null, held_until = null where lane = {lane:d} and seq {among}"
 _PUT_OFF = """
 update sluicegate_message_pending set attempts = :attempts, next_attempt_at = :until, holder = null, held_until = null
 where lane = :lane and seq = :seq"""
@@ -28,10 +28,17 @@ _TRIED = """
 insert into sluicegate_message_attempt (seq, number, tried_at, outcome, error) values (:seq, :number, :now, :outcome, :error)"""
 _SENT = """
 insert into sluicegate_message_sent (dispatched_at, low, high, lane, size, seqs) values (:now, :low, :high, :lane, :size, :seqs)"""
-_TRIES = "select seq, count(*) from sluicegate_message_attempt where seq in ({seqs}) group by seq"
+_TRIES = "select seq, count(*) from sluicegate_message_attempt where seq {among} group by seq"
 
 
-def mark(connection: Connection, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, now: float) -> None:
+class Dropped(Exception):
+    """Rows of the batch are gone: which ones, has to be asked first."""
+
+
+def mark(
+    connection: Connection, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, now: float, ask: bool = False
+) -> None:
+    """Raises Dropped unless it is to ask which rows are pending."""
     named = {outcome.id: outcome for outcome in outcomes}
     if batch.lane == ANY_LANE:
         for lane, seqs in held_alone(connection, batch).items():
@@ -40,7 +47,11 @@ def mark(connection: Connection, batch: LaneBatch, outcomes: Sequence[Outcome], 
     held = of_token(connection, batch.lane, batch.token)
     numbered = {each.number: each.seq for each in held.given}
     chosen = {numbered[row.number]: named[row.message.id] for row in batch.rows if row.number in numbered and row.message.id in named}
-    waits = settle(connection, batch.lane, chosen, options, now)
+    if not ask and all(outcome.kind == "dispatched" for outcome in chosen.values()):
+        waits: Mapping[int, float] = {}
+        dispatch(connection, batch.lane, list(chosen), now)
+    else:
+        waits = settle(connection, batch.lane, chosen, options, now)
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
     given = [Given(each.number, each.seq, waits.get(each.seq, each.until)) for each in held.given if each.seq not in done]
     save(connection, held._replace(given=given))
@@ -56,7 +67,7 @@ def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, 
         held: set[int] = set()
         for page in in_pages(list(rows)):
             values = {"lane": lane, "token": batch.token}
-            held.update(connection.execute(text(_HELD.format(seqs=listed(page)) + locking(connection)), values).scalars())
+            held.update(connection.execute(text(_HELD.format(among=among(connection, page)) + locking(connection)), values).scalars())
         found[lane] = {seq: id for seq, id in rows.items() if seq in held}
     return found
 
@@ -65,7 +76,7 @@ def settle(connection: Connection, lane: int, outcomes: Mapping[int, Outcome], o
     """By seq; what is not pending any more is left out. Returns until when those wait that are tried again."""
     attempts: dict[int, int] = {}
     for page in in_pages(list(outcomes)):
-        attempts.update((seq, tried) for seq, tried in fetched(connection, _PENDING.format(lane=lane, seqs=listed(page))))
+        attempts.update((seq, tried) for seq, tried in fetched(connection, _PENDING.format(lane=lane, among=among(connection, page))))
     kinds = {seq: outcomes[seq].kind for seq in outcomes if seq in attempts}
     dispatch(connection, lane, [seq for seq, kind in kinds.items() if kind == "dispatched"], now)
     free(connection, lane, [seq for seq, kind in kinds.items() if kind == "outage"])
@@ -76,23 +87,24 @@ def settle(connection: Connection, lane: int, outcomes: Mapping[int, Outcome], o
 def dispatch(connection: Connection, lane: int, seqs: Sequence[int], now: float) -> None:
     if not seqs:
         return
-    forget(connection, lane, seqs)
+    if forget(connection, lane, seqs) != len(seqs):
+        raise Dropped
     connection.execute(
         text(_SENT),
         {"now": now, "low": min(seqs), "high": max(seqs), "lane": lane, "size": len(seqs), "seqs": packed(seqs)},
     )
 
 
-def forget(connection: Connection, lane: int, seqs: Sequence[int]) -> None:
-    """They are not pending any more."""
-    for page in in_pages(seqs):
-        connection.exec_driver_sql(_DELETE.format(lane=lane, seqs=listed(page)))
+def forget(connection: Connection, lane: int, seqs: Sequence[int]) -> int:
+    """They are not pending any more; how many were."""
+    pages = [_DELETE.format(lane=lane, among=among(connection, page)) for page in in_pages(seqs)]
+    return sum(connection.exec_driver_sql(page).rowcount for page in pages)
 
 
 def free(connection: Connection, lane: int, seqs: Sequence[int]) -> None:
     """Nobody holds them alone any more."""
     for page in in_pages(seqs):
-        connection.exec_driver_sql(_FREE.format(lane=lane, seqs=listed(page)))
+        connection.exec_driver_sql(_FREE.format(lane=lane, among=among(connection, page)))
 
 
 def _fail(
@@ -123,5 +135,5 @@ def _tries(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
     """How many attempts the history has of each."""
     found: dict[int, int] = {}
     for page in in_pages(seqs):
-        found.update((seq, count) for seq, count in fetched(connection, _TRIES.format(seqs=listed(page))))
+        found.update((seq, count) for seq, count in fetched(connection, _TRIES.format(among=among(connection, page))))
     return found

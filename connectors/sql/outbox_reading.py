@@ -8,21 +8,21 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from connectors.outboxes import at
-from connectors.sql.outbox_claims import fetched, listed, message_of
+from connectors.sql.outbox_claims import among, fetched, message_of
 from connectors.sql.outbox_marks import unpacked
 from connectors.sql.outbox_rows import lanes, plain, seqs_of
 from streams.leased.lanes import lane_of
 from streams.leased.messages import Attempt, OutboxMessage, StoredMessage
 
-_MESSAGES = "select seq, created_at, id, topic, message_key, value, headers, lane_key from sluicegate_message where seq in ({seqs})"
+_MESSAGES = "select seq, created_at, id, topic, message_key, value, headers, lane_key from sluicegate_message where seq {among}"
 _ALL = "select seq from sluicegate_message where seq > {after:d} order by seq limit 1000"
 _PENDING = "select seq from sluicegate_message_pending where seq > {after:d} order by seq limit 1000"
 _DEAD = "select seq from sluicegate_message_dead where seq > {after:d} order by seq limit 1000"
 _SENT = "select low, seqs from sluicegate_message_sent where low > {after:d} order by low limit 50"
-_PENDING_OF = "select seq, lane, attempts, next_attempt_at from sluicegate_message_pending where lane = {lane:d} and seq in ({seqs})"
-_DEAD_OF = "select seq, lane, attempts, reason from sluicegate_message_dead where seq in ({seqs})"
+_PENDING_OF = "select seq, lane, attempts, next_attempt_at from sluicegate_message_pending where lane = {lane:d} and seq {among}"
+_DEAD_OF = "select seq, lane, attempts, reason from sluicegate_message_dead where seq {among}"
 _SENT_OF = "select dispatched_at, lane, seqs from sluicegate_message_sent where low <= {last:d} and high >= {first:d}"
-_TRIED = "select seq, number, tried_at, outcome, error from sluicegate_message_attempt where seq in ({seqs}) order by seq, number"
+_TRIED = "select seq, number, tried_at, outcome, error from sluicegate_message_attempt where seq {among} order by seq, number"
 
 
 class _State(NamedTuple):
@@ -73,7 +73,7 @@ def _dispatched(connection: Connection) -> Iterator[int]:
 
 
 def _messages(connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float, OutboxMessage]]:
-    found = fetched(connection, _MESSAGES.format(seqs=listed(seqs)))
+    found = fetched(connection, _MESSAGES.format(among=among(connection, seqs)))
     return {row[0]: (row[1], message_of(row[2:8])) for row in found}
 
 
@@ -85,9 +85,9 @@ def _states(connection: Connection, messages: Mapping[int, OutboxMessage]) -> di
     for seq, message in messages.items():
         by_lane.setdefault(lane_of(message, count), []).append(seq)
     for lane, seqs in by_lane.items():
-        for seq, _, attempts, until in fetched(connection, _PENDING_OF.format(lane=lane, seqs=listed(seqs))):
+        for seq, _, attempts, until in fetched(connection, _PENDING_OF.format(lane=lane, among=among(connection, seqs))):
             found[seq] = _State("pending", lane, attempts, next_attempt_at=until)
-    for seq, lane, attempts, reason in fetched(connection, _DEAD_OF.format(seqs=listed(list(messages)))):
+    for seq, lane, attempts, reason in fetched(connection, _DEAD_OF.format(among=among(connection, list(messages)))):
         found[seq] = _State("dead", lane, attempts, reason=bytes(reason).decode())
     return _sent_states(connection, [seq for seq in messages if seq not in found]) | found
 
@@ -106,7 +106,7 @@ def _sent_states(connection: Connection, seqs: Sequence[int]) -> dict[int, _Stat
 def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
     """How often each failed since it was added or requeued."""
     found: dict[int, int] = {}
-    for seq, _, _, outcome, _ in fetched(connection, _TRIED.format(seqs=listed(seqs))):
+    for seq, _, _, outcome, _ in fetched(connection, _TRIED.format(among=among(connection, seqs))):
         found[seq] = found.get(seq, 0) + 1 if plain(outcome) == "transient" else 0
     return found
 
@@ -120,7 +120,7 @@ def _stored(message: OutboxMessage, created: float, state: _State) -> StoredMess
 def attempts_of(connection: Connection, id: str) -> Sequence[Attempt]:
     """The one that succeeded stands in no table of attempts: it follows from the row's dispatch."""
     for seq in seqs_of(connection, [id]).values():
-        rows = fetched(connection, _TRIED.format(seqs=seq))
+        rows = fetched(connection, _TRIED.format(among=among(connection, [seq])))
         history = [Attempt(number, at(tried), plain(outcome), bytes(error).decode()) for _, number, tried, outcome, error in rows]
         for state in _sent_states(connection, [seq]).values():
             history.append(Attempt(len(history) + 1, at(state.dispatched_at or 0.0), "success", ""))

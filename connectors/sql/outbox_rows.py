@@ -58,7 +58,7 @@ def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: f
         return
     lanes = _lanes(connection, _SHARED)
     write = _write_at_once if connection.dialect.name == "postgresql" else _write_new
-    for page in in_pages(distinct):
+    for page in in_pages(distinct, PAGE):
         write(connection, page, lanes, now)
 
 
@@ -125,7 +125,7 @@ def _row(message: OutboxMessage, now: float) -> dict[str, object]:
 def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Of those of the messages that are there."""
     found: dict[str, int] = {}
-    for page in in_pages(ids):
+    for page in in_pages(ids, PAGE):
         names = {f"id{number}": id for number, id in enumerate(page)}
         marks = ", ".join(f":{name}" for name in names)
         for id, seq in connection.execute(text(f"select id, seq from sluicegate_message where id in ({marks})"), names):
@@ -133,10 +133,10 @@ def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def in_pages(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def in_pages(items: Sequence[T], size: int = 5 * PAGE) -> Iterator[Sequence[T]]:
     """As many as one statement takes."""
-    for at in range(0, len(items), PAGE):
-        yield items[at : at + PAGE]
+    for at in range(0, len(items), size):
+        yield items[at : at + size]
 
 
 def locking(connection: Connection) -> str:

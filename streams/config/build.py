@@ -35,7 +35,7 @@ def app(file: File, folder: str) -> run.App:
 def _outbox(outbox: Outbox) -> run.Outbox:
     (first, most), low, high = outbox.backoff, outbox.degraded, outbox.unhealthy
     limits = run.Threshold(low.age, low.dead), run.Threshold(high.age, high.dead)
-    return run.Outbox(outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, *limits)
+    return run.Outbox(outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, outbox.lease, *limits)
 
 
 def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:

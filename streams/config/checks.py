@@ -10,6 +10,8 @@ from streams.config.models import RESERVED, Agent, Aggregate, File
 from streams.config.problems import Finding, Path
 from streams.observe.report import DISPATCHER
 
+SHORTEST_LEASE = 1.0
+
 
 def findings(file: File) -> Iterator[Finding]:
     """Everything wrong in a file whose single values are right."""
@@ -51,6 +53,9 @@ def _outbox(file: File) -> Iterator[Finding]:
     if file.outbox.order == "none" and file.outbox.lanes is not None:
         needs: tuple[Path, ...] = (("outbox", "lanes"), ("outbox", "order"))
         yield Finding(needs[0], "has no meaning with order: none", "leave one of them out", needs)
+    if file.outbox.lease < SHORTEST_LEASE:
+        what = f"is below {SHORTEST_LEASE:g} s: a lane would be lost while its rows are under way"
+        yield Finding(("outbox", "lease"), what, "write 30s, or another time that a process may stand still")
     for name in ("age", "dead"):
         if getattr(file.outbox.unhealthy, name) < getattr(file.outbox.degraded, name):
             needs = (("outbox", "unhealthy", name), ("outbox", "degraded", name))

@@ -36,6 +36,7 @@ class Outbox(BaseModel):
     backoff: Span = (1.0, 60.0)
     retention: Duration = 3600.0
     poll: Duration = 1.0
+    lease: Duration = 30.0
     degraded: Annotated[Degraded, unless_unknown(Degraded)] = Field(default_factory=Degraded)
     unhealthy: Annotated[Unhealthy, unless_unknown(Unhealthy)] = Field(default_factory=Unhealthy)
 

@@ -55,6 +55,7 @@ def dispatching(app: App) -> list[str]:
         sentences += [
             f"sends the rows of the store's outbox, {order}; looks every {spoken_duration(outbox.poll)} where the store cannot tell",
             f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (a broker that is away is no try)",
+            f"has a lane for {spoken_duration(outbox.lease)} and renews it; what a process died with is sent by another after that",
             f"deletes what was sent {spoken_duration(outbox.retention)} before",
             f"is degraded {_threshold(outbox.degraded)}, and not ready {_threshold(outbox.unhealthy)}",
         ]

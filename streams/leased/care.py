@@ -11,7 +11,7 @@ from streams.agent import Threshold
 from streams.config.units import spoken_duration
 from streams.errors import SluicegateError
 from streams.leased.calls import Calls
-from streams.leased.contracts import LaneClaims, OutboxHealth
+from streams.leased.contracts import LaneClaims, LaneEnding, OutboxHealth
 from streams.observe.metrics import Meter
 
 SWEEP_EVERY = 3600.0  # seconds, or the retention if that is shorter
@@ -20,7 +20,7 @@ MEASURE_EVERY = 5.0
 LAST = 1 << 62  # above every number: a claim that takes the lease and no row
 
 
-class Care(OutboxHealth, LaneClaims, Protocol):
+class Care(OutboxHealth, LaneClaims, LaneEnding, Protocol):
     """What of the outbox is used here."""
 
 
@@ -34,9 +34,9 @@ class Size(NamedTuple):
 
 class Sweeper:
     """Deletes what was sent long enough ago, at the start and then at intervals; of all processes only whoever has the first lane,
-    whose lease is taken as `token()`."""
+    whose lease is taken as `token` gives it: (token, whether it is given back at once)."""
 
-    def __init__(self, outbox: Care, settings: Settings, calls: Calls, meter: Meter, token: Callable[[], str]) -> None:
+    def __init__(self, outbox: Care, settings: Settings, calls: Calls, meter: Meter, token: Callable[[], tuple[str, bool]]) -> None:
         self._outbox, self._settings, self._calls, self._meter, self._token = outbox, settings, calls, meter, token
         self._log = structlog.get_logger()
         self.due = 0.0
@@ -50,9 +50,15 @@ class Sweeper:
             self._calls.begin(self._sweep, self._swept, self._failed)
 
     def _sweep(self) -> int | None:
-        if self._outbox.claim(0, self._token(), 1, LAST) is None:
+        token, give_back = self._token()
+        held = self._outbox.claim(0, token, 1, LAST)
+        if held is None:
             return None
-        return self._outbox.sweep(timedelta(seconds=self._settings.retention), SWEPT_AT_ONCE)
+        try:
+            return self._outbox.sweep(timedelta(seconds=self._settings.retention), SWEPT_AT_ONCE)
+        finally:
+            if give_back:
+                self._outbox.release(held)
 
     def _swept(self, rows: int | None) -> None:
         self._busy = False

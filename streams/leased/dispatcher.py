@@ -62,6 +62,7 @@ class Dispatcher:
         self._sweeper, self.health = self._care()
         self._look_at = self._report_at = 0.0
         self._looking = self._looked = self._draining = False
+        self._away = ""  # why the last look got no answer
         self._stuck = ""  # why the number of lanes is not what the file says
 
     def _backoff(self) -> Backoff:
@@ -86,10 +87,10 @@ class Dispatcher:
         own = self._parts.token()
         return Sweeper(outbox, settings, self._calls, meter, lambda: self._first_token(own)), Health(outbox, settings, self._calls, meter)
 
-    def _first_token(self, own: str) -> str:
-        """With which the first lane's lease is taken: that of our relay, if it has lanes."""
+    def _first_token(self, own: str) -> tuple[str, bool]:
+        """With which the first lane's lease is taken: that of our relay, which keeps it, if it has lanes."""
         lane = self.lanes.lanes[0] if self.lanes and self.lanes.lanes else None
-        return own if lane is None or lane.number < 0 else lane.token
+        return (own, True) if lane is None or lane.number < 0 else (lane.token, False)
 
     def tell(self) -> None:
         """There are new rows; from any thread."""
@@ -116,6 +117,7 @@ class Dispatcher:
         now = self._parts.clock.monotonic()
         self._calls.turn()
         if self.lanes is not None:
+            self.lanes.expire(now)
             self._relay.turn(self.lanes.shards(), now)
             self.lanes.turn(now)
             self._look(now)
@@ -168,8 +170,7 @@ class Dispatcher:
         count, pending, stuck = found
         assert self.lanes is not None
         self._looking, self._looked = False, True
-        if not self.lanes.busy:
-            self.lanes.away = ""
+        self._away = ""
         if stuck and not self._stuck:
             self._log.warning("outbox.lanes_unchanged", reason=stuck)
         self._stuck = stuck
@@ -178,11 +179,10 @@ class Dispatcher:
             self.lanes.claim_all(self._parts.clock.monotonic())
 
     def _not_found(self, error: SluicegateError) -> None:
-        assert self.lanes is not None
         self._looking = False
-        if not self.lanes.away:
+        if not self._away:
             self._log.warning("outbox.store_unavailable", error=str(error))
-        self.lanes.away = str(error)
+        self._away = str(error)
 
     def _listen(self) -> None:
         """In a thread of its own: the store tells of new rows, if it can."""
@@ -225,7 +225,7 @@ class Dispatcher:
     def _reasons(self) -> Sequence[str]:
         if self._draining:
             return ["draining"]
-        away = [part.away for part in (self.lanes, self._emitter) if part is not None and part.away]
+        away = [each for each in (self._away, self.lanes and self.lanes.away, self._emitter and self._emitter.away) if each]
         if away:
             return [f"a system does not answer: {away[0]}"]
         if self.lanes is not None and not self._looked:

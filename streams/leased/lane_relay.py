@@ -22,8 +22,7 @@ from streams.leased.messages import LaneBatch, Outcome
 from streams.observe.metrics import Meter
 from streams.values import OutboxRow
 
-LEASE = 30.0  # seconds
-RENEW_AFTER, MARGIN = 0.3 * LEASE, 2.0  # renewed so long after it was taken; given up so long before it ends
+RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
 LIMIT = 2_000  # rows of a batch
 UNORDERED = 4  # batches at a time when there is no order
 LONGEST_WAIT = 5.0  # for a lane whose first row waits for its back-off
@@ -49,6 +48,7 @@ class Lane:
         self.ids: dict[int, str] = {}
         self.failed: Sequence[Outcome] = ()
         self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is not known whether it landed
+        self.away = ""  # why store or broker did not answer last
 
 
 def _nothing(after: int, limit: int) -> Sequence[OutboxRow]:
@@ -71,15 +71,20 @@ class LaneRelay:
     ) -> None:
         self._outbox, self._settings, self._rows, self._calls = outbox, settings, rows, calls
         self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
+        self._lease = settings.lease
         self._log = structlog.get_logger()
         self._now = 0.0
         self.lanes: list[Lane] = []
         self.closing = False
-        self.away = ""  # why store or broker did not answer last
 
     @property
     def busy(self) -> bool:
         return any(lane.phase != "idle" for lane in self.lanes)
+
+    @property
+    def away(self) -> str:
+        """Why store or broker did not answer last."""
+        return next((lane.away for lane in self.lanes if lane.away), "")
 
     def shards(self) -> list[Shard]:
         """Of the lanes that are being sent."""
@@ -87,10 +92,11 @@ class LaneRelay:
 
     def resize(self, count: int) -> None:
         """The store has so many lanes now; nothing is pending in the old ones when that changes."""
-        wanted = UNORDERED if self._settings.order == "none" else count
+        unordered = self._settings.order == "none"
+        wanted = UNORDERED if unordered else count
         if len(self.lanes) != wanted and not self.busy:
-            unordered = self._settings.order == "none"
-            self.lanes = [Lane(-1 if unordered else number, self._token()) for number in range(wanted)]
+            new = [Lane(-1 if unordered else number, self._token()) for number in range(len(self.lanes), wanted)]
+            self.lanes = [*self.lanes[:wanted], *new]
 
     def claim_all(self, now: float) -> None:
         """There are pending rows: whose, the claims will show."""
@@ -99,8 +105,15 @@ class LaneRelay:
             if lane.phase == "idle" and now >= lane.checked and not self.closing:
                 self._claim(lane)
 
+    def expire(self, now: float) -> None:
+        """Before the relay's turn: give up what could not be renewed."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.phase == "sending" and lane.number >= 0 and lane.shard.unsent and now >= lane.until - MARGIN * self._lease:
+                self._lose(lane, "its lease could not be renewed in time")
+
     def turn(self, now: float) -> None:
-        """After the relay's turn: renew, give up, mark."""
+        """After the relay's turn: renew, mark."""
         self._now = now
         for lane in self.lanes:
             if lane.phase == "sending":
@@ -111,11 +124,7 @@ class LaneRelay:
     def _follow(self, lane: Lane) -> None:
         if not lane.shard.unsent or (self.closing and not lane.shard.out):
             self._mark(lane)
-        elif lane.number < 0:
-            return
-        elif self._now >= lane.until - MARGIN:
-            self._lose(lane, "its lease could not be renewed in time")
-        elif self._now >= lane.renew_at and not lane.renewing:
+        elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
             self._renew(lane)
 
     # -- taking a lane -------------------------------------------------------------------------------------------------
@@ -126,7 +135,7 @@ class LaneRelay:
 
     def _fetched(self, lane: Lane) -> Sendable | None:
         """In a thread: rows are made into what the producer takes there, too."""
-        lease = timedelta(seconds=LEASE)
+        lease = timedelta(seconds=self._lease)
         if lane.number < 0:
             return self._rows.unordered(self._outbox.claim_any(LIMIT, lease))
         batch = self._outbox.claim(lane.number, lane.token, LIMIT, 0, lease)
@@ -140,13 +149,13 @@ class LaneRelay:
         return found
 
     def _claimed(self, lane: Lane, began: float, found: Sendable | None) -> None:
-        lane.phase, self.away = "idle", ""
+        lane.phase, lane.away = "idle", ""
         if found is None:
             return
         batch = found.batch
-        lane.held, lane.until, lane.renew_at = batch, began + LEASE, began + RENEW_AFTER
+        lane.held, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
         if found.away:
-            self.away = found.away
+            lane.away = found.away
             lane.checked = self._now + self._backoff.delay()
         if batch.blocked_until is not None and not batch.rows:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
@@ -168,7 +177,7 @@ class LaneRelay:
         lane.checked = self._now + self._backoff.delay()
         if not self.away:
             self._log.warning("outbox.store_unavailable", error=str(error))
-        self.away = str(error)
+        lane.away = str(error)
 
     # -- keeping it ----------------------------------------------------------------------------------------------------
 
@@ -176,13 +185,14 @@ class LaneRelay:
         lane.renewing = True
         shard, number, token = lane.shard, lane.number, lane.token
         after = max(lane.ids)
-        call = partial(self._outbox.claim, number, token, 1, after, timedelta(seconds=LEASE))
+        call = partial(self._outbox.claim, number, token, 1, after, timedelta(seconds=self._lease))
         self._calls.begin(call, partial(self._renewed, lane, shard, self._now), partial(self._not_renewed, lane))
 
     def _renewed(self, lane: Lane, shard: Shard, began: float, found: LaneBatch | None) -> None:
         lane.renewing = False
         if found is not None:
-            lane.until, lane.renew_at = began + LEASE, began + RENEW_AFTER
+            lane.away = ""
+            lane.until, lane.renew_at = began + self._lease, began + RENEW_AFTER * self._lease
         elif lane.shard is shard and lane.phase == "sending":
             self._lose(lane, "another has it")
 
@@ -190,14 +200,14 @@ class LaneRelay:
         """It is tried again until the lease is almost over."""
         lane.renewing = False
         lane.renew_at = self._now + self._backoff.delay()
-        self.away = str(error)
+        lane.away = str(error)
 
     def _lose(self, lane: Lane, why: str) -> None:
         """Whoever has it now sends what was not marked, with the same ids and numbers; what is under way arrives as a copy."""
         self._meter.count("lease_lost")
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
-        lane.token, lane.held = self._token(), None
+        lane.held = None
 
     def _forget(self, lane: Lane) -> None:
         lane.phase, lane.failed, lane.unmarked, lane.ids = "idle", (), (), {}
@@ -233,7 +243,7 @@ class LaneRelay:
     def _marked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome]) -> None:
         if failpoints.armed:
             failpoints.hit("lane-marked")
-        self.away = ""
+        lane.away = ""
         self._backoff.reset()
         failed = [outcome for outcome in outcomes if outcome.kind == "failed"]
         attempts = {row.message.id: row.attempts for row in held.rows} if failed else {}

@@ -24,11 +24,14 @@ class OutboxMessage:
     def __post_init__(self) -> None:
         if not isinstance(self.topic, str) or not self.topic.strip():
             raise ValueError("an OutboxMessage needs its topic")
-        for name in ("key", "value", "lane_key"):
-            if not isinstance(getattr(self, name), bytes | None):
+        for name, value in (("key", self.key), ("value", self.value), ("lane_key", self.lane_key)):
+            if value is not None and not isinstance(value, bytes):
                 raise ValueError(f"the {name} of an OutboxMessage is bytes or None")
-        object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
-        object.__setattr__(self, "id", self.id or uuid4().hex)
+        # Relays make one for each row: nothing is set that is there already.
+        if self.headers != ():
+            object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
+        if not self.id:
+            object.__setattr__(self, "id", uuid4().hex)
 
 
 def dispatch_id(source: str, version: int, index: int) -> str:

@@ -104,6 +104,25 @@ SEALING = [
 ]  # fmt: skip
 
 
+# The dispatcher: a lane that is claimed, its rows with numbers and not sent, sent and not marked, marked; timeouts likewise.
+DISPATCHER_STORES = ("sqlite", "postgresql", "redis", "mongodb")
+DISPATCHER_POINTS = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-numbered", "lane-sent", "lane-marked")
+DISPATCHER_NTH = 3
+DISPATCHER = [
+    ("timeout-claimed", "kill", "postgresql"), ("timeout-emitted", "stop", "mongodb"), ("lane-claimed", "stop", "redis"),
+    ("lane-numbered", "kill", "sqlite"), ("lane-sent", "stop", "postgresql"), ("lane-marked", "kill", "mongodb"),
+    ("lane-sent", "kill", "redis"),
+]  # fmt: skip
+
+
+def dispatcher() -> list[Cell]:
+    """For the process that sends the outbox's rows: killed, or overtaken while it stands still."""
+    if not WHOLE:
+        return [Cell(*each, DISPATCHER_NTH) for each in DISPATCHER]
+    kinds = ("kill", "stop")
+    return [Cell(point, kind, store, DISPATCHER_NTH) for point in DISPATCHER_POINTS for kind in kinds for store in DISPATCHER_STORES]
+
+
 def slow() -> list[Cell]:
     """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault of the engine."""
     if not WHOLE:

@@ -18,6 +18,10 @@ CASES = [
         "f.yaml:10:23: outbox.lanes: has no meaning with order: none; leave one of them out",
         "f.yaml:10:45: outbox.unhealthy.age: is below outbox.degraded.age; raise it, or lower the other",
     ]),
+    (GOOD + "outbox: {lease: 500ms}\n", [
+        "f.yaml:10:10: outbox.lease: is below 1 s: a lane would be lost while its rows are under way; "
+        "write 30s, or another time that a process may stand still",
+    ]),
     (GOOD + "outbox: true\n", ["f.yaml:10:1: outbox: must be a mapping; write {retention: 1h, poll: 1s} or the like, or false"]),
     (GOOD + "timeouts: {batch: 0, lease: 0s}\n", [
         "f.yaml:10:12: timeouts.batch: must be at least 1; write a number in that range",

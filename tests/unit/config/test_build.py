@@ -24,6 +24,7 @@ outbox:
   backoff: 2s..30s
   retention: 2h
   poll: 250ms
+  lease: 10s
   degraded: {age: 30s, dead: 2}
   unhealthy: {age: 5m, dead: 20}
 timeouts: {lease: 1m, batch: 100, poll: 500ms}
@@ -126,7 +127,7 @@ def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
         start_timeout=90.0,
         http=Http(0, "::1", "t"),
         folder=str(tmp_path),
-        outbox=Outbox(4, "key", 3, 2.0, 30.0, 7200.0, 0.25, Threshold(30.0, 2), Threshold(300.0, 20)),
+        outbox=Outbox(4, "key", 3, 2.0, 30.0, 7200.0, 0.25, 10.0, Threshold(30.0, 2), Threshold(300.0, 20)),
         timeouts=Timeouts(60.0, 100, 0.5),
     )
 

@@ -105,11 +105,12 @@ def test_what_is_sent_besides_is_said_in_words(tmp_path):
     assert dispatching(loaded(tmp_path, GOOD).app) == [
         "sends the rows of the store's outbox, in their order for each key, by as many lanes as the store has; looks every 1 s where the store cannot tell",
         "tries a row 10 times, 1 s to 1 min apart, its lane waiting; then it is dead (a broker that is away is no try)",
+        "has a lane for 30 s and renews it; what a process died with is sent by another after that",
         "deletes what was sent 1 h before",
         "is degraded when a row is 1 min old or 1 is dead, and not ready when a row is 10 min old or 1000 are dead",
         "sends timeouts when they are due by the store's clock, never before, 500 at a time; what a process died with is sent 5 min later",
     ]
     loose = loaded(tmp_path, GOOD + "outbox: {order: none}\ntimeouts: false\n").app
     assert dispatching(loose)[0].startswith("sends the rows of the store's outbox, in any order;")
-    assert len(dispatching(loose)) == 4
+    assert len(dispatching(loose)) == 5
     assert dispatching(loaded(tmp_path, GOOD + "outbox: false\ntimeouts: false\n").app) == []

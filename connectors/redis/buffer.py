@@ -1,0 +1,200 @@
+"""The aggregator buffer in Redis: rows by number, in the order of the scripts; a row's id is its number."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from connectors.redis import scripts_buffer as scripts
+from connectors.redis import scripts_snapshots as snapshots
+from connectors.redis.addresses import Server
+from connectors.redis.connection import translated
+from connectors.redis.leased import encode, guarded, instant, microseconds, outbox_arguments, step, text
+from connectors.redis.scripts_leased import PREFIX
+from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
+from streams.leased.contracts import LEASE, NOT_KEPT
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import (
+    EMPTY,
+    Entry,
+    Filled,
+    Gate,
+    Header,
+    InsertResult,
+    Progress,
+    SealedBatch,
+    Snapshot,
+    Types,
+    batch_id,
+    positive,
+    resolved,
+)
+
+_PAGE = 1000
+_NO_GATE = ("", 0, "", "", "")
+_row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes, list[Header]]]).decode
+
+
+class RedisBuffer:
+    """`types` decode what is read; `new_token` gives random ones."""
+
+    def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
+        self._server, self._types, self._new_token = server, types, new_token
+        self._insert, self._due = step(server, scripts.INSERT), guarded(server, scripts.DUE, "lease", scripts.TAKEN)
+        self._complete, self._release = step(server, scripts.COMPLETE), step(server, scripts.RELEASE)
+        self._snapshot, self._renew = step(server, snapshots.SNAPSHOT), step(server, snapshots.RENEW)
+        self._remove_snapshot = guarded(server, snapshots.REMOVE_SNAPSHOT, "lease", snapshots.OURS, "if lease then")
+        self._release_snapshot = step(server, snapshots.RELEASE_SNAPSHOT)
+        self._remove_one, self._remove_all = step(server, snapshots.REMOVE_ONE), step(server, snapshots.REMOVE_ALL)
+        self._page = step(server, snapshots.PAGE)
+
+    def insert(
+        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> InsertResult:
+        return self._filled(name, entries, None, progress, keep_keys).result
+
+    def insert_and_seal(
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+    ) -> Filled:
+        return self._filled(name, entries, gate, progress, keep_keys)
+
+    def _filled(
+        self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: Progress | None, keep_keys: timedelta
+    ) -> Filled:
+        moves = ("", 0, 0) if progress is None else (_source(progress.topic_id, progress.partition), progress.expected, progress.next)
+        rows = (part for entry in entries for part in _arguments(entry, microseconds(keep_keys)))
+        answer, count, *sealed = self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows])
+        if answer == b"moved":
+            raise WatermarkMoved(f"buffer {name}: the watermark is at {int(count)}, not where this insert begins", int(count))
+        batches = [self._batch(name, each) for each in sealed[0]]
+        return Filled(InsertResult(count, len(entries) - count), batches)
+
+    def _gated(self, gate: Gate | None) -> Iterator[Any]:
+        """Token, lease, count, times, and the types that resolve."""
+        if gate is None:
+            yield from _NO_GATE
+        else:
+            yield from (self._new_token(), microseconds(gate.lease), gate.count or "")
+            yield from ("" if time is None else microseconds(time) for time in (gate.after_first, gate.after_last))
+        yield from (-1,) if self._types is None else (len(self._types), *self._types)
+
+    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+        with translated():
+            return int(self._server().hget(_key("watermarks", name), _source(topic_id, partition)) or 0)
+
+    def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
+        if limit is not None and limit < 1:
+            raise ValueError("the limit of a snapshot is at least 1")
+        token = self._new_token()
+        most = "" if limit is None else limit
+        rows, stored, ends, elsewhere, soonest = self._snapshot([name, token, microseconds(positive(lease)), most])
+        following = None if soonest is None else instant(soonest)
+        if not rows:
+            return EMPTY if not elsewhere else replace(EMPTY, leased_elsewhere=elsewhere, next_expiry=following)
+        ids, entries = self._resolved(rows, stored)
+        return Snapshot(ids, entries, len(rows) - len(ids), token, instant(ends), elsewhere, following)
+
+    def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
+        if not snapshot.ids and not snapshot.unresolved:
+            return 0
+        removed = self._remove_snapshot([name, snapshot.token, len(snapshot.ids), *snapshot.ids, *outbox_arguments(outbox)])
+        if removed is None:
+            raise ConcurrencyError(f"buffer {name}: not all rows of the snapshot are leased by it any more; nothing was removed or written")
+        return int(removed)
+
+    def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
+        return int(self._release_snapshot([name, snapshot.token])) if snapshot.token else 0
+
+    def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
+        return [self._batch(name, each) for each in self._due([name, *self._gated(gate), limit])]
+
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        removed = self._complete([name, batch.token, batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox)])
+        if removed is None:
+            raise ConcurrencyError(f"buffer {name}: batch {batch.id} is another's now, or gone; nothing was removed or written")
+        return int(removed)
+
+    def release(self, name: str, batch: SealedBatch) -> bool:
+        return bool(self._release([name, batch.token]))
+
+    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
+        ends = self._renew([name, token, microseconds(positive(lease))])
+        if ends is None:
+            raise ConcurrencyError(f"buffer {name}: this lease is over, or has nothing any more: take a new snapshot or batch")
+        return instant(ends)
+
+    def get_data(self, name: str) -> Sequence[Entry]:
+        return [entry for each in self._entries(name) if (entry := resolved(each[1], self._types)) is not None]
+
+    def count(self, name: str) -> int:
+        with translated():
+            return int(self._server().hlen(_key("rows", name)))
+
+    def count_resolved(self, name: str) -> int:
+        if self._types is None:
+            return self.count(name)
+        if not self._types:
+            return 0
+        with translated():
+            return sum(int(found or 0) for found in self._server().hmget(_key("types", name), list(self._types)))
+
+    def iter_raw(self, name: str) -> Iterator[Entry]:
+        for _, entry in self._entries(name):
+            yield entry
+
+    def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
+        for row, entry in self._entries(name):
+            if entry.correlation_id != correlation_id:
+                continue
+            answer = self._remove_one([name, row, int(force)])
+            if answer == b"leased":
+                raise ConcurrencyError(f"buffer {name}: the row is leased: wait until its lease is over, or force the removal")
+            if answer == b"done":
+                return
+        count = self.count(name)
+        if not count:
+            raise AggregationNotFound(f"buffer {name} has no rows")
+        raise ConcurrencyError(f"buffer {name}: none of its {count} rows has this correlation id")
+
+    def remove_all(self, name: str) -> int:
+        return int(self._remove_all([name]))
+
+    def _entries(self, name: str) -> Iterator[tuple[str, Entry]]:
+        """With their numbers, page by page: a row that comes or goes meanwhile may or may not be among them."""
+        rows: Sequence[bytes] = [b"-inf"]
+        while rows:
+            rows, stored = self._page([name, rows[-1], _PAGE])
+            yield from ((text(row), _entry(each)) for row, each in zip(rows, stored, strict=True))
+
+    def _resolved(self, rows: Sequence[bytes], stored: Sequence[bytes]) -> tuple[list[str], list[Entry]]:
+        found = [(text(row), resolved(_entry(each), self._types)) for row, each in zip(rows, stored, strict=True)]
+        return [row for row, entry in found if entry is not None], [entry for _, entry in found if entry is not None]
+
+    def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
+        first, group, reason, attempts, token, ends, rows, stored = sealed
+        ids, entries = self._resolved(rows, stored)
+        named = batch_id(name, text(group), text(first))
+        return SealedBatch(
+            named, text(group), text(reason), ids, entries, len(rows) - len(ids), text(token), instant(ends), attempts
+        )  # fmt: skip
+
+
+def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
+    head = (entry.idempotency_key, keep, entry.correlation_id, entry.type, entry.group)
+    yield from (entry.idempotency_key, entry.group, entry.type, encode(head) + encode((entry.data, entry.headers)))
+
+
+def _key(kind: str, name: str) -> str:
+    return f"{PREFIX}buffer:{kind}:{name}"
+
+
+def _source(topic_id: str, partition: int) -> str:
+    return f"{topic_id}/{partition}"
+
+
+def _entry(stored: bytes) -> Entry:
+    with translated():
+        (key, _, correlation, kind, group), (data, headers) = _row(b"\x92" + stored[8:])
+        return Entry(key, correlation, kind, data, headers, group)

@@ -1,0 +1,87 @@
+"""How the leased contracts speak to Redis: one script per step, all keys with one hash tag, times in microseconds.
+
+That tag is one slot: on a cluster one node has all of it. A failover, or a server that lost its last writes, takes back what it
+takes back of partitions; nothing here notices (B4): what must not be sent twice has the same id each time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from connectors.redis import connection
+from connectors.redis.addresses import Server
+from connectors.redis.scripts_leased import PREFIX
+from streams import failpoints
+from streams.leased.lanes import lane_of
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import Timeout
+from streams.values import Changes
+
+Step = Callable[[Sequence[Any]], Any]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+def step(server: Server, text: str) -> Step:
+    """The script, to be called with its arguments."""
+    run = connection.script(server, text)
+    return lambda args: run((PREFIX,), args)
+
+
+def guarded(server: Server, text: str, protection: str, guard: str, instead: str = "") -> Step:
+    """`step`; for the twin of a test that took the protection out it has something else in place of its guard."""
+    if guard not in text:
+        raise ValueError(f"the script has no such guard: {guard}")
+    run, bare = step(server, text), step(server, text.replace(guard, instead))
+    return lambda args: (bare if failpoints.unsafe(protection) else run)(args)
+
+
+def microseconds(length: timedelta) -> int:
+    return length // MICROSECOND
+
+
+def instant(number: float | bytes) -> datetime:
+    """Of microseconds since 1970."""
+    return EPOCH + int(number) * MICROSECOND
+
+
+def text(data: bytes) -> str:
+    return str(data, "utf-8")
+
+
+def outbox_arguments(messages: Sequence[OutboxMessage]) -> Iterator[Any]:
+    """Of each: id, hash of its key (the script takes it modulo the lanes that there are by then), message."""
+    for each in messages:
+        packed = encode((each.id, each.topic, each.key, each.value, each.headers, each.lane_key))
+        yield from (each.id, lane_of(each, 2**32), packed)
+
+
+def due(moment: datetime) -> bytes:
+    return ((moment - EPOCH) // MICROSECOND).to_bytes(8, "big", signed=True)
+
+
+def moment(due: bytes) -> datetime:
+    return instant(int.from_bytes(due, "big", signed=True))
+
+
+def timeout_arguments(timeouts: Sequence[Timeout]) -> Iterator[Any]:
+    """Of each: id, and due_at with the rest behind it."""
+    for each in timeouts:
+        yield str(each.id)
+        yield due(each.due_at) + encode((each.destination, each.key, each.value, each.headers, each.owner))
+
+
+def schedule_arguments(changes: Changes) -> list[Any]:
+    """Of a commit: two lists, each after its length."""
+    timeouts = list(timeout_arguments(changes.timeouts))
+    return [len(changes.cancels), *(str(id) for id in changes.cancels), len(timeouts), *timeouts]
+
+
+def timeout(id: UUID, payload: bytes, rest: Callable[[bytes], Any]) -> Timeout:
+    destination, key, value, headers, owner = rest(payload[8:])
+    return Timeout(id, destination, moment(payload[:8]), key, value, headers, owner)

@@ -1,0 +1,185 @@
+"""The outbox in Redis: a message is numbered when it is inserted, in the order of the scripts, which is the order of the commits."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states
+from connectors.redis import scripts_care
+from connectors.redis import scripts_outbox as scripts
+from connectors.redis.addresses import Server, clustered
+from connectors.redis.connection import translated
+from connectors.redis.leased import guarded, instant, microseconds, outbox_arguments, step
+from connectors.redis.scripts_leased import PREFIX
+from connectors.sessions import RedisSession, joined
+from streams.errors import ConcurrencyError, ConfigurationError
+from streams.leased.contracts import LANE_LEASE
+from streams.leased.lanes import LANES
+from streams.leased.messages import Attempt, LaneBatch, LaneRow, OutboxMessage, Outcome, StoredMessage
+from streams.leased.options import OutboxOptions
+from streams.leased.values import Header, positive
+
+_KEYS = PREFIX + "outbox:"
+_PAGE = 1000
+_PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
+
+Packed = tuple[str, str, bytes | None, bytes | None, list[Header], bytes | None]
+_rows = msgspec.msgpack.Decoder(list[tuple[int, int, int, int, Packed]]).decode
+_stored = msgspec.msgpack.Decoder(tuple[int, int, Packed]).decode
+_failed = msgspec.msgpack.Decoder(tuple[int, int, str]).decode
+_history = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
+
+
+class RedisOutbox:
+    """`new_token` gives random ones. Any thread may call; each that waits has a subscription of its own."""
+
+    def __init__(self, server: Server, options: OutboxOptions, new_token: Callable[[], str]) -> None:
+        self._server, self._options, self._new_token = server, options, new_token
+        self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
+        self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)
+        self._mark, self._release = guarded(server, scripts.MARK, "fence", scripts.FENCE), step(server, scripts.RELEASE)
+        self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)
+        self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
+        self._find, self._attempts = step(server, scripts_care.FIND), step(server, scripts_care.ATTEMPTS)
+        self._pauses = [microseconds(options.pause(number)) for number in range(1, _PAUSES + 1)]
+        self._told = threading.local()
+
+    def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
+        arguments = list(outbox_arguments(messages))
+        if not joined(session, RedisSession, require_transaction):
+            if messages:
+                self._add(arguments)
+        elif clustered(self._server()) and not session.key("").startswith(PREFIX):
+            raise ConfigurationError(
+                "outbox.add: in a Redis cluster the outbox and the partition lie on different servers, which no transaction spans: "
+                "return the messages from the handler instead, or use store.transaction()"
+            )
+        elif messages:
+            session.pipeline.execute_command("EVAL", scripts.ADD, 1, PREFIX, *arguments)
+
+    def lanes(self) -> int:
+        with translated():
+            return int(self._server().get(_KEYS + "lanes") or LANES)
+
+    def set_lanes(self, count: int) -> None:
+        check_lanes(count, 0)
+        check_lanes(count, self._set_lanes([count]))
+
+    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+        check_claim(lane, lane + 1, token, limit)
+        answer = self._claim([lane, token, limit, after, microseconds(positive(lease))])
+        if isinstance(answer, int):
+            check_claim(lane, answer, token, limit)
+        return None if answer is None else _batch(lane, token, answer)
+
+    def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
+        token = self._new_token()
+        check_claim(0, 1, token, limit)
+        return _batch(ANY_LANE, token, self._claim_any([token, limit, microseconds(positive(lease))]))
+
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        sent = [each.id for each in outcomes if each.kind == "dispatched"]
+        others = [part for each in outcomes if each.kind != "dispatched" for part in (each.id, each.kind, each.error)]
+        last = batch.rows[-1].number if batch.rows else 0
+        counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
+        if not self._mark([batch.lane, batch.token, *counts, *sent, *others]):
+            raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
+
+    def release(self, batch: LaneBatch) -> None:
+        self._release([batch.lane, batch.token, *(row.message.id for row in batch.rows if batch.lane < 0)])
+
+    def wait(self, seconds: float) -> bool:
+        """What was added since this thread's last call is told, too."""
+        try:
+            with translated():
+                if not hasattr(self._told, "subscription"):
+                    self._told.subscription = self._server().pubsub(ignore_subscribe_messages=True)
+                    self._told.subscription.subscribe(_KEYS + "added")
+                return self._is_told(self._told.subscription, seconds)
+        except BaseException:
+            self._told.__dict__.pop("subscription", None)
+            raise
+
+    def _is_told(self, subscription: Any, seconds: float) -> bool:
+        told = subscription.get_message(timeout=seconds)
+        if told is None:
+            return False
+        while subscription.get_message(timeout=0):
+            pass
+        return True
+
+    def pending_age(self) -> timedelta | None:
+        age = self._oldest([])
+        return None if age is None else timedelta(microseconds=age)
+
+    def count(self, state: str = "pending") -> int:
+        check_states([state])
+        with translated():
+            return int(self._server().zcard(_KEYS + state))
+
+    def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
+        return int(self._sweep([microseconds(older_than), limit]))
+
+    def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
+        """Of the dispatched ones more than `limit` those that were sent first."""
+        states = STATES if state is None else (state,)
+        check_states(states)
+        found = [row for each in states for row in self._found(each, topic, limit)]
+        return [row for _, row in sorted(found, key=lambda each: each[0])[:limit]]
+
+    def _found(self, state: str, topic: str | None, limit: int) -> list[tuple[int, StoredMessage]]:
+        """With their places in the order of all rows."""
+        found: list[tuple[int, StoredMessage]] = []
+        for page in self._paged(state):
+            found += (each for each in page if topic in (None, each[1].message.topic))
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def _paged(self, state: str) -> Iterator[list[tuple[int, StoredMessage]]]:
+        lanes, first = self.lanes(), 0
+        while True:
+            scores, stored, failed = self._find([state, first, _PAGE])
+            with translated():
+                yield [_seen(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
+            first += _PAGE
+            if len(scores) < _PAGE:
+                return
+
+    def attempts_of(self, id: str) -> Sequence[Attempt]:
+        history, sent = self._attempts([id])
+        with translated():
+            said = list(_history(history)) if history else []
+        if sent is not None:
+            said.append((int(float(sent)), "success", ""))
+        return tuple(Attempt(number, instant(at), outcome, error) for number, (at, outcome, error) in enumerate(said, 1))
+
+    def requeue(self, ids: Sequence[str] | None = None) -> int:
+        return int(self._requeue(["all"] if ids is None else ["some", *ids]))
+
+    def drop(self, ids: Sequence[str]) -> int:
+        return int(self._drop(ids)) if ids else 0
+
+
+def _message(packed: Packed) -> OutboxMessage:
+    id, topic, key, value, headers, lane_key = packed
+    return OutboxMessage(topic, key, value, headers, id, lane_key)
+
+
+def _batch(lane: int, token: str, answer: Sequence[bytes]) -> LaneBatch:
+    ends, blocked, packed = answer
+    with translated():
+        rows = [LaneRow(number, _message(message), attempts, instant(created)) for number, attempts, created, _, message in _rows(packed)]
+    return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
+
+
+def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | None) -> tuple[int, StoredMessage]:
+    created, place, packed = _stored(b"\x93" + stored[4:])
+    attempts, again, reason = _failed(failed) if failed else (0, 0, "")
+    sent = instant(float(score)) if state == "dispatched" else None
+    waits = instant(again) if state == "pending" and again else None
+    lane = int.from_bytes(stored[:4], "big") % lanes
+    return place, StoredMessage(_message(packed), state, lane, attempts, instant(created), sent, waits, reason)

@@ -1,0 +1,263 @@
+"""The Lua scripts of the aggregator buffer: what fills it, and its batches. ARGV[1] is always the name."""
+
+from connectors.redis.scripts_leased import BEGIN, OUTBOX
+
+BUFFER = (
+    BEGIN
+    + """
+-- order: rows by number; rows: number -> time (8 bytes), head, rest (msgpack); keys: idempotency key -> number; gone: keys of removed
+-- rows by the end of their memory; types: type -> rows; leases: number -> token of a snapshot, or 'batch:' and the batch's first row;
+-- tokens: snapshots' by their end, held:TOKEN: its rows; batches: first row -> batch; sealed: first rows by the end of their lease;
+-- holders: token -> first row; deadlines: groups by theirs; group:LENGTH:NAME:GROUP: rows that count, by number
+local name = ARGV[1]
+local B = P .. 'buffer:'
+local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash', tokens = 'zset',
+  sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash', sequence = 'string'}
+local function key(kind) return B .. kind .. ':' .. name end
+local function group_key(group) return B .. 'group:' .. #name .. ':' .. name .. ':' .. group end
+local function held_key(token) return B .. 'held:' .. token end
+do
+  local kinds = {}
+  for kind, type in pairs(KINDS) do kinds[kind .. ':' .. name] = type end
+  sound(kinds, B)
+end
+local function head_of(stored)  -- key, its memory after removal, correlation id, type, group
+  local _, head = cmsgpack.unpack_one(stored, 8)
+  return head
+end
+local function time_of(stored) return struct.unpack('>d', stored) end
+local function batch_of(lease) return lease and string.sub(lease, 1, 6) == 'batch:' and string.sub(lease, 7) end
+local function held_batch(first) return cmsgpack.unpack(redis.call('HGET', key('batches'), first)) end
+local function delete(rows, stored)
+  local keys, gone, types, groups = {}, {}, {}, {}
+  for i, each in ipairs(stored) do
+    local head = head_of(each)
+    keys[i] = head[1]
+    if head[2] > 0 then gone[#gone + 1], gone[#gone + 2] = text(now + head[2]), head[1] end
+    types[head[4]] = (types[head[4]] or 0) + 1
+    groups[head[5]] = groups[head[5]] or {}
+    table.insert(groups[head[5]], rows[i])
+  end
+  write('HDEL', key('rows'), rows)
+  write('ZREM', key('order'), rows)
+  write('HDEL', key('leases'), rows)
+  write('HDEL', key('keys'), keys)
+  write('ZADD', key('gone'), gone)
+  for type, count in pairs(types) do
+    if redis.call('HINCRBY', key('types'), type, -count) < 1 then redis.call('HDEL', key('types'), type) end
+  end
+  for group, those in pairs(groups) do
+    write('ZREM', group_key(group), those)
+    if redis.call('EXISTS', group_key(group)) == 0 then redis.call('ZREM', key('deadlines'), group) end
+  end
+end
+"""
+)
+
+_GATE = """
+-- ARGV from 2: token, lease, count, time after the first, after the last (or ''), how many types resolve (-1: all), the types
+local token, lease, wanted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local after_first, after_last = tonumber(ARGV[5]), tonumber(ARGV[6])
+local resolving, at = nil, 8
+if ARGV[7] ~= '-1' then
+  resolving = {}
+  for i = 8, 7 + ARGV[7] do resolving[ARGV[i]] = true end
+  at = 8 + ARGV[7]
+end
+local easy = nil  -- whether every row of a group resolves and nobody has a lease
+local function is_easy()
+  if redis.call('ZCOUNT', key('tokens'), '(' .. text(now), '+inf') > 0 then return false end
+  for _, type in ipairs(resolving and redis.call('HKEYS', key('types')) or {}) do
+    if not resolving[type] then return false end
+  end
+  return true
+end
+local function some(rows, from, to)
+  local found = {}
+  for i = from, math.min(to, #rows) do found[#found + 1] = rows[i] end
+  return found
+end
+local function resolved(rows)  -- those that resolve and that no snapshot has
+  local found, stored, leases = {}, ask('HMGET', key('rows'), rows), ask('HMGET', key('leases'), rows)
+  for i, row in ipairs(rows) do
+    local ends = leases[i] and redis.call('ZSCORE', key('tokens'), leases[i])
+    local taken = ends and tonumber(ends) > now
+    if not taken and (not resolving or resolving[head_of(stored[i])[4]]) then found[#found + 1] = row end
+  end
+  return found
+end
+local function ready(group)  -- what of it can be sealed, oldest first; `take` before they leave the group
+  local all = group_key(group)
+  if easy == nil then easy = is_easy() end
+  if easy then
+    return {count = redis.call('ZCARD', all), take = function(most) return redis.call('ZRANGE', all, 0, most - 1) end}
+  end
+  local rows, begin = resolved(redis.call('ZRANGE', all, 0, -1)), 1
+  local function take(most)
+    begin = begin + most
+    return some(rows, begin - most, begin - 1)
+  end
+  return {count = #rows, take = take}
+end
+local batches = {}
+local function hand_out(first, batch)
+  batch[3], batch[4] = batch[3] + 1, token .. ':' .. #batches
+  redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
+  redis.call('HSET', key('holders'), batch[4], first)
+  redis.call('ZADD', key('sealed'), text(now + lease), first)
+  local rows, stored = {}, {}
+  for i, each in ipairs(ask('HMGET', key('rows'), batch[5])) do
+    if each then rows[#rows + 1], stored[#stored + 1] = batch[5][i], each end
+  end
+  batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], text(now + lease), rows, stored}
+end
+local function seal(group, rows, reason)
+  local leases = {}
+  for _, row in ipairs(rows) do leases[#leases + 1], leases[#leases + 2] = row, 'batch:' .. rows[1] end
+  write('ZREM', group_key(group), rows)
+  write('HSET', key('leases'), leases)
+  hand_out(rows[1], {group, reason, 0, '', rows})
+end
+local function settle(group)  -- its deadline
+  local all = group_key(group)
+  local ends = {redis.call('ZRANGE', all, 0, 0)[1], redis.call('ZRANGE', all, -1, -1)[1]}
+  if #ends == 0 or not after_first and not after_last then return redis.call('ZREM', key('deadlines'), group) end
+  local first, last = unpack(ask('HMGET', key('rows'), ends))
+  local due = math.min(time_of(first) + (after_first or math.huge), time_of(last) + (after_last or math.huge))
+  redis.call('ZADD', key('deadlines'), text(due), group)
+end
+local function fill(group)  -- seals what the count completes
+  local rows = ready(group)
+  local left = rows.count
+  while wanted and left >= wanted do
+    seal(group, rows.take(wanted), 'count')
+    left = left - wanted
+  end
+  settle(group)
+end
+local function expire(group)
+  local rows = ready(group)
+  local most = math.min(rows.count, wanted or math.huge)
+  if most == 0 then return end
+  seal(group, rows.take(most), 'timeout')
+  settle(group)
+end
+"""
+
+INSERT = (
+    BUFFER
+    + _GATE
+    + """
+-- further ARGV: topic partition of the watermark (or ''), expected, next; whether there is a gate;
+-- then of each entry: idempotency key, group, type, its head and rest
+local topic = ARGV[at]
+if topic ~= '' then
+  local stands = redis.call('HGET', key('watermarks'), topic) or '0'
+  if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
+end
+local keys, new, seen, groups, touched = {}, {}, {}, {}, {}
+for i = at + 4, #ARGV, 4 do
+  keys[#keys + 1] = ARGV[i]
+  if not groups[ARGV[i + 1]] then
+    groups[ARGV[i + 1]] = {}
+    touched[#touched + 1] = ARGV[i + 1]
+  end
+end
+local held, gone = ask('HMGET', key('keys'), keys), ask('ZMSCORE', key('gone'), keys)
+for i, each in ipairs(keys) do
+  if not held[i] and not seen[each] and not (gone[i] and tonumber(gone[i]) > now) then
+    seen[each] = true
+    new[#new + 1] = at + 4 * i
+  end
+end
+local kinds = {}
+for _, group in ipairs(touched) do kinds[string.sub(group_key(group), #B + 1)] = 'zset' end
+sound(kinds, B)
+local number = redis.call('INCRBY', key('sequence'), #new) - #new
+redis.call('ZREMRANGEBYSCORE', key('gone'), '-inf', text(now))
+if topic ~= '' then redis.call('HSET', key('watermarks'), topic, ARGV[at + 2]) end
+local order, rows, known, types = {}, {}, {}, {}
+local stamp = struct.pack('>d', now)
+for n, i in ipairs(new) do
+  local row, group, type = text(number + n), ARGV[i + 1], ARGV[i + 2]
+  order[#order + 1], order[#order + 2] = row, row
+  rows[#rows + 1], rows[#rows + 2] = row, stamp .. ARGV[i + 3]
+  known[#known + 1], known[#known + 2] = ARGV[i], row
+  types[type] = (types[type] or 0) + 1
+  table.insert(groups[group], row)
+  table.insert(groups[group], row)
+end
+write('ZADD', key('order'), order)
+write('HSET', key('rows'), rows)
+write('HSET', key('keys'), known)
+for type, count in pairs(types) do redis.call('HINCRBY', key('types'), type, count) end
+for group, those in pairs(groups) do write('ZADD', group_key(group), those) end
+if ARGV[at + 3] == '1' then
+  for _, group in ipairs(touched) do fill(group) end
+end
+return {'done', #new, batches}
+"""
+)
+
+TAKEN = "redis.call('HDEL', key('holders'), batch[4])"
+
+DUE = (
+    BUFFER
+    + _GATE
+    + """
+-- further ARGV: most
+local most = tonumber(ARGV[at])
+for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(now), 'LIMIT', 0, most)) do
+  local batch = held_batch(first)
+  TAKEN
+  hand_out(first, batch)
+end
+for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('deadlines'), '-inf', text(now))) do
+  if #batches >= most then break end
+  expire(group)
+end
+return batches
+""".replace("TAKEN", TAKEN)
+)
+
+COMPLETE = (
+    BUFFER
+    + OUTBOX
+    + """
+-- further ARGV: token, how many rows did not decode, how many did, their numbers, then the messages
+local first = redis.call('HGET', key('holders'), ARGV[2])
+if not first then return false end
+local batch, done, mine, back = held_batch(first), {}, {}, {}
+for i = 5, 4 + ARGV[4] do done[#done + 1] = ARGV[i] end
+if #batch[5] ~= #done + ARGV[3] then return false end
+local leases = ask('HMGET', key('leases'), done)
+for i, row in ipairs(done) do
+  if leases[i] ~= 'batch:' .. first then return false end
+  mine[row] = true
+end
+local stored, places = ask('HMGET', key('rows'), done), fresh(5 + ARGV[4])
+outbox_sound(hashes_of(places))
+for _, row in ipairs(batch[5]) do
+  if not mine[row] then back[#back + 1] = row end
+end
+delete(done, stored)
+write('HDEL', key('leases'), back)
+redis.call('HDEL', key('batches'), first)
+redis.call('HDEL', key('holders'), ARGV[2])
+redis.call('ZREM', key('sealed'), first)
+add(places)
+return #done
+"""
+)
+
+RELEASE = (
+    BUFFER
+    + """
+-- further ARGV: token
+local first = redis.call('HGET', key('holders'), ARGV[2])
+if not first then return 0 end
+redis.call('HDEL', key('holders'), ARGV[2])
+redis.call('ZADD', key('sealed'), 0, first)
+return 1
+"""
+)

@@ -1,0 +1,135 @@
+"""What all Lua scripts of the leased contracts begin with, and the one way to write outbox rows and timeouts.
+
+KEYS[1] is the common beginning of all keys: one hash tag, so one slot. Numbers of microseconds are exact up to the year 2255.
+"""
+
+from streams.leased.lanes import LANES
+
+PREFIX = "sluicegate:{sluicegate-leased}:"
+
+TOOLS = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local function text(number) return string.format('%.0f', number) end
+local function pages(list, call)  -- unpack has its limit
+  for i = 1, #list, 4000 do call(unpack(list, i, math.min(i + 3999, #list))) end
+end
+local function write(command, key, list)
+  pages(list, function(...) redis.call(command, key, ...) end)
+end
+local function ask(command, key, list)
+  local found = {}
+  pages(list, function(...)
+    for _, answer in ipairs(redis.call(command, key, ...)) do found[#found + 1] = answer end
+  end)
+  return found
+end
+local function sound(kinds, beginning)  -- or nothing is written
+  for name, kind in pairs(kinds) do
+    local found = redis.call('TYPE', beginning .. name).ok
+    if found ~= 'none' and found ~= kind then error('DAMAGED ' .. beginning .. name .. ' is a ' .. found .. ' and no ' .. kind) end
+  end
+end
+"""
+
+BEGIN = "local P = KEYS[1]" + TOOLS
+
+OUTBOX = """
+-- rows: id -> hash of its key (4 bytes), then created_at, place in the order of all rows, and message (msgpack); pending and dead:
+-- id by that place; lane:N: the lane's pending ids by number, numbers: the last one of each lane; dispatched: id by time;
+-- failed: id -> attempts, next attempt, reason; history: id -> attempts; holders and ends: who has a lane, until when;
+-- leased and tokens: the same of single rows
+local O = P .. 'outbox:'
+local KINDS = {rows = 'hash', pending = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
+  holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash', last = 'string', lanes = 'string'}
+local total = tonumber(redis.call('GET', O .. 'lanes') or 'LANES')
+local function stored_as(hash, place, message) return struct.pack('>I4Bi8Bi8', hash, 211, now, 211, place) .. message end
+local function hash_of(stored) return struct.unpack('>I4', stored) end
+local function created_at(stored) return struct.unpack('>i8', stored, 6) end
+local function place_of(stored) return struct.unpack('>i8', stored, 15) end
+local function lane_key(hash) return 'lane:' .. text(hash % total) end
+local function lane_of(stored) return lane_key(hash_of(stored)) end
+local function outbox_sound(hashes)
+  sound(KINDS, O)
+  local lanes = {}
+  for _, hash in ipairs(hashes) do lanes[lane_key(hash)] = 'zset' end
+  sound(lanes, O)
+  if not tonumber(redis.call('GET', O .. 'last') or '0') then error('DAMAGED ' .. O .. 'last is no number') end
+end
+local function enqueue(ids, stored)  -- at the end of their lanes
+  local pending, lanes = {}, {}
+  for i, id in ipairs(ids) do
+    local lane = hash_of(stored[i]) % total
+    lanes[lane] = lanes[lane] or {}
+    table.insert(lanes[lane], id)
+    pending[#pending + 1], pending[#pending + 2] = place_of(stored[i]), id
+  end
+  write('ZADD', O .. 'pending', pending)
+  for lane, those in pairs(lanes) do
+    local number, rows = redis.call('HINCRBY', O .. 'numbers', lane, #those) - #those, {}
+    for i, id in ipairs(those) do rows[#rows + 1], rows[#rows + 2] = number + i, id end
+    write('ZADD', O .. lane_key(lane), rows)
+  end
+  redis.call('PUBLISH', O .. 'added', #ids)
+end
+local function fresh(at)  -- ARGV from `at`: id, hash of the key, message; returns the places of those that are not there
+  local ids, places, seen = {}, {}, {}
+  for i = at, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
+  for i, known in ipairs(ask('HMGET', O .. 'rows', ids)) do
+    if not known and not seen[ids[i]] then
+      seen[ids[i]] = true
+      places[#places + 1] = at + 3 * (i - 1)
+    end
+  end
+  return places
+end
+local function hashes_of(places)
+  local hashes = {}
+  for i, at in ipairs(places) do hashes[i] = tonumber(ARGV[at + 1]) end
+  return hashes
+end
+local function add(places)
+  if #places == 0 then return end
+  local ids, stored, rows, last = {}, {}, {}, redis.call('INCRBY', O .. 'last', #places) - #places
+  for i, at in ipairs(places) do
+    ids[i], stored[i] = ARGV[at], stored_as(tonumber(ARGV[at + 1]), last + i, ARGV[at + 2])
+    rows[#rows + 1], rows[#rows + 2] = ids[i], stored[i]
+  end
+  write('HSET', O .. 'rows', rows)
+  enqueue(ids, stored)
+end
+""".replace("LANES", str(LANES))
+
+TIMEOUTS = """
+-- payloads: id -> due_at (8 bytes), then the rest (msgpack); free: id by due_at; locked: id by the end of its lock; owners: id -> owner
+local T = P .. 'timeouts:'
+local function timeouts_sound() sound({payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash'}, T) end
+local function due_of(stored) return struct.unpack('>i8', stored) end
+local function unlock(ids)
+  write('ZREM', T .. 'locked', ids)
+  write('HDEL', T .. 'owners', ids)
+end
+local function forget(ids)
+  write('HDEL', T .. 'payloads', ids)
+  write('ZREM', T .. 'free', ids)
+  unlock(ids)
+end
+local function put(at)  -- ARGV from `at`: id, payload
+  redis.call('HSET', T .. 'payloads', ARGV[at], ARGV[at + 1])
+  redis.call('ZADD', T .. 'free', due_of(ARGV[at + 1]), ARGV[at])
+end
+"""
+
+# Of a commit that schedules: before its first write, and behind its last.
+SCHEDULING = "local P = KEYS[5] or ''" + TOOLS + TIMEOUTS + "if KEYS[5] then timeouts_sound() end\n"
+SCHEDULE = """
+if KEYS[5] then
+  local last = at + tonumber(ARGV[at])
+  local cancelled = {}
+  for i = at + 1, last do cancelled[#cancelled + 1] = ARGV[i] end
+  forget(cancelled)
+  for i = last + 2, last + 1 + tonumber(ARGV[last + 1]), 2 do
+    if redis.call('HEXISTS', T .. 'payloads', ARGV[i]) == 0 then put(i) end
+  end
+end
+"""

@@ -1,0 +1,167 @@
+"""The Lua scripts of the aggregator buffer: snapshots, leases, removals. ARGV[1] is always the name."""
+
+from connectors.redis.scripts_buffer import BUFFER
+from connectors.redis.scripts_leased import OUTBOX
+
+SNAPSHOT = (
+    BUFFER
+    + """
+-- further ARGV: token, lease, most (or '')
+local most, rows, moved, ends, after = tonumber(ARGV[4]) or math.huge, {}, {}, {}, '-inf'
+local function live(token)
+  if ends[token] == nil then ends[token] = tonumber(redis.call('ZSCORE', key('tokens'), token) or 0) > now end
+  return ends[token]
+end
+local function take(page)
+  local leases = ask('HMGET', key('leases'), page)
+  for i, row in ipairs(page) do
+    if #rows == most then return end
+    local lease = leases[i]
+    if not lease or not batch_of(lease) and not live(lease) then
+      rows[#rows + 1] = row
+      if lease then
+        moved[lease] = moved[lease] or {}
+        table.insert(moved[lease], row)
+      end
+    end
+  end
+end
+repeat
+  local page = redis.call('ZRANGEBYSCORE', key('order'), after, '+inf', 'LIMIT', 0, 1000)
+  take(page)
+  after = '(' .. (page[#page] or '')
+until #page < 1000 or #rows == most
+local elsewhere, soonest = 0, nil
+local others = redis.call('ZRANGEBYSCORE', key('tokens'), '(' .. text(now), '+inf', 'WITHSCORES')
+for i = 1, #others, 2 do
+  elsewhere, soonest = elsewhere + redis.call('SCARD', held_key(others[i])), math.min(soonest or math.huge, others[i + 1])
+end
+local batches = redis.call('ZRANGEBYSCORE', key('sealed'), '(' .. text(now), '+inf', 'WITHSCORES')
+for i = 1, #batches, 2 do
+  elsewhere, soonest = elsewhere + #held_batch(batches[i])[5], math.min(soonest or math.huge, batches[i + 1])
+end
+local stored, leases, till = ask('HMGET', key('rows'), rows), {}, text(now + ARGV[3])
+for token, those in pairs(moved) do
+  write('SREM', held_key(token), those)
+  if redis.call('EXISTS', held_key(token)) == 0 then redis.call('ZREM', key('tokens'), token) end
+end
+for _, row in ipairs(rows) do leases[#leases + 1], leases[#leases + 2] = row, ARGV[2] end
+write('HSET', key('leases'), leases)
+write('SADD', held_key(ARGV[2]), rows)
+if #rows > 0 then redis.call('ZADD', key('tokens'), till, ARGV[2]) end
+return {rows, stored, till, elsewhere, soonest and text(soonest) or false}
+"""
+)
+
+_LET_GO = """
+local function let_go(token)  -- returns how many rows it had
+  local all, rows = redis.call('SMEMBERS', held_key(token)), {}
+  for i, lease in ipairs(ask('HMGET', key('leases'), all)) do
+    if lease == token then rows[#rows + 1] = all[i] end
+  end
+  write('HDEL', key('leases'), rows)
+  redis.call('DEL', held_key(token))
+  redis.call('ZREM', key('tokens'), token)
+  return #rows
+end
+"""
+
+OURS = "if lease == ARGV[2] then"
+
+REMOVE_SNAPSHOT = (
+    BUFFER
+    + OUTBOX
+    + _LET_GO
+    + """
+-- further ARGV: token, how many rows, their numbers, then the messages
+local ids, mine = {}, {}
+for i = 4, 3 + ARGV[3] do ids[#ids + 1] = ARGV[i] end
+for i, lease in ipairs(ask('HMGET', key('leases'), ids)) do
+  OURS mine[#mine + 1] = ids[i] end
+end
+local at = 4 + ARGV[3]
+if at <= #ARGV and #mine < #ids then return false end
+local stored, places = ask('HMGET', key('rows'), mine), fresh(at)
+outbox_sound(hashes_of(places))
+delete(mine, stored)
+let_go(ARGV[2])
+add(places)
+return #mine
+""".replace("OURS", OURS)
+)
+
+RELEASE_SNAPSHOT = (
+    BUFFER
+    + _LET_GO
+    + """
+-- further ARGV: token
+if not redis.call('ZSCORE', key('tokens'), ARGV[2]) then return 0 end
+return let_go(ARGV[2])
+"""
+)
+
+RENEW = (
+    BUFFER
+    + """
+-- further ARGV: token, lease
+local first = redis.call('HGET', key('holders'), ARGV[2])
+local where, which = first and key('sealed') or key('tokens'), first or ARGV[2]
+local ends = redis.call('ZSCORE', where, which)
+if not ends or tonumber(ends) <= now then return false end
+redis.call('ZADD', where, text(now + ARGV[3]), which)
+return text(now + ARGV[3])
+"""
+)
+
+REMOVE_ONE = (
+    BUFFER
+    + """
+-- further ARGV: number of the row, whether a live lease matters not
+local row = ARGV[2]
+local stored = redis.call('HGET', key('rows'), row)
+if not stored then return 'gone' end
+local lease = redis.call('HGET', key('leases'), row)
+local first = batch_of(lease)
+local ends = lease and redis.call('ZSCORE', key(first and 'sealed' or 'tokens'), first or lease)
+if ends and tonumber(ends) > now and ARGV[3] ~= '1' then return 'leased' end
+if first then
+  local batch, left = held_batch(first), {}
+  for _, each in ipairs(batch[5]) do
+    if each ~= row then left[#left + 1] = each end
+  end
+  batch[5] = left
+  redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
+  if #left == 0 then
+    redis.call('HDEL', key('batches'), first)
+    redis.call('HDEL', key('holders'), batch[4])
+    redis.call('ZREM', key('sealed'), first)
+  end
+elseif lease then
+  redis.call('SREM', held_key(lease), row)
+  if redis.call('EXISTS', held_key(lease)) == 0 then redis.call('ZREM', key('tokens'), lease) end
+end
+delete({row}, {stored})
+return 'done'
+"""
+)
+
+REMOVE_ALL = (
+    BUFFER
+    + """
+local rows = redis.call('ZRANGE', key('order'), 0, -1)
+local stored, tokens = ask('HMGET', key('rows'), rows), redis.call('ZRANGE', key('tokens'), 0, -1)
+delete(rows, stored)
+for _, token in ipairs(tokens) do redis.call('DEL', held_key(token)) end
+for _, kind in ipairs({'tokens', 'leases', 'sealed', 'batches', 'holders', 'deadlines'}) do redis.call('DEL', key(kind)) end
+return #rows
+"""
+)
+
+PAGE = (
+    BUFFER
+    + """
+-- further ARGV: after which number, how many
+local rows = redis.call('ZRANGEBYSCORE', key('order'), '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])
+return {rows, ask('HMGET', key('rows'), rows)}
+"""
+)

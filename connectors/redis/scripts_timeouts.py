@@ -1,0 +1,143 @@
+"""The Lua scripts of the timeout store."""
+
+from connectors.redis.scripts_leased import BEGIN, OUTBOX, TIMEOUTS
+
+_BEGIN = BEGIN + TIMEOUTS + "timeouts_sound()\n"
+
+INSERT = (
+    _BEGIN
+    + """
+-- ARGV: id and payload of each; returns whether they were new
+local seen = {}
+for i = 1, #ARGV, 2 do
+  if seen[ARGV[i]] or redis.call('HEXISTS', T .. 'payloads', ARGV[i]) == 1 then return 0 end
+  seen[ARGV[i]] = true
+end
+for i = 1, #ARGV, 2 do put(i) end
+return 1
+"""
+)
+
+HELD = "return ends and tonumber(ends) > now and redis.call('HGET', T .. 'owners', id) == owner"
+
+_FREE = """
+local function free(ids)  -- ends their locks
+  local dues = {}
+  for i, stored in ipairs(ask('HMGET', T .. 'payloads', ids)) do
+    if not stored then error('DAMAGED ' .. T .. 'payloads lacks one') end
+    dues[#dues + 1], dues[#dues + 2] = due_of(stored), ids[i]
+  end
+  unlock(ids)
+  write('ZADD', T .. 'free', dues)
+  return #ids
+end
+local function over() return redis.call('ZRANGEBYSCORE', T .. 'locked', '-inf', text(now)) end
+local function holds(id, owner)
+  local ends = redis.call('ZSCORE', T .. 'locked', id)
+  HELD
+end
+""".replace("HELD", HELD)
+
+_SOONEST = """
+local function soonest()  -- due_at of the first that nobody has, 8 bytes
+  local ids, least = over(), false
+  ids[#ids + 1] = redis.call('ZRANGE', T .. 'free', 0, 0)[1]
+  for _, stored in ipairs(ask('HMGET', T .. 'payloads', ids)) do
+    if stored and (not least or due_of(stored) < due_of(least)) then least = stored end
+  end
+  return least and string.sub(least, 1, 8)
+end
+"""
+
+BATCH = (
+    _BEGIN
+    + _FREE
+    + _SOONEST
+    + """
+-- ARGV: owner, most, lease
+free(over())
+local ids = redis.call('ZRANGEBYSCORE', T .. 'free', '-inf', text(now), 'LIMIT', 0, ARGV[2])
+local payloads = ask('HMGET', T .. 'payloads', ids)
+local ends, locks, owners = text(now + ARGV[3]), {}, {}
+for i, id in ipairs(ids) do
+  locks[#locks + 1], locks[#locks + 2] = ends, id
+  owners[#owners + 1], owners[#owners + 2] = id, ARGV[1]
+end
+write('ZREM', T .. 'free', ids)
+write('ZADD', T .. 'locked', locks)
+write('HSET', T .. 'owners', owners)
+return {ids, payloads, ends, soonest()}
+"""
+)
+
+REMOVE = (
+    _BEGIN
+    + _FREE
+    + """
+-- ARGV: id, perhaps the owner
+if ARGV[2] and not holds(ARGV[1], ARGV[2]) then return 0 end
+forget({ARGV[1]})
+return 1
+"""
+)
+
+RELEASE = (
+    _BEGIN
+    + _FREE
+    + """
+-- ARGV: id, perhaps the owner
+if ARGV[2] and not holds(ARGV[1], ARGV[2]) then return 0 end
+if redis.call('ZSCORE', T .. 'locked', ARGV[1]) then free({ARGV[1]}) end
+return 1
+"""
+)
+
+REAP = _BEGIN + _FREE + "return free(over())"
+
+EMIT = (
+    _BEGIN
+    + OUTBOX
+    + _FREE
+    + """
+-- ARGV: owner, how many, the ids of the timeouts, then their messages
+local first, held, ids, places = 3 + ARGV[2], {}, {}, {}
+for i = 3, first - 1 do
+  if holds(ARGV[i], ARGV[1]) and not held[ARGV[i]] then
+    held[ARGV[i]] = true
+    ids[#ids + 1] = ARGV[i]
+  end
+end
+for _, at in ipairs(fresh(first)) do
+  if held[ARGV[3 + (at - first) / 3]] then places[#places + 1] = at end
+end
+outbox_sound(hashes_of(places))
+add(places)
+forget(ids)
+return #ids
+"""
+)
+
+NEXT = _BEGIN + _FREE + _SOONEST + "return soonest()"
+
+CANCEL = (
+    _BEGIN
+    + """
+local there = redis.call('HEXISTS', T .. 'payloads', ARGV[1])
+forget({ARGV[1]})
+return there
+"""
+)
+
+MOVE = (
+    _BEGIN
+    + """
+-- ARGV: id, due_at
+local stored = redis.call('HGET', T .. 'payloads', ARGV[1])
+if not stored then return 0 end
+local moved = ARGV[2] .. string.sub(stored, 9)
+unlock({ARGV[1]})
+redis.call('HSET', T .. 'payloads', ARGV[1], moved)
+redis.call('ZADD', T .. 'free', due_of(moved), ARGV[1])
+return 1
+"""
+)

@@ -1,0 +1,71 @@
+"""A dispatcher that dies or is overtaken while it sends rows and timeouts: each arrives, receivers have it once, keys keep their order."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import cells
+from tests.chaos.cells import Cell
+from tests.chaos.sendings import Sendings, Verdict
+from tests.contracts.outbox.conftest import emptied, own
+
+MakeSendings = Callable[[str], Sendings]
+
+
+@pytest.fixture
+def sendings(
+    request: pytest.FixtureRequest, tmp_path: Path, ns: str, make_topic: Callable[..., str], store_url: Callable[[str], str]
+) -> Iterator[MakeSendings]:
+    made: list[Sendings] = []
+
+    def make(kind: str) -> Sendings:
+        """On data of its own: lanes belong to the whole store."""
+        url = store_url(kind)
+        if kind != "sqlite":
+            emptied(url := store_url(own(kind, url)))
+        for topic, partitions in (("t", 2), ("in", 1), ("out", 1), ("dead", 1)):
+            make_topic(f"{ns}.{topic}", partitions)
+        made.append(Sendings(ns, tmp_path, str(request.getfixturevalue("kafka")), url))
+        return made[-1]
+
+    yield make
+    for each in made:
+        print(each.tail())
+        each.close()
+
+
+def under_fault(sent: Sendings, cell: Cell, unsafe: str = "") -> Verdict:
+    """The faulty one has the lanes; the healthy one takes them over, or the next process of the faulty one does."""
+    faulty = sent.run("faulty", cell.fault, unsafe)
+    sent.feed()
+    pid = faulty.wait_hit()
+    healthy = sent.run("healthy", unsafe=unsafe)
+    healthy.wait("dispatcher.running")
+    with suppress(TimeoutError):  # the stopped one may hold a lock of the store until it goes on
+        sent.flowing(timeout=12.0 if cell.kind == "stop" else 40.0)
+    if cell.kind == "stop":
+        os.kill(pid, signal.SIGCONT)
+    sent.flowing()
+    return sent.verdict()
+
+
+@pytest.mark.parametrize("cell", cells.dispatcher(), ids=str)
+def test_each_row_and_timeout_has_one_effect_when_a_dispatcher_fails_at(sendings: MakeSendings, cell: Cell) -> None:
+    verdict = under_fault(sendings(cell.store), cell)
+    assert verdict.clean, verdict
+
+
+TWINS = [
+    ("mark-last", Cell("lane-numbered", "kill", "sqlite", 3), "lost"),
+    ("lane-source", Cell("lane-sent", "kill", "redis", 3), "repeated"),
+]
+
+
+@pytest.mark.parametrize(("unsafe", "cell", "finding"), TWINS, ids=str)
+def test_the_judge_finds_what_happens_without(sendings: MakeSendings, unsafe: str, cell: Cell, finding: str) -> None:
+    verdict = under_fault(sendings(cell.store), cell, unsafe)
+    assert getattr(verdict, finding), verdict
