@@ -1,7 +1,7 @@
 """The aggregator buffer in MongoDB: each call one transaction that begins with the lock of the buffer's name."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -192,7 +192,7 @@ class MongoBuffer:
         return self._rows, self._sealed
 
     def get_data(self, name: str) -> Sequence[Entry]:
-        return list(buffered.decoded(self._read(name), self._types).entries)
+        return self._read(name, lambda rows: list(buffered.decoded(rows, self._types).entries))
 
     def count(self, name: str) -> int:
         self._steps.ready()
@@ -207,12 +207,12 @@ class MongoBuffer:
             return self._rows.count_documents({"name": name} | buffered.known(self._types))
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
-        return map(buffered.entry, self._read(name))
+        return iter(self._read(name, lambda rows: list(map(buffered.entry, rows))))
 
-    def _read(self, name: str) -> list[Document]:
+    def _read(self, name: str, made_of: Callable[[Iterable[Document]], list[Entry]]) -> list[Entry]:
         self._steps.ready()
         with connection.answering():
-            return list(self._rows.find(of(name)).sort("_id"))
+            return made_of(self._rows.find(of(name)).sort("_id"))
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
         def work(session: ClientSession) -> None:

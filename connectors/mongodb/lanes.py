@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 
-from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, message_of, rows_of, settle
-from connectors.mongodb.migrations import LOCK, MESSAGE
+from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, message_of, relaned, rows_of, settle
+from connectors.mongodb.migrations import LOCK, MESSAGE, META
 from connectors.mongodb.steps import Data, Document, locked, server_time, until
-from connectors.outboxes import ANY_LANE, verdict
+from connectors.outboxes import ANY_LANE, check_claim, verdict
 from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.messages import LaneBatch, LaneRow, Outcome
@@ -26,6 +26,10 @@ def claim(data: Data, lane: int, token: str, limit: int, after: int, lease: time
     now: datetime = held["now"]
     if held.get("token", token) != token and held["expires_at"] > now:
         return None
+    outbox = data[META].find_one({"_id": "outbox"}, session=session) or {}
+    check_claim(lane, outbox["lanes"], token, limit)
+    if outbox.get("changed"):
+        relaned(data, outbox["lanes"], session)
     own = {"state": "pending", "lane": lane}
     chosen, some, waiting = _sent_next(data, own, after, limit, now, session)
     rows = _read(data, chosen, after, session)

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
-from pymongo.errors import BulkWriteError, OperationFailure
 from pymongo.write_concern import WriteConcern
 
 from connectors.mongodb.migrations import MESSAGE, META
@@ -31,8 +30,6 @@ GONE: Document = {"state": "gone"}
 """The fate of a row that is deleted."""
 
 _AT_ONCE = WriteConcern(1)
-_DUPLICATE = 11000
-_CONFLICT: Document = {"code": 112, "errorLabels": ["TransientTransactionError"]}
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -53,7 +50,9 @@ _decode = msgspec.msgpack.Decoder(list[Row]).decode
 
 
 def write_rows(data: Data, messages: Sequence[OutboxMessage], session: ClientSession) -> int:
-    """In the transaction of `session`; those whose id is there are left out. Returns how many were new."""
+    """In the transaction of `session`; those whose id is there are left out. Returns how many were new.
+
+    An id that another transaction adds meanwhile is a conflict, by the unique index: the transaction begins again and finds it."""
     wanted: dict[str, OutboxMessage] = {}
     for message in messages:
         wanted.setdefault(message.id, message)
@@ -62,18 +61,14 @@ def write_rows(data: Data, messages: Sequence[OutboxMessage], session: ClientSes
             wanted.pop(id, None)
     if wanted:
         numbers, lanes, now = reserve(data, len(wanted))
-        insert(data, list(_packed(list(wanted.values()), numbers, lanes, now)), session)
+        data[MESSAGE].insert_many(list(_packed(list(wanted.values()), numbers, lanes, now)), session=session)
     return len(wanted)
 
 
-def insert(data: Data, documents: Sequence[Document], session: ClientSession) -> None:
-    """An id that somebody else inserted since this transaction began is a conflict: the next attempt finds it."""
-    try:
-        data[MESSAGE].insert_many(documents, session=session)
-    except BulkWriteError as error:
-        if any(each.get("code") == _DUPLICATE for each in error.details["writeErrors"]):
-            raise OperationFailure("an id of the outbox was inserted meanwhile", _CONFLICT["code"], _CONFLICT) from None
-        raise
+def relaned(data: Data, lanes: int, session: ClientSession) -> None:
+    """Rows whose transaction began before the number of lanes was changed and ended after it go where they belong now."""
+    for found in data[MESSAGE].find({"state": "pending", "lanes": {"$ne": lanes}}, session=session):
+        settle(data, found, [{"lane": lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)], session)
 
 
 def reserve(data: Data, count: int) -> tuple[range, int, datetime]:
@@ -95,7 +90,7 @@ def _packed(messages: Sequence[OutboxMessage], numbers: range, lanes: int, now: 
     first = numbers[0]
     for lane, rows in of_lanes.items():
         for part in parts(rows):
-            yield document(part, {"state": "pending", "lane": lane, "numbered": False, "first": first, "attempts": 0})
+            yield document(part, {"state": "pending", "lane": lane, "lanes": lanes, "numbered": False, "first": first, "attempts": 0})
             first += len(part)
 
 
@@ -137,7 +132,7 @@ def settle(data: Data, found: Document, fates: Sequence[Document | None], sessio
             made.append(document(rows[begin : begin + size], {name: value for name, value in fields.items() if value is not None}))
         begin += size
     if made:
-        insert(data, made, session)
+        data[MESSAGE].insert_many(made, session=session)
 
 
 def changing(fields: Document) -> Document:

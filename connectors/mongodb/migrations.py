@@ -20,7 +20,8 @@ LEASED = 2
 """The step without which the leased contracts are not used."""
 NAMESPACE_EXISTS = 48
 SAME_INDEX = (85, 86)
-"""There is one of these fields, or of this name, with other options: somebody's who had reasons. No correctness rests on an index."""
+"""There is one of these fields, or of this name, with other options: somebody's who had reasons. Correctness rests on one index only,
+the unique one of the ids of the outbox."""
 
 Data = Database[dict[str, Any]]
 
@@ -39,11 +40,11 @@ def _leased(data: Data) -> None:
     _create(data, KEY, IndexModel([("until", 1)], expireAfterSeconds=0))
     _create(data, GROUP, IndexModel([("name", 1), ("deadline", 1)]))
     _create(data, SEALED, IndexModel([("name", 1), ("expires_at", 1)]), IndexModel([("token", 1)]))
-    _create(data, TIMEOUT, IndexModel([("due", 1), ("_id", 1)]), IndexModel([("owner", 1)]), IndexModel([("key", 1)]),
-            IndexModel([("locked_until", 1)], partialFilterExpression={"locked_until": {"$type": "date"}}))  # fmt: skip
+    _create(data, TIMEOUT, IndexModel([("due", 1), ("_id", 1)]), IndexModel([("owner", 1)], sparse=True),
+            IndexModel([("key", 1)], sparse=True), IndexModel([("locked_until", 1)], sparse=True))  # fmt: skip
     _create(data, MESSAGE, IndexModel([("ids", 1)], unique=True), IndexModel([("token", 1)], sparse=True),
             IndexModel([("state", 1), ("lane", 1), ("numbered", 1), ("first", 1)]), IndexModel([("state", 1), ("oldest", 1)]),
-            IndexModel([("state", 1), ("dispatched_at", 1)]))  # fmt: skip
+            IndexModel([("state", 1), ("dispatched_at", 1)]), IndexModel([("state", 1), ("lanes", 1)]))  # fmt: skip
     with suppress(DuplicateKeyError):
         data[META].insert_one({"_id": "outbox", "lanes": LANES, "last": 0})
 
@@ -70,9 +71,10 @@ def _index(data: Data, name: str, indexes: list[IndexModel]) -> None:
     try:
         data[name].create_indexes(indexes)
     except OperationFailure as error:
-        if error.code not in SAME_INDEX:
+        alone = len(indexes) == 1
+        if error.code not in SAME_INDEX or (alone and name == MESSAGE and indexes[0].document.get("unique")):
             raise
-        for index in indexes if len(indexes) > 1 else ():
+        for index in () if alone else indexes:
             _index(data, name, [index])
 
 

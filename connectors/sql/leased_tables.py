@@ -113,9 +113,11 @@ OUTBOX: tuple[Table, ...] = (MESSAGE, PENDING, SENT, DEAD_MESSAGE, ATTEMPT, LANE
 
 ALL = (*BUFFER, *TIMEOUTS, *OUTBOX)
 
+# Free room in a page lets a row be locked without touching its indexes.
+_ROOM = "alter table sluicegate_timeout set (fillfactor = 60)"
 _LANES = "insert into sluicegate_meta (name, value) values ('lanes', '16')"
 FURTHER: dict[str, Sequence[str]] = {
-    "postgresql": (f"{_LANES} on conflict do nothing",),
+    "postgresql": (_ROOM, f"{_LANES} on conflict do nothing"),
     "mysql": (_LANES.replace("insert", "insert ignore"),),
 }
 """What else the step runs, by dialect; each may run again."""

@@ -3,9 +3,11 @@
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Delete, Select, Text, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
 
 from connectors.sql import timeout_rows
@@ -22,7 +24,6 @@ from streams.leased.values import Timeout, TimeoutBatch
 PAGE = 1_000  # ids in one statement
 
 _ROW = [TIMEOUT.c[name] for name in timeout_rows.COLUMNS[:7]]
-_IDS: BindParameter[str] = bindparam("ids", expanding=True)
 _FREE = TIMEOUT.c.locked_until <= bindparam("now")
 _OURS = (TIMEOUT.c.locked_by == bindparam("holder"), TIMEOUT.c.locked_until > bindparam("now"))
 _UNLOCKED = {"locked_until": 0, "locked_by": ""}
@@ -35,10 +36,29 @@ _DUE = (
     .with_for_update(skip_locked=True)
 )
 _NEXT = select(TIMEOUT.c.due_at).where(_FREE).order_by(TIMEOUT.c.due_at, TIMEOUT.c.id).limit(1)
-_LOCK = update(TIMEOUT).where(TIMEOUT.c.id.in_(_IDS)).values(locked_until=bindparam("until"), locked_by=bindparam("holder"))
-_KEPT = select(TIMEOUT.c.id).where(TIMEOUT.c.id.in_(_IDS), *_OURS).with_for_update()
-_DROP = delete(TIMEOUT).where(TIMEOUT.c.id.in_(_IDS))
 _REAP = update(TIMEOUT).where(_FREE, TIMEOUT.c.locked_until > 0).values(_UNLOCKED)
+
+
+class _Among(NamedTuple):
+    """Statements about the rows of a list of `ids`."""
+
+    lock: Update
+    kept: Select[Any]
+    drop: Delete
+
+
+def _among(condition: ColumnElement[bool]) -> _Among:
+    lock = update(TIMEOUT).where(condition).values(locked_until=bindparam("until"), locked_by=bindparam("holder"))
+    return _Among(lock, select(TIMEOUT.c.id).where(condition, *_OURS).with_for_update(), delete(TIMEOUT).where(condition))
+
+
+_BY_LIST = _among(TIMEOUT.c.id.in_(bindparam("ids", expanding=True)))
+# One value instead of a thousand: half of the time.
+_BY_ARRAY = _among(TIMEOUT.c.id == func.any(bindparam("ids", type_=ARRAY(Text))))
+
+
+def _about(connection: Connection) -> _Among:
+    return _BY_ARRAY if connection.dialect.name == "postgresql" else _BY_LIST
 
 
 class SqlTimeouts:
@@ -63,7 +83,7 @@ class SqlTimeouts:
         found = [timeout_rows.timeout(row) for row in connection.execute(_DUE, {"now": now, "most": most})]
         until = now + length(self._options.lease)
         for page in _pages(found):
-            connection.execute(_LOCK, {"ids": page, "until": until, "holder": owner})
+            connection.execute(_about(connection).lock, {"ids": page, "until": until, "holder": owner})
         return TimeoutBatch(tuple(found), owner, moment(until) if found else None, _next(connection, now))
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
@@ -94,11 +114,11 @@ class SqlTimeouts:
     def emit(self, batch: TimeoutBatch) -> int:
         def work(connection: Connection) -> int:
             ours = self._ours(connection, batch.owner)
-            kept = {id for page in _pages(batch) for id in connection.scalars(_KEPT, {"ids": page, **ours})}
+            kept = {id for page in _pages(batch) for id in connection.scalars(_about(connection).kept, {"ids": page, **ours})}
             sent = [each for each in batch if each.id.hex in kept or failpoints.unsafe("timeout-lease")]
             write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection))
             for page in _pages(sent):
-                connection.execute(_DROP, {"ids": page})
+                connection.execute(_about(connection).drop, {"ids": page})
             return len(sent)
 
         return self._transactions.run(work) if batch else 0
@@ -123,7 +143,7 @@ class SqlTimeouts:
             self._transactions.run(work)
 
     def cancel(self, id: UUID) -> bool:
-        return self._transactions.run(lambda connection: connection.execute(_DROP, {"ids": [id.hex]}).rowcount == 1)
+        return self._transactions.run(lambda connection: connection.execute(_about(connection).drop, {"ids": [id.hex]}).rowcount == 1)
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
         if due_at.tzinfo is None:

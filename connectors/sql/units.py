@@ -1,6 +1,6 @@
 """The application's statements in the transaction of a commit, on a server: fence, its work, our writes, commit."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -49,19 +49,26 @@ def _once(
 def transaction(server: Server) -> Iterator[SqlSession]:
     """One of the application's own, not repeated. What is raised in the block comes out unchanged, unless the server failed or wants
     it repeated: PersistenceError."""
-    raised = None
-    with server.connected() as connection:
-        server.product.lender.learn(connection)
-        _begin(server, connection, lambda _: None)
-        try:
-            with server.product.lender.lent(connection) as lent:
-                yield SqlSession(lent)
-        except Exception as error:
-            raised = _undone(server, connection, error)
-        else:
-            _ended(server, connection, lambda _: None)
+    try:
+        with server.connected() as connection:
+            raised = yield from _block(server, connection)
+    except Raised as dropped:
+        raised = dropped
     if raised is not None:
         raise raised.error
+
+
+def _block(server: Server, connection: Any) -> Generator[SqlSession, None, Raised | None]:
+    """What its block raised, when it is rolled back and the connection lives."""
+    server.product.lender.learn(connection)
+    _begin(server, connection, lambda _: None)
+    try:
+        with server.product.lender.lent(connection) as lent:
+            yield SqlSession(lent)
+    except Exception as error:
+        return _undone(server, connection, error)
+    _ended(server, connection, lambda _: None)
+    return None
 
 
 def _undone(server: Server, connection: Any, error: Exception) -> Raised:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streams.leased.values import Gate, SealedBatch, batch_id
-from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, entry, keys, message, numbers, of, sent
+from tests.contracts.buffer.given import all_keys, at_once, entries, entry, keys, message, numbers, of, sent
 from tests.contracts.leasing import SHORT, WHILE, Clock
 
 UNKNOWN = {"type": "of-tomorrow"}
@@ -193,15 +193,19 @@ def test_after_a_seal_the_rest_of_the_group_has_a_deadline_of_its_own(buffer: An
     assert [numbers(batch.entries) for batch in buffer.due(ns, gate)] == [[3]]
 
 
-def test_no_deadline_is_left_of_a_group_whose_rows_are_gone(buffer: Any, ns: str, clock: Clock) -> None:
-    gate = of(2, after_first=SHORT)
-    buffer.insert_and_seal(ns, entries(1), gate)
-    buffer.remove_one(ns, "c1")
-    buffer.insert_and_seal(ns, entries(2, 3, group="g"), gate)
-    clock.passed(SHORT)
-    assert buffer.due(ns, of(2)) == []
-    buffer.insert_and_seal(ns, entries(4), of(2, after_first=HOUR))
-    assert buffer.due(ns, of(2, after_first=HOUR)) == []
+def test_a_deadline_goes_with_the_last_row_of_its_group(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(9, after_first=SHORT)
+    for group, remove in (
+        ("one", lambda: buffer.remove_one(ns, "c1")),
+        ("snapshot", lambda: buffer.remove_snapshot(ns, buffer.get_snapshot(ns))),
+        ("all", lambda: buffer.remove_all(ns)),
+    ):
+        buffer.insert_and_seal(ns, entries(1, group=group), gate)
+        remove()
+        buffer.insert(ns, entries(2, group=group))  # for which nobody asked for a time
+        clock.passed(SHORT)
+        assert buffer.due(ns, gate) == []
+        buffer.remove_all(ns)
 
 
 def test_rows_that_did_not_decode_go_back_at_completion_and_count_towards_no_gate(

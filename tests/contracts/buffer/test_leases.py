@@ -37,7 +37,7 @@ def test_a_renewed_batch_lives_on(buffer: Any, ns: str, clock: Clock) -> None:
 def test_a_lease_that_is_over_or_unknown_or_released_is_not_renewed(buffer: Any, ns: str, clock: Clock) -> None:
     buffer.insert(ns, entries(1))
     snapshot = buffer.get_snapshot(ns, lease=SHORT)
-    [batch] = buffer.insert_and_seal(ns, entries(2), of(1, lease=SHORT)).batches
+    [batch] = buffer.insert_and_seal(ns, entries(2, group="g"), of(1, lease=SHORT)).batches
     clock.passed(SHORT)
     released = buffer.get_snapshot(ns)
     buffer.release_snapshot(ns, released)
