@@ -88,7 +88,8 @@ def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
         ]
     if rows:
         _delete(connection, [row[0] for row in rows], "message_dead")
-        connection.execute(text(ADD_PENDING), [{"lane": lane_of(message_of(row[1:7]), lanes), "seq": row[0]} for row in rows])
+        pending = [{"lane": lane_of(message_of(row[1:7]), lanes), "seq": row[0], "attempts": 0} for row in rows]
+        connection.execute(text(ADD_PENDING), pending)
     return len(rows)
 
 

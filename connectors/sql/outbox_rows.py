@@ -48,7 +48,8 @@ select given.lane, added.seq, 0 from added join given on given.id = added.id"""
 _ADD = """
 insert into sluicegate_message (id, topic, message_key, value, headers, lane_key, created_at)
 values (:id, :topic, :message_key, :value, :headers, :lane_key, :created_at)"""
-ADD_PENDING = "insert into sluicegate_message_pending (lane, seq, attempts) values (:lane, :seq, 0)"
+# Without a constant among its values: PyMySQL would send such rows one by one.
+ADD_PENDING = "insert into sluicegate_message_pending (lane, seq, attempts) values (:lane, :seq, :attempts)"
 
 
 def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float) -> None:
@@ -110,7 +111,7 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
         except IntegrityError:
             continue
         added = seqs_of(connection, [message.id for message in messages])
-        connection.execute(text(ADD_PENDING), [{"lane": lane_of(each, lanes), "seq": added[each.id]} for each in messages])
+        connection.execute(text(ADD_PENDING), [{"lane": lane_of(each, lanes), "seq": added[each.id], "attempts": 0} for each in messages])
         return
     raise PersistenceError(f"{len(messages)} outbox messages were not added: others added the same ids at the same time, {_RACES} times")
 
