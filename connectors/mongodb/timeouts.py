@@ -99,7 +99,8 @@ class MongoTimeouts:
 
     def reap_stale_leases(self) -> int:
         def work(session: ClientSession) -> int:
-            stale = {"locked_until": {"$lte": server_time(self._data, session)}}
+            now = server_time(self._data, session)
+            stale = {"due": {"$lte": micros(now)}, "locked_until": {"$lte": now}}
             return self._rows.update_many(stale, _FREED, session=session).modified_count
 
         return self._steps.run(work)

@@ -11,7 +11,7 @@ import msgspec
 from connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states
 from connectors.redis import scripts_care
 from connectors.redis import scripts_outbox as scripts
-from connectors.redis.addresses import Server, clustered
+from connectors.redis.addresses import REPLY_SECONDS, Server, clustered
 from connectors.redis.connection import translated
 from connectors.redis.leased import guarded, instant, microseconds, outbox_arguments, step
 from connectors.redis.scripts_leased import PREFIX
@@ -73,7 +73,7 @@ class RedisOutbox:
         check_lanes(count, self._set_lanes([count]))
 
     def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
-        check_claim(lane, lane + 1, token, limit)
+        check_claim(lane, lane + 1 if lane >= 0 else self.lanes(), token, limit)
         answer = self._claim([lane, token, limit, after, microseconds(positive(lease))])
         if isinstance(answer, int):
             check_claim(lane, answer, token, limit)
@@ -102,6 +102,7 @@ class RedisOutbox:
                 if not hasattr(self._told, "subscription"):
                     self._told.subscription = self._server().pubsub(ignore_subscribe_messages=True)
                     self._told.subscription.subscribe(_KEYS + "added")
+                    self._told.subscription.get_message(timeout=REPLY_SECONDS)  # that it is subscribed
                 return self._is_told(self._told.subscription, seconds)
         except BaseException:
             self._told.__dict__.pop("subscription", None)

@@ -111,7 +111,16 @@ local function hand_out(first, batch)
   end
   batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], text(now + lease), rows, stored}
 end
+local function forget_leases(rows)  -- that are over
+  for i, lease in ipairs(redis.call('EXISTS', key('tokens')) == 1 and ask('HMGET', key('leases'), rows) or {}) do
+    if lease then
+      redis.call('SREM', held_key(lease), rows[i])
+      if redis.call('EXISTS', held_key(lease)) == 0 then redis.call('ZREM', key('tokens'), lease) end
+    end
+  end
+end
 local function seal(group, rows, reason)
+  forget_leases(rows)
   local leases = {}
   for _, row in ipairs(rows) do leases[#leases + 1], leases[#leases + 2] = row, 'batch:' .. rows[1] end
   write('ZREM', group_key(group), rows)

@@ -26,7 +26,7 @@ from streams.observe.report import DISPATCHER, WorkerReport
 THREADS = 6
 REPORT_EVERY = 1.0
 IDLE, RELAYING = 0.25, 0.003  # seconds to rest, without and with rows under way
-LOOK_APART = 0.02  # seconds between two looks that somebody asked for
+LOOK_APART = 0.1  # seconds between two looks that somebody asked for: each may cost a claim for every lane
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
 

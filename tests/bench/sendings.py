@@ -4,7 +4,6 @@ The clock starts when the dispatcher says that it runs and stops when the broker
 """
 
 import shutil
-import sys
 import tempfile
 import time
 import uuid
@@ -21,12 +20,21 @@ from streams.leased.messages import OutboxMessage
 from streams.leased.values import Timeout
 from tests.bench.load import PARTITIONS, create, delete
 from tests.bench.processes import cpu_seconds, others_seconds
+from tests.bench.systems import SERVERS
 from tests.chaos.worker import Worker
+from tests.servers.shared import open_server
 from tests.waiting import wait_until
 
-JOBS = {"outbox": "rows of 200 bytes in the store, to the topic", "timeouts": "due at once, through the outbox to the topic"}
-LATENESS = "timeouts-late"
-GOALS = {"redis": 50_000, "postgresql": 50_000, "mongodb": 20_000}
+
+class Kind(NamedTuple):
+    """`part`: which part of the bench's records is so many rows."""
+
+    title: str
+    part: int
+
+
+JOBS = {"outbox": Kind("rows of 200 bytes", 5), "timeouts": Kind("timeouts that are due at once", 10)}
+STORES = ("sqlite", *SERVERS)
 FILE = """\
 app: {app}
 kafka: {{bootstrap.servers: "{bootstrap}"}}
@@ -50,9 +58,9 @@ class Sent(NamedTuple):
     problems: list[str]
 
 
-def once(job: str, bootstrap: str, url: str, rows: int) -> Sent:
+def once(job: str, bootstrap: str, kind: str, rows: int) -> Sent:
     """One run on a store that is nobody else's."""
-    with _prepared(bootstrap, url) as (app, store, worker):
+    with _prepared(bootstrap, kind) as (app, store, worker):
         _fill(job, store, f"{app}.t", rows)
         run = worker()
         run.wait("dispatcher.running", timeout=60)
@@ -67,9 +75,9 @@ def once(job: str, bootstrap: str, url: str, rows: int) -> Sent:
         return Sent(seconds, cpu, max(0.0, share), problems)
 
 
-def late(bootstrap: str, url: str, armed: int, seconds: float = 20.0) -> list[float]:
+def late(bootstrap: str, kind: str, armed: int, seconds: float = 20.0) -> list[float]:
     """Of timeouts that become due all along `seconds`, with `armed` in the store: from when each was due until the broker had it."""
-    with _prepared(bootstrap, url) as (app, store, worker):
+    with _prepared(bootstrap, kind) as (app, store, worker):
         run = worker()
         run.wait("dispatcher.running", timeout=60)
         far, soon = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) + timedelta(seconds=60)
@@ -88,7 +96,7 @@ def late(bootstrap: str, url: str, armed: int, seconds: float = 20.0) -> list[fl
 
 
 @contextmanager
-def _prepared(bootstrap: str, url: str) -> Iterator[tuple[str, Any, Callable[[], Worker]]]:
+def _prepared(bootstrap: str, kind: str) -> Iterator[tuple[str, Any, Callable[[], Worker]]]:
     app = f"bench-{uuid.uuid4().hex[:8]}"
     with ExitStack() as cleaning:
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
@@ -96,7 +104,8 @@ def _prepared(bootstrap: str, url: str) -> Iterator[tuple[str, Any, Callable[[],
         topics = [f"{app}.{name}" for name in ("in", "t", "dead")]
         create(bootstrap, *topics)
         cleaning.callback(delete, bootstrap, *topics)
-        store: Any = open_store(url, str(folder))
+        url = _url(kind, folder, cleaning)
+        store: Any = open_store(url)
         store.migrate()
         cleaning.callback(store.close)
         file = folder / "bench.yaml"
@@ -108,6 +117,14 @@ def _prepared(bootstrap: str, url: str) -> Iterator[tuple[str, Any, Callable[[],
             return worker
 
         yield app, store, start
+
+
+def _url(kind: str, folder: Path, cleaning: ExitStack) -> str:
+    if kind not in SERVERS:
+        return f"sqlite:///{folder}/bench.db"
+    server = open_server(SERVERS[kind]())
+    cleaning.callback(server.destroy)
+    return str(server.url)
 
 
 def _fill(job: str, store: Any, topic: str, rows: int) -> None:
@@ -152,7 +169,3 @@ def line(job: str, store: str, rows: int, found: Sent) -> str:
         f"{job:10} {store:12} {rate:10,.0f} rows/s  {rows / max(found.cpu, 0.01):10,.0f} per CPU-s  {found.seconds:6.1f} s  "
         f"others {found.others:.0%}  {'right' if not found.problems else found.problems}"
     )
-
-
-def said(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

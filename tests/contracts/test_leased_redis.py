@@ -17,7 +17,7 @@ from streams.leased.messages import OutboxMessage, Outcome
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from streams.leased.values import Gate, Timeout
 from tests.contracts.leased_redis import dump, entries, made, messages, timeouts
-from tests.servers import Server
+from tests.servers import Proxy, Server
 from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
 
@@ -216,6 +216,34 @@ def test_wait_is_told_of_what_was_added_since_the_last_call(opened: Any, url: st
     other.outbox.add(None, [OutboxMessage("topic")], require_transaction=False)
     assert opened.outbox.wait(5)
     assert not opened.outbox.wait(0.05)
+
+
+def test_wait_says_that_the_wire_broke_and_subscribes_anew(url: str, proxy: Callable[..., Proxy]) -> None:
+    wire, other = proxy(url), made(url)
+    store = made(wire.url)
+    assert not store.outbox.wait(0.01)
+    wire.reset()
+    with pytest.raises(PersistenceError):
+        store.outbox.wait(5)
+    assert not store.outbox.wait(0.01)
+    other.outbox.add(None, messages(1), require_transaction=False)
+    assert store.outbox.wait(5)
+
+
+def test_nothing_is_left_of_what_is_done_but_numbers_and_history(opened: Any, client: Any) -> None:
+    opened.buffer.insert("b", entries(3))
+    opened.buffer.get_snapshot("b", lease=MOMENT)
+    wait_until(lambda: opened.buffer.get_snapshot("b", 1, MOMENT).ids, 5, "the lease to end")
+    gate = Gate(count=3, after_first=MOMENT, lease=MOMENT)
+    wait_until(lambda: opened.buffer.insert_and_seal("b", entries(3), gate).batches, 5, "the second lease to end")
+    batches: list[Any] = []
+    wait_until(lambda: batches.extend(opened.buffer.due("b", gate)) or batches, 5, "the batch's lease to end")
+    assert opened.buffer.complete("b", batches[0]) == 3
+    opened.timeouts.insert(*timeouts(3))
+    assert opened.timeouts.emit(opened.timeouts.get_batch()) == 3
+    assert opened.outbox.drop([row.message.id for row in opened.outbox.find()]) == 3
+    kept = {"buffer:sequence:b", "outbox:numbers", "outbox:last"}
+    assert {key.decode().removeprefix(PREFIX) for key in client.keys(PREFIX + "*")} == kept
 
 
 def test_the_last_attempt_that_is_allowed_is_poison_and_its_row_can_be_requeued(url: str) -> None:

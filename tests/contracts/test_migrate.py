@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -12,9 +13,10 @@ from connectors import open_store
 from connectors.sql import migrations
 from streams.contracts import Store
 from streams.errors import SystemNotReady
+from streams.leased.messages import OutboxMessage
 from streams.values import Changes, Partition
 from tests.contracts.given import claimed
-from tests.contracts.sql import database
+from tests.contracts.sql import database, execute
 from tests.servers import Server
 from tests.servers.valkey import Valkey
 
@@ -59,7 +61,7 @@ def test_migrating_again_keeps_the_name_and_the_data(fresh_url: str, partition: 
     assert (store.incarnation, claimed(store, partition).offset) == (name, 5)
 
 
-def test_of_many_that_migrate_at_once_one_does_each_step_and_all_see_one_name(fresh_url: str) -> None:
+def test_159_of_many_that_migrate_at_once_one_does_and_records_each_step(fresh_url: str) -> None:
     steps = open_store(fresh_url).migrate(dry_run=True)
     stores, results, names, gate = [open_store(fresh_url) for _ in range(6)], [], [], threading.Barrier(6)
 
@@ -75,6 +77,23 @@ def test_of_many_that_migrate_at_once_one_does_each_step_and_all_see_one_name(fr
         thread.join(60)
     assert sorted(results) == sorted(steps)
     assert (len(names), len(set(names))) == (6, 1)
+
+
+@pytest.mark.parametrize("fresh_url", ["sqlite", "postgres", "mariadb"], indirect=True)
+def test_160_steps_are_numbered_once_and_may_run_again(fresh_url: str, partition: Partition) -> None:
+    store: Any = open_store(fresh_url)
+    steps = store.migrate()
+    assert len(set(steps)) == len(steps) >= 2
+    store.commit(claimed(store, partition), Changes(5, entries=[b"e"]))
+    store.outbox.add(None, [OutboxMessage("t", id="m1")], require_transaction=False)
+    forget = "delete from sluicegate_step"
+    if fresh_url.startswith("sqlite:"):
+        with sqlite3.connect(fresh_url.removeprefix("sqlite:///")) as db:
+            db.execute(forget)
+    else:
+        execute(fresh_url, forget)
+    assert store.migrate() == steps
+    assert (claimed(store, partition).offset, store.outbox.count(), store.migrate()) == (5, 1, [])
 
 
 def test_two_new_places_have_two_names(fresh_url: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_an_unknown_scheme_lists_the_known_ones_and_quotes_no_secret(url: str) -
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_162_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name == "redis" or name.startswith(("redis.", "connectors.redis."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "redis", None)

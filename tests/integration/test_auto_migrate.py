@@ -45,7 +45,7 @@ def to_do(folder: Path, store: str) -> list[str]:
         opened.close()
 
 
-def test_240_a_worker_that_may_not_migrate_says_what_to_run_ends_with_3_and_makes_nothing(fresh: str, tmp_path: Path) -> None:
+def test_a_worker_that_may_not_migrate_says_what_to_run_ends_with_3_and_makes_nothing(fresh: str, tmp_path: Path) -> None:
     code, output = sluicegate(tmp_path, fresh, "run", auto_migrate=False)
     assert (code, REFUSAL in output, REMEDY in output) == (3, True, True), output
     assert to_do(tmp_path, fresh) != []

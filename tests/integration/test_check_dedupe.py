@@ -25,7 +25,7 @@ agents:
 """
 
 
-def test_218_a_topic_that_outlives_the_horizon_is_warned_of(kafka, ns, make_topic, tmp_path):
+def test_175_a_topic_that_outlives_the_horizon_of_known_ids_is_warned_of(kafka, ns, make_topic, tmp_path):
     make_topic(f"{ns}.hour", retention_ms=3_600_000)
     make_topic(f"{ns}.ever", retention_ms=-1)
     for name in ("out", "dead"):

@@ -11,7 +11,7 @@ from streams.testing.log import Log
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add, add_numbers, headers, lanes, message, numbered, received, values
 
 
-def test_rows_arrive_with_their_id_and_the_headers_by_which_receivers_drop_repeats(store: Any) -> None:
+def test_171_rows_arrive_with_their_id_and_the_headers_by_which_receivers_drop_repeats(store: Any) -> None:
     add(store, message(1, headers=[("a", b"b"), ("a", None), ("sluicegate-seq", b"mine")]))
     one = Turned(store).sent_all()
     [sent] = one.log.order["t"]

@@ -65,7 +65,7 @@ def test_of_two_processes_one_at_a_time_has_a_lane_and_its_order_is_kept(store: 
 
 
 @shared
-def test_189_what_a_killed_holder_had_is_handed_on_with_the_same_numbers(store: Store, start: Start) -> None:
+def test_what_a_killed_holder_had_is_handed_on_with_the_same_numbers(store: Store, start: Start) -> None:
     """So a receiver that got them already can tell."""
     added(store, 1, 2, 3)
     killed = start(str(LANE), "hold")

@@ -31,6 +31,23 @@ def again_from_the_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogInput, "start", lambda self, topic, number, offset, epoch: start(self, topic, number, 0, epoch))
 
 
+def test_136_the_session_is_there_before_the_first_handler_is_called(shop: Shop) -> None:
+    shop.order(1)
+    shop.run("audit", "book")
+    assert [type(session) for session in shop.sessions] == [type(shop.sessions[0])] * 2
+    assert shop.sessions[0] is not None
+    assert shop.lines() == ["audit 1", "order 1"]
+
+
+def test_the_id_of_a_row_travels_with_its_message(shop: Shop) -> None:
+    shop.order(1, 2)
+    shop.crash("after-commit", "book")
+    rows = [row.id for row in shop.store.pending(shop.place, 0, 10)]
+    shop.run("book")
+    assert len(set(rows)) == 2
+    assert [header(message, "sluicegate-id") for message in shop.copies()] == rows
+
+
 def test_201_all_handlers_of_a_message_share_one_session_which_commits_after_the_last(shop: Shop) -> None:
     shop.order(1)
     version = shop.run("book", "audit").worker._owners["in", 0].claim.version

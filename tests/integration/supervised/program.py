@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from streams.agent import Agent, Aggregation, App, Destination, Http
+from streams.agent import Agent, Aggregation, App, Destination, Http, Outbox
 from streams.engine.supervisor import Pace, Pause, run
 from streams.errors import SystemNotReady
 
@@ -13,7 +13,8 @@ from streams.errors import SystemNotReady
 def main(settings: dict) -> int:
     agents = tuple(Agent(name, ("t",), Aggregation(count=1), Destination("o"), "d") for name in settings["agents"])
     http = Http(port=0, **settings.get("http", {}))
-    app = App("app", settings.get("store", "sqlite:///state.db"), agents, http=http, folder=settings["folder"])
+    store, outbox = settings.get("store", "sqlite:///state.db"), Outbox() if settings.get("dispatches") else None
+    app = App("app", store, agents, http=http, folder=settings["folder"], outbox=outbox)
 
     @contextmanager
     def prepare(app: App, names: Sequence[str], pause: Pause) -> Iterator[App]:

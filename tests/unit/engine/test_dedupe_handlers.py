@@ -21,7 +21,7 @@ def an_agent(session: bool, name: str = "book", rule: Aggregation | None = None,
 
 
 @SESSIONS
-def test_a_message_that_was_written_twice_is_handed_over_once(log: Log, store: MemoryStore, clock: Clock, session: bool) -> None:
+def test_173_a_message_that_was_written_twice_is_handed_over_once(log: Log, store: MemoryStore, clock: Clock, session: bool) -> None:
     for amount in (1, 1, 2, 3, 2):
         write(log, f"m{amount}", amount=amount)
     driver = Driver(an_agent(session), store, log, clock).give(0).turns()

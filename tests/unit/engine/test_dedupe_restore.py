@@ -56,7 +56,7 @@ def test_without_ids_in_the_commit_a_crash_lets_duplicates_in(clock: Clock, monk
     assert any(storm(clock, step, before=True)[0] != expected for step in range(2, commits + 1))
 
 
-def test_ids_are_known_after_a_restore_from_a_compacted_changelog(
+def test_174_ids_are_known_after_a_restore_from_a_compacted_changelog(
     store: MemoryStore, log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changelog, "SLACK", 500)

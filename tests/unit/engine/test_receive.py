@@ -96,7 +96,7 @@ def test_a_lineage_that_was_silent_for_a_week_is_forgotten_and_others_are_not() 
     assert set(senders.shards) == {SHARD + "new"}
 
 
-def test_what_is_remembered_of_a_shard_is_bounded() -> None:
+def test_172_what_is_remembered_of_a_sender_is_bounded() -> None:
     senders = Senders("in")
     for number in range(1, 5 * receive.WINDOW):
         senders.repeat(SHARD, number, 1.0)
