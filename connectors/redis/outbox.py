@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -27,8 +28,10 @@ _PAGE = 1000
 _PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
 
 Packed = tuple[str, str, bytes | None, bytes | None, list[Header], bytes | None]
-_rows = msgspec.msgpack.Decoder(list[tuple[int, int, int, int, Packed]]).decode
-_stored = msgspec.msgpack.Decoder(tuple[int, int, Packed]).decode
+Stored = tuple[int, int, int, Packed]
+"""Hash of the key, created_at, place, message."""
+_rows = msgspec.msgpack.Decoder(list[Stored]).decode
+_stored = msgspec.msgpack.Decoder(Stored).decode
 _failed = msgspec.msgpack.Decoder(tuple[int, int, str]).decode
 _history = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
 
@@ -41,6 +44,7 @@ class RedisOutbox:
         self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
         self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)
         self._mark, self._release = guarded(server, scripts.MARK, "fence", scripts.FENCE), step(server, scripts.RELEASE)
+        self._pending = step(server, scripts_care.PENDING)
         self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)
         self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
         self._find, self._attempts = step(server, scripts_care.FIND), step(server, scripts_care.ATTEMPTS)
@@ -117,6 +121,8 @@ class RedisOutbox:
 
     def count(self, state: str = "pending") -> int:
         check_states([state])
+        if state == "pending":
+            return int(self._pending([]))
         with translated():
             return int(self._server().zcard(_KEYS + state))
 
@@ -127,22 +133,26 @@ class RedisOutbox:
         """Of the dispatched ones more than `limit` those that were sent first."""
         states = STATES if state is None else (state,)
         check_states(states)
-        found = [row for each in states for row in self._found(each, topic, limit)]
+        lanes = self.lanes()
+        found: list[tuple[int, StoredMessage]] = []
+        for each in states:
+            for where in (f"lane:{lane}" for lane in range(lanes)) if each == "pending" else (each,):
+                found += self._found(each, where, lanes, topic, limit)
         return [row for _, row in sorted(found, key=lambda each: each[0])[:limit]]
 
-    def _found(self, state: str, topic: str | None, limit: int) -> list[tuple[int, StoredMessage]]:
+    def _found(self, state: str, where: str, lanes: int, topic: str | None, limit: int) -> list[tuple[int, StoredMessage]]:
         """With their places in the order of all rows."""
         found: list[tuple[int, StoredMessage]] = []
-        for page in self._paged(state):
+        for page in self._paged(state, where, lanes):
             found += (each for each in page if topic in (None, each[1].message.topic))
             if len(found) >= limit:
                 break
         return found[:limit]
 
-    def _paged(self, state: str) -> Iterator[list[tuple[int, StoredMessage]]]:
-        lanes, first = self.lanes(), 0
+    def _paged(self, state: str, where: str, lanes: int) -> Iterator[list[tuple[int, StoredMessage]]]:
+        first = 0
         while True:
-            scores, stored, failed = self._find([state, first, _PAGE])
+            scores, stored, failed = self._find([where, first, _PAGE])
             with translated():
                 yield [_seen(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
             first += _PAGE
@@ -169,17 +179,22 @@ def _message(packed: Packed) -> OutboxMessage:
     return OutboxMessage(topic, key, value, headers, id, lane_key)
 
 
-def _batch(lane: int, token: str, answer: Sequence[bytes]) -> LaneBatch:
-    ends, blocked, packed = answer
+def _batch(lane: int, token: str, answer: Sequence[Any]) -> LaneBatch:
+    ends, blocked, numbers, attempts, packed = answer
+    moments: dict[int, datetime] = {}
     with translated():
-        rows = [LaneRow(number, _message(message), attempts, instant(created)) for number, attempts, created, _, message in _rows(packed)]
+        stored = _rows(packed)
+        for _, created, _, _ in stored:
+            if created not in moments:
+                moments[created] = instant(created)
+        found = zip(numbers, stored, attempts or repeat(0, len(stored)), strict=True)
+        rows = [LaneRow(number, _message(each[3]), tried, moments[each[1]]) for number, each, tried in found]
     return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
 
 
 def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | None) -> tuple[int, StoredMessage]:
-    created, place, packed = _stored(b"\x93" + stored[4:])
+    hashed, created, place, packed = _stored(stored)
     attempts, again, reason = _failed(failed) if failed else (0, 0, "")
     sent = instant(float(score)) if state == "dispatched" else None
     waits = instant(again) if state == "pending" and again else None
-    lane = int.from_bytes(stored[:4], "big") % lanes
-    return place, StoredMessage(_message(packed), state, lane, attempts, instant(created), sent, waits, reason)
+    return place, StoredMessage(_message(packed), state, hashed % lanes, attempts, instant(created), sent, waits, reason)

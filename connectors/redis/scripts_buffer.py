@@ -25,7 +25,7 @@ local function head_of(stored)  -- key, its memory after removal, correlation id
   local _, head = cmsgpack.unpack_one(stored, 8)
   return head
 end
-local function time_of(stored) return struct.unpack('>d', stored) end
+local function time_of(stored) return (struct.unpack('>d', stored)) end
 local function batch_of(lease) return lease and string.sub(lease, 1, 6) == 'batch:' and string.sub(lease, 7) end
 local function held_batch(first) return cmsgpack.unpack(redis.call('HGET', key('batches'), first)) end
 local function delete(rows, stored)

@@ -4,12 +4,15 @@ from connectors.redis.scripts_leased import BEGIN, OUTBOX
 
 _BEGIN = BEGIN + OUTBOX
 
+PENDING = _BEGIN + "return pending()"
+
 OLDEST = (
     _BEGIN
     + """
-local first = redis.call('ZRANGE', O .. 'pending', 0, 0)[1]
-if not first then return false end
-return now - created_at(redis.call('HGET', O .. 'rows', first))
+local ids, oldest = redis.call('ZRANGE', O .. 'requeued', 0, 0), now
+for lane = 0, total - 1 do ids[#ids + 1] = redis.call('ZRANGE', O .. lane_key(lane), 0, 0)[1] end
+for _, stored in ipairs(ask('HMGET', O .. 'rows', ids)) do oldest = math.min(oldest, created_at(stored)) end
+return #ids > 0 and now - oldest
 """
 )
 
@@ -33,21 +36,23 @@ return #ids
 )
 
 _CHOOSE = """
-local function chosen(name, wanted)  -- those of `wanted` that are there, once each
-  local found, seen = {}, {}
-  for i, number in ipairs(ask('ZMSCORE', O .. name, wanted)) do
-    if number and not seen[wanted[i]] then
-      seen[wanted[i]] = true
-      found[#found + 1] = wanted[i]
-    end
-  end
-  return found
-end
 local function hashes(rows)
   local found = {}
   for i, stored in ipairs(rows) do found[i] = hash_of(stored) end
   return found
 end
+local function chosen(wanted, fits)  -- those that are there and fit, once each, and what is stored of them
+  local ids, rows, seen = {}, {}, {}
+  for i, stored in ipairs(ask('HMGET', O .. 'rows', wanted)) do
+    if stored and not seen[wanted[i]] and fits(wanted[i], stored) then
+      seen[wanted[i]] = true
+      ids[#ids + 1], rows[#rows + 1] = wanted[i], stored
+    end
+  end
+  return ids, rows
+end
+local function is_dead(id) return redis.call('ZSCORE', O .. 'dead', id) end
+local function is_pending(id, stored) return redis.call('ZSCORE', O .. lane_of(stored), id) end
 """
 
 REQUEUE = (
@@ -57,13 +62,16 @@ REQUEUE = (
 -- ARGV: all or some, ids
 local wanted = {}
 for i = 2, #ARGV do wanted[#wanted + 1] = ARGV[i] end
-local ids = ARGV[1] == 'all' and redis.call('ZRANGE', O .. 'dead', 0, -1) or chosen('dead', wanted)
-local stored = ask('HMGET', O .. 'rows', ids)
-outbox_sound(hashes(stored))
+if ARGV[1] == 'all' then wanted = redis.call('ZRANGE', O .. 'dead', 0, -1) end
+local ids, rows = chosen(wanted, is_dead)
+outbox_sound(hashes(rows))
 if #ids == 0 then return 0 end
+local places = {}
+for i, stored in ipairs(rows) do places[2 * i - 1], places[2 * i] = place_of(stored), ids[i] end
 write('HDEL', O .. 'failed', ids)
 write('ZREM', O .. 'dead', ids)
-enqueue(ids, stored)
+write('ZADD', O .. 'requeued', places)
+enqueue(ids, rows)
 return #ids
 """
 )
@@ -75,23 +83,23 @@ DROP = (
     + """
 local wanted = {}
 for i = 1, #ARGV do wanted[i] = ARGV[i] end
-local pending, dead = chosen('pending', wanted), chosen('dead', wanted)
-local of = hashes(ask('HMGET', O .. 'rows', pending))
-outbox_sound(of)
-for i, id in ipairs(pending) do redis.call('ZREM', O .. lane_key(of[i]), id) end
-write('ZREM', O .. 'pending', pending)
+local waiting, rows = chosen(wanted, is_pending)
+local dead = chosen(wanted, is_dead)
+outbox_sound(hashes(rows))
+for i, id in ipairs(waiting) do redis.call('ZREM', O .. lane_of(rows[i]), id) end
+write('ZREM', O .. 'requeued', waiting)
+write('ZREM', O .. 'leased', waiting)
 write('ZREM', O .. 'dead', dead)
-write('ZREM', O .. 'leased', wanted)
-delete(pending)
+delete(waiting)
 delete(dead)
-return #pending + #dead
+return #waiting + #dead
 """
 )
 
 FIND = (
     _BEGIN
     + """
--- ARGV: state, which one to begin with, how many
+-- ARGV: dispatched, dead or a lane, which one to begin with, how many
 local found = redis.call('ZRANGE', O .. ARGV[1], ARGV[2], ARGV[2] + ARGV[3] - 1, 'WITHSCORES')
 local ids, scores = {}, {}
 for i = 1, #found, 2 do

@@ -18,6 +18,8 @@ local function write(command, key, list)
   pages(list, function(...) redis.call(command, key, ...) end)
 end
 local function ask(command, key, list)
+  if #list == 0 then return list end
+  if #list <= 4000 then return redis.call(command, key, unpack(list)) end
   local found = {}
   pages(list, function(...)
     for _, answer in ipairs(redis.call(command, key, ...)) do found[#found + 1] = answer end
@@ -35,20 +37,26 @@ end
 BEGIN = "local P = KEYS[1]" + TOOLS
 
 OUTBOX = """
--- rows: id -> hash of its key (4 bytes), then created_at, place in the order of all rows, and message (msgpack); pending and dead:
--- id by that place; lane:N: the lane's pending ids by number, numbers: the last one of each lane; dispatched: id by time;
+-- rows: id -> hash of its key, created_at, place in the order of all rows, and message (msgpack); last: the last place;
+-- lane:N: the lane's pending ids by number, numbers: the last one of each lane; dispatched: id by time; dead: id by its place,
+-- and requeued: pending ones that were;
 -- failed: id -> attempts, next attempt, reason; history: id -> attempts; holders and ends: who has a lane, until when;
 -- leased and tokens: the same of single rows
 local O = P .. 'outbox:'
-local KINDS = {rows = 'hash', pending = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
+local KINDS = {rows = 'hash', requeued = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
   holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash', last = 'string', lanes = 'string'}
 local total = tonumber(redis.call('GET', O .. 'lanes') or 'LANES')
-local function stored_as(hash, place, message) return struct.pack('>I4Bi8Bi8', hash, 211, now, 211, place) .. message end
-local function hash_of(stored) return struct.unpack('>I4', stored) end
-local function created_at(stored) return struct.unpack('>i8', stored, 6) end
-local function place_of(stored) return struct.unpack('>i8', stored, 15) end
+local function stored_as(hash, place, message) return struct.pack('>BBI4Bi8Bi8', 148, 206, hash, 211, now, 211, place) .. message end
+local function hash_of(stored) return (struct.unpack('>I4', stored, 3)) end
+local function created_at(stored) return (struct.unpack('>i8', stored, 8)) end
+local function place_of(stored) return (struct.unpack('>i8', stored, 17)) end
 local function lane_key(hash) return 'lane:' .. text(hash % total) end
 local function lane_of(stored) return lane_key(hash_of(stored)) end
+local function pending()
+  local count = 0
+  for lane = 0, total - 1 do count = count + redis.call('ZCARD', O .. lane_key(lane)) end
+  return count
+end
 local function outbox_sound(hashes)
   sound(KINDS, O)
   local lanes = {}
@@ -57,14 +65,12 @@ local function outbox_sound(hashes)
   if not tonumber(redis.call('GET', O .. 'last') or '0') then error('DAMAGED ' .. O .. 'last is no number') end
 end
 local function enqueue(ids, stored)  -- at the end of their lanes
-  local pending, lanes = {}, {}
+  local lanes = {}
   for i, id in ipairs(ids) do
     local lane = hash_of(stored[i]) % total
     lanes[lane] = lanes[lane] or {}
     table.insert(lanes[lane], id)
-    pending[#pending + 1], pending[#pending + 2] = place_of(stored[i]), id
   end
-  write('ZADD', O .. 'pending', pending)
   for lane, those in pairs(lanes) do
     local number, rows = redis.call('HINCRBY', O .. 'numbers', lane, #those) - #those, {}
     for i, id in ipairs(those) do rows[#rows + 1], rows[#rows + 2] = number + i, id end
@@ -104,7 +110,7 @@ TIMEOUTS = """
 -- payloads: id -> due_at (8 bytes), then the rest (msgpack); free: id by due_at; locked: id by the end of its lock; owners: id -> owner
 local T = P .. 'timeouts:'
 local function timeouts_sound() sound({payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash'}, T) end
-local function due_of(stored) return struct.unpack('>i8', stored) end
+local function due_of(stored) return (struct.unpack('>i8', stored)) end
 local function unlock(ids)
   write('ZREM', T .. 'locked', ids)
   write('HDEL', T .. 'owners', ids)

@@ -18,24 +18,19 @@ return #places
 SET_LANES = (
     _BEGIN
     + """
-local pending = redis.call('ZCARD', O .. 'pending')
-if pending == 0 then redis.call('SET', O .. 'lanes', ARGV[1]) end
-return pending
+local count = pending()
+if count == 0 then redis.call('SET', O .. 'lanes', ARGV[1]) end
+return count
 """
 )
 
 _READ = """
-local function row(number, attempts, stored)
-  return '\\149' .. cmsgpack.pack(tonumber(number)) .. cmsgpack.pack(attempts) .. string.sub(stored, 5)
-end
 local function array(rows) return '\\221' .. struct.pack('>I4', #rows) .. table.concat(rows) end
-local function failed(ids)  -- attempts and the next one, of each
-  local found = {}
-  local some = redis.call('EXISTS', O .. 'failed') == 1 and ask('HMGET', O .. 'failed', ids) or {}
-  for i = 1, #ids do
-    local held = some[i] and cmsgpack.unpack(some[i])
-    found[i] = held or {0, 0, ''}
-  end
+local NEVER = {0, 0, ''}
+local function failed(ids)  -- attempts, the next one, and why it is dead, of each; nothing when none ever did
+  if redis.call('EXISTS', O .. 'failed') == 0 then return end
+  local found = ask('HMGET', O .. 'failed', ids)
+  for i = 1, #ids do found[i] = found[i] and cmsgpack.unpack(found[i]) or NEVER end
   return found
 end
 local function lasting(ends) return ends and tonumber(ends) > now end
@@ -50,34 +45,38 @@ if tonumber(ARGV[1]) >= total then return total end
 local holder = redis.call('HGET', O .. 'holders', ARGV[1])
 local ends = redis.call('HGET', O .. 'ends', ARGV[1])
 if holder and holder ~= ARGV[2] and lasting(ends) then return false end
-local function pending(...)  -- numbers, ids, attempts, and until when each waits: in back-off, or claimed by itself
+local function pending(...)  -- numbers, ids, what failed, and until when each waits: in back-off, or claimed by itself
   local found, ids, numbers = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], ...), {}, {}
-  for i = 1, #found, 2 do ids[#ids + 1], numbers[#numbers + 1] = found[i], found[i + 1] end
-  local tries, waits = failed(ids), {}
-  local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids) or {}
-  for i = 1, #ids do waits[i] = math.max(tries[i][2], tonumber(taken[i] or 0)) end
+  for i = 1, #found, 2 do
+    ids[(i + 1) / 2], numbers[(i + 1) / 2] = found[i], tonumber(found[i + 1])
+  end
+  local tries = failed(ids)
+  local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids)
+  local waits = (tries or taken) and {}
+  for i = 1, waits and #ids or 0 do waits[i] = math.max(tries and tries[i][2] or 0, tonumber(taken and taken[i] or 0)) end
   return numbers, ids, tries, waits
 end
-local rows, blocked = {}, 0
-if ARGV[4] ~= '0' and redis.call('EXISTS', O .. 'failed', O .. 'leased') > 0 then
-  local _, _, _, waits = pending('-inf', ARGV[4], 'WITHSCORES')
-  for _, each in ipairs(waits) do blocked = math.max(blocked, each) end
-end
-if blocked <= now then
-  blocked = 0
-  local numbers, ids, tries, waits = pending('(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
-  local stored = ask('HMGET', O .. 'rows', ids)
-  for i = 1, #ids do
-    if waits[i] > now then
-      blocked = waits[i]
-      break
-    end
-    rows[i] = row(numbers[i], tries[i][1], stored[i])
+local function until_free(waits)
+  for i, each in ipairs(waits or {}) do
+    if each > now then return i, each end
   end
 end
+local blocked, numbers, ids, tries, waits, first = nil, {}, {}, nil, nil, nil
+if ARGV[4] ~= '0' and redis.call('EXISTS', O .. 'failed', O .. 'leased') > 0 then
+  numbers, ids, tries, waits = pending('-inf', ARGV[4], 'WITHSCORES')
+  first, blocked = until_free(waits)
+  numbers, ids = {}, {}
+end
+if not blocked then
+  numbers, ids, tries, waits = pending('(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
+  first, blocked = until_free(waits)
+end
+for i = #ids, first or #ids + 1, -1 do ids[i], numbers[i] = nil, nil end
+local stored, attempts = ask('HMGET', O .. 'rows', ids), {}
+for i = 1, tries and #ids or 0 do attempts[i] = tries[i][1] end
 redis.call('HSET', O .. 'holders', ARGV[1], ARGV[2])
 redis.call('HSET', O .. 'ends', ARGV[1], text(now + ARGV[5]))
-return {text(now + ARGV[5]), #rows == 0 and blocked > 0 and text(blocked) or '', array(rows)}
+return {text(now + ARGV[5]), #ids == 0 and blocked and text(blocked) or '', numbers, attempts, array(stored)}
 """
 )
 
@@ -89,29 +88,32 @@ CLAIM_ANY = (
 sound(KINDS, O)
 local ends, held = redis.call('HGETALL', O .. 'ends'), {}
 for i = 1, #ends, 2 do held['lane:' .. ends[i]] = lasting(ends[i + 1]) end
-local rows, leases, tokens, after = {}, {}, {}, '-inf'
+local rows, numbers, attempts, leases, tokens = {}, {}, {}, {}, {}
 local limit, till = tonumber(ARGV[2]), text(now + ARGV[3])
-local function take(found)
-  local ids = {}
-  for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+local function take(ids)
   local stored, tries, taken = ask('HMGET', O .. 'rows', ids), failed(ids), ask('ZMSCORE', O .. 'leased', ids)
   for i, id in ipairs(ids) do
     if #rows == limit then return end
-    if tries[i][2] <= now and not lasting(taken[i]) and not held[lane_of(stored[i])] then
-      rows[#rows + 1] = row(found[2 * i], tries[i][1], stored[i])
+    local tried = tries and tries[i] or NEVER
+    if tried[2] <= now and not lasting(taken[i]) then
+      rows[#rows + 1], numbers[#numbers + 1], attempts[#attempts + 1] = stored[i], place_of(stored[i]), tried[1]
       leases[#leases + 1], leases[#leases + 2] = till, id
       tokens[#tokens + 1], tokens[#tokens + 2] = id, ARGV[1]
     end
   end
 end
-repeat
-  local found = redis.call('ZRANGEBYSCORE', O .. 'pending', after, '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
-  take(found)
-  after = '(' .. (found[#found] or '')
-until #found < 2000 or #rows == limit
+for i = 1, total do
+  local lane, first = lane_key(now + i), 0  -- each call begins with another lane
+  while not held[lane] and #rows < limit do
+    local ids = redis.call('ZRANGE', O .. lane, first, first + 999)
+    take(ids)
+    first = first + 1000
+    if #ids < 1000 then break end
+  end
+end
 write('ZADD', O .. 'leased', leases)
 write('HSET', O .. 'tokens', tokens)
-return {till, '', array(rows)}
+return {till, '', numbers, attempts, array(rows)}
 """
 )
 
@@ -129,64 +131,77 @@ sound(KINDS, O)
 local pauses = tonumber(ARGV[5])
 local at = 6 + pauses
 local last = at + tonumber(ARGV[at])
-local ids, kinds, errors, lanes = {}, {}, {}, {}
-for i = at + 1, last do ids[#ids + 1] = ARGV[i] end
-for i = last + 1, #ARGV, 3 do
-  ids[#ids + 1] = ARGV[i]
-  kinds[#ids], errors[#ids] = ARGV[i + 1], ARGV[i + 2]
-end
-local lane = 'lane:' .. ARGV[1]
-local numbers = ask('ZMSCORE', any and O .. 'pending' or O .. lane, ids)
-local ours = any and ask('HMGET', O .. 'tokens', ids)
-local stored = any and ask('HMGET', O .. 'rows', ids)
-if any then
-  for i = 1, #ids do
-    if stored[i] then lanes[lane_of(stored[i])] = 'zset' end
+local lane, lanes = 'lane:' .. ARGV[1], {}
+local gone, left, sent, dead, changed, history, freed = {}, {}, {}, {}, {}, {}, {}
+local function held(ids)  -- calls back with those that are pending and ours, and what is stored of them
+  local stored = any and ask('HMGET', O .. 'rows', ids)
+  local tokens = any and ask('HMGET', O .. 'tokens', ids)
+  local numbers, most = not any and ask('ZMSCORE', O .. lane, ids), tonumber(ARGV[3])
+  for i, id in ipairs(ids) do
+    if not any then
+      ids[i] = numbers[i] and tonumber(numbers[i]) <= most and id
+    elseif tokens[i] == ARGV[2] and stored[i] and redis.call('ZSCORE', O .. lane_of(stored[i]), id) then
+      freed[#freed + 1], lanes[id] = id, lane_of(stored[i])
+    else
+      ids[i] = false
+    end
   end
-  sound(lanes, O)
+  return ids
 end
-local tries = #ids > last - at and failed(ids) or {}
-local gone, sent, dead, changed, history, freed, left = {}, {}, {}, {}, {}, {}, {}
+local function leave(id)
+  gone[#gone + 1] = id
+  if any then
+    left[lanes[id]] = left[lanes[id]] or {}
+    table.insert(left[lanes[id]], id)
+  end
+end
 local function attempt(id, outcome, said)
   local before = redis.call('HGET', O .. 'history', id)
   local all = before and cmsgpack.unpack(before) or {}
   table.insert(all, {now, outcome, said})
   history[#history + 1], history[#history + 2] = id, cmsgpack.pack(all)
 end
-local function after(i, id)
-  if not kinds[i] then
-    sent[#sent + 1], sent[#sent + 2] = text(now), id
-    return true
-  end
-  if kinds[i] == 'outage' then return false end
-  local tried = tries[i][1] + 1
-  local ends = kinds[i] == 'rejected' or tried >= tonumber(ARGV[4])
-  attempt(id, kinds[i] == 'rejected' and 'rejected' or ends and 'poison' or 'transient', errors[i])
+local function fail(id, kind, said, tried)
+  local ends = kind == 'rejected' or tried >= tonumber(ARGV[4])
+  attempt(id, kind == 'rejected' and kind or ends and 'poison' or 'transient', said)
   local pause = ends and -now or tonumber(ARGV[5 + math.min(tried, pauses)])
-  changed[#changed + 1], changed[#changed + 2] = id, cmsgpack.pack({tried, now + pause, ends and errors[i] or ''})
-  if ends then dead[#dead + 1], dead[#dead + 2] = place_of(redis.call('HGET', O .. 'rows', id)), id end
-  return ends
-end
-local done = {}
-for i, id in ipairs(ids) do
-  local held = numbers[i] and (any and ours[i] == ARGV[2] or not any and tonumber(numbers[i]) <= tonumber(ARGV[3]))
-  if held and not done[id] then
-    done[id] = true
-    if after(i, id) then
-      gone[#gone + 1] = id
-      local name = any and lane_of(stored[i]) or lane
-      left[name] = left[name] or {}
-      table.insert(left[name], id)
-    end
-    if any then freed[#freed + 1] = id end
+  changed[#changed + 1], changed[#changed + 2] = id, cmsgpack.pack({tried, now + pause, ends and said or ''})
+  if ends then
+    dead[#dead + 1], dead[#dead + 2] = place_of(redis.call('HGET', O .. 'rows', id)), id
+    leave(id)
   end
 end
+local moment, ids, others = text(now), {}, {}
+for i = at + 1, last do ids[i - at] = ARGV[i] end
+for i = last + 1, #ARGV, 3 do others[#others + 1] = ARGV[i] end
+for _, id in ipairs(held(ids)) do
+  if id then
+    sent[#sent + 1], sent[#sent + 2] = moment, id
+    leave(id)
+  end
+end
+local tries, failures, seen = #others > 0 and failed(others), {}, {}
+for i = 1, #others > 0 and #ids or 0 do seen[ids[i]] = true end
+for i, id in ipairs(held(others)) do
+  if id and not seen[id] and ARGV[last + 3 * i - 1] ~= 'outage' then
+    seen[id] = true
+    failures[#failures + 1] = i
+  end
+end
+local kinds = {}
+for _, name in pairs(lanes) do kinds[name] = 'zset' end
+sound(kinds, O)
+for _, i in ipairs(failures) do
+  local place = last + 3 * i - 2
+  fail(others[i], ARGV[place + 1], ARGV[place + 2], (tries and tries[i] or NEVER)[1] + 1)
+end
+if not any then left[lane] = gone end
 write('ZADD', O .. 'dispatched', sent)
 write('ZADD', O .. 'dead', dead)
 write('HSET', O .. 'failed', changed)
 write('HSET', O .. 'history', history)
-write('ZREM', O .. 'pending', gone)
 for name, rows in pairs(left) do write('ZREM', O .. name, rows) end
+if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued', gone) end
 write('ZREM', O .. 'leased', freed)
 write('HDEL', O .. 'tokens', freed)
 return 1

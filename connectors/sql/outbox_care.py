@@ -22,8 +22,9 @@ select min(created_at) from sluicegate_message where seq in (select min(seq) fro
 _SET_LANES = "update sluicegate_meta set value = :value where name = 'lanes'"
 _ADD_LANES = "insert into sluicegate_meta (name, value) values ('lanes', :value)"
 _OLD = """
-select dispatched_at, low, size, seqs from sluicegate_message_sent where dispatched_at < :before
-order by dispatched_at, low limit 20"""
+select dispatched_at, low, size from sluicegate_message_sent where dispatched_at < :before
+order by dispatched_at, low limit :limit"""
+_SEQS = "select dispatched_at, low, seqs from sluicegate_message_sent where dispatched_at between :first and :last"
 _SWEPT = "delete from sluicegate_message_sent where dispatched_at = :at and low = :low"
 _REST = "update sluicegate_message_sent set size = :size, seqs = :seqs where dispatched_at = :at and low = :low"
 _DEAD = """
@@ -55,19 +56,24 @@ def set_lanes(connection: Connection, count_: int) -> None:
 def sweep(connection: Connection, before: float, limit: int) -> int:
     """Of those that were dispatched earlier; others may sweep at the same time."""
     skipping = f"{locking(connection)} skip locked" if locking(connection) else ""
-    swept = 0
-    for sent, low, size, stored in connection.execute(text(_OLD + skipping), {"before": before}).all():
-        seqs = unpacked(stored)[: limit - swept]
-        _delete(connection, seqs, "message_attempt", "message")
-        key = {"at": sent, "low": low}
-        if len(seqs) == size:
-            connection.execute(text(_SWEPT), key)
-        else:
-            connection.execute(text(_REST), key | {"size": size - len(seqs), "seqs": packed(unpacked(stored)[len(seqs) :])})
-        swept += len(seqs)
-        if swept == limit:
+    chosen: dict[tuple[float, int], int] = {}
+    for sent, low, size in connection.execute(text(_OLD + skipping), {"before": before, "limit": limit}):
+        chosen[sent, low] = min(size, limit - sum(chosen.values()))
+        if sum(chosen.values()) == limit:
             break
-    return swept
+    if not chosen:
+        return 0
+    keys = list(chosen)
+    values = {"first": keys[0][0], "last": keys[-1][0]}
+    found = {(sent, low): unpacked(seqs) for sent, low, seqs in connection.execute(text(_SEQS), values)}
+    _delete(connection, [seq for key in keys for seq in found[key][: chosen[key]]], "message_attempt", "message")
+    whole = [{"at": sent, "low": low} for sent, low in keys if chosen[sent, low] == len(found[sent, low])]
+    if whole:
+        connection.execute(text(_SWEPT), whole)
+    if len(whole) < len(keys):
+        (sent, low), rest = keys[-1], found[keys[-1]][chosen[keys[-1]] :]
+        connection.execute(text(_REST), {"at": sent, "low": low, "size": len(rest), "seqs": packed(rest)})
+    return sum(chosen.values())
 
 
 def _delete(connection: Connection, seqs: Sequence[int], *tables: str) -> None:

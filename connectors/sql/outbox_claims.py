@@ -61,6 +61,9 @@ def claim_lane(connection: Connection, lane: int, token: str, limit: int, after:
         numbers = range(held.next_number, held.next_number + len(fresh))
         rows += [_lane_row(number, row) for number, row in zip(numbers, fresh, strict=True)]
         given += [Given(number, row[0]) for number, row in zip(numbers, fresh, strict=True)]
+    if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
+        # Nothing to send, and more than half of the lease is left: who looks again and again writes nothing.
+        return LaneBatch(lane, token, at(held.expires_at), rows, None if until is None else at(until))
     save(connection, Held(lane, token, expires_at, max(held.next_number, given[-1].number + 1 if given else 0), given))
     return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from connectors.sql import statements
-from streams.errors import PersistenceError, SystemNotReady
+from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 from streams.values import Level
 
 BUSY_SECONDS = 20.0
@@ -20,6 +20,10 @@ PAGE_BYTES = 16384
 FULL = 2  # pragma synchronous
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "lustre", "gpfs"}
 VOLATILE = {"tmpfs", "ramfs"}
+
+INSIDE = (
+    "this thread has a transaction open on the SQLite store: call the store before or after its block, write through its session inside"
+)
 
 
 class Database:
@@ -39,6 +43,8 @@ class Database:
         """Commit at the end, nothing at an exception. Raises SystemNotReady without file or tables, else PersistenceError."""
         with self._lock, self._translated():
             db = self.connection(create)
+            if db.in_transaction:
+                raise ConfigurationError(INSIDE)
             db.execute(begin)
             try:
                 yield db

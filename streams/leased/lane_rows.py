@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from streams.contracts import OutputFacts
 from streams.errors import SystemNotReady, TopicMissing
-from streams.leased.messages import LaneBatch, LaneRow, Outcome
+from streams.leased.messages import LaneBatch, OutboxMessage, Outcome
 from streams.values import OutboxRow
 
 OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))
@@ -28,18 +28,29 @@ class LaneRows:
         self._facts, self._source = facts, source
         self._shards: dict[tuple[int, str], bytes] = {}
 
+    def _counts(self, batch: LaneBatch) -> dict[str, int | SystemNotReady]:
+        """Partitions by topic, or why there are none: asked once for all rows of a topic."""
+        counts: dict[str, int | SystemNotReady] = {}
+        for topic in {row.message.topic for row in batch.rows}:
+            try:
+                counts[topic] = self._facts.partitions(topic)
+            except SystemNotReady as error:
+                counts[topic] = error
+        return counts
+
     def ordered(self, batch: LaneBatch) -> Sendable:
         """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while it is under way."""
         rows: list[OutboxRow] = []
+        counts, lane = self._counts(batch), batch.lane
         for row in batch.rows:
             if row.attempts and rows:
                 break
-            try:
-                rows.append(self._made(row, batch.lane))
-            except TopicMissing as error:
-                return Sendable(batch, rows, [Outcome(row.message.id, "failed", str(error))])
-            except SystemNotReady as error:
-                return Sendable(batch, rows, (), str(error))
+            count = counts[row.message.topic]
+            if isinstance(count, TopicMissing):
+                return Sendable(batch, rows, [Outcome(row.message.id, "failed", str(count))])
+            if isinstance(count, SystemNotReady):
+                return Sendable(batch, rows, (), str(count))
+            rows.append(self._made(row.number, row.message, lane, count))
             if row.attempts:
                 break
         return Sendable(batch, rows)
@@ -48,26 +59,25 @@ class LaneRows:
         """All that can be sent; they are numbered by their place, receivers know them by their ids alone."""
         rows: list[OutboxRow] = []
         failed: list[Outcome] = []
-        away = ""
+        away, counts = "", self._counts(batch)
         for place, row in enumerate(batch.rows, 1):
-            try:
-                rows.append(self._made(row._replace(number=place), -1))
-            except TopicMissing as error:
-                failed.append(Outcome(row.message.id, "failed", str(error)))
-            except SystemNotReady as error:
-                away = str(error)
+            count = counts[row.message.topic]
+            if isinstance(count, TopicMissing):
+                failed.append(Outcome(row.message.id, "failed", str(count)))
+            elif isinstance(count, SystemNotReady):
+                away = str(count)
                 failed.append(Outcome(row.message.id, "outage", away))
+            else:
+                rows.append(self._made(place, row.message, -1, count))
         return Sendable(batch, rows, failed, away)
 
-    def _made(self, row: LaneRow, lane: int) -> OutboxRow:
-        number, message = row.number, row.message
-        key, topic = message.key, message.topic
-        count = self._facts.partitions(topic)
-        place = self._facts.partition_of(key, count) if key is not None else zlib.crc32(message.id.encode()) % count
-        headers: list[tuple[str, bytes | None]] = [("sluicegate-id", message.id.encode())]
+    def _made(self, number: int, message: OutboxMessage, lane: int, count: int) -> OutboxRow:
+        key, topic, identity = message.key, message.topic, message.id.encode()
+        place = self._facts.partition_of(key, count) if key is not None else zlib.crc32(identity) % count
+        headers: list[tuple[str, bytes | None]] = [("sluicegate-id", identity)]
         if lane >= 0:
             shard = self._shards.get((lane, topic)) or self._shard(lane, topic)
-            headers += (("sluicegate-shard", shard), ("sluicegate-seq", b"%d" % number))
+            headers = [("sluicegate-id", identity), ("sluicegate-shard", shard), ("sluicegate-seq", b"%d" % number)]
         if message.headers:
             headers += [header for header in message.headers if header[0] not in OURS]
         return OutboxRow(number, "", message.id, topic, place, key, message.value, headers)

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
-from tests.bench import handled, jobs, latency, load, table
+from tests.bench import handled, jobs, latency, load, sendings, table
 from tests.bench.systems import LOOP, STORES, TIGHT, Work
 from tests.servers import Kafka, Postgres, Unavailable
 from tests.servers.shared import open_server
 
 JOBS = {"J1": "fold: per key every 100 records -> count, sum, max", "J2": "collect: the same, the result carries the 100 records"}
 LATENCY = "latency"
-ALL = (*JOBS, LATENCY, *handled.JOBS)
+ALL = (*JOBS, LATENCY, *handled.JOBS, *sendings.JOBS)
 TOPIC = "orders"
 
 
@@ -54,7 +54,8 @@ def main(argv: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 3
         opened.callback(server.destroy)
-        return verdict([*throughput(server.url, TOPIC, options), *latencies(server.url, options), *handlers(server.url, TOPIC, options)])
+        found = [*throughput(server.url, TOPIC, options), *latencies(server.url, options), *handlers(server.url, TOPIC, options)]
+        return verdict([*found, *dispatcher(server.url, options)])
 
 
 def verdict(problems: list[str]) -> int:
@@ -120,6 +121,17 @@ def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterato
                 say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
                 yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)
         print(table.throughput(f"{name} {title}; {records} records", records, found), flush=True)
+
+
+def dispatcher(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
+    """Rows of the outbox and due timeouts, a fifth and a tenth of the records; yields what was wrong."""
+    for name in [name for name in options.jobs if name in sendings.JOBS]:
+        rows = max(100, options.records // sendings.JOBS[name].part)
+        for store in [store for store in options.stores if store in sendings.STORES]:
+            for _ in range(options.rounds):
+                found = sendings.once(name, bootstrap, store, rows)
+                print(sendings.line(name, store, rows, found), flush=True)
+                yield from (f"{name}, {store}: {problem}" for problem in found.problems)
 
 
 def alternating(systems: tuple[str, ...], rounds: int) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,6 @@
 """Rows and timeouts of an application, dispatchers that fail while they send them, and what arrived."""
 
 import threading
-import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -84,6 +83,7 @@ class Sendings:
             "agents": {"idle": {"from": f"{name}.in", "aggregate": {"count": 10}, "to": {"topic": f"{name}.out"}}},
         }
         self.store: Any = open_store(store)
+        self.store.outbox.set_lanes(2)
         self.tap = Tap(bootstrap, [self.topic])
         self.workers: list[Worker] = []
         self.written: list[str] = []
@@ -126,11 +126,14 @@ class Sendings:
 
     def _surely(self, call: Any) -> None:
         """A stopped process may hold the store's lock: the same call again, which counts once."""
-        while not self._stop.is_set():
+
+        def made() -> bool:
             with suppress(SluicegateError):
                 call()
-                return
-            time.sleep(0.2)
+                return True
+            return False
+
+        wait_until(made, 60, "a call to the store", pause=0.2)
 
     def arrived(self) -> int:
         self.tap.draw()

@@ -26,7 +26,8 @@ def sendings(
         """On data of its own: lanes belong to the whole store."""
         url = store_url(kind)
         if kind != "sqlite":
-            emptied(url := store_url(own(kind, url)))
+            emptied(url := own(kind, url))
+            store_url(url)
         for topic, partitions in (("t", 2), ("in", 1), ("out", 1), ("dead", 1)):
             make_topic(f"{ns}.{topic}", partitions)
         made.append(Sendings(ns, tmp_path, str(request.getfixturevalue("kafka")), url))

@@ -99,7 +99,7 @@ def all_steps(store: Any) -> dict[str, Callable[[], object]]:
     snapshot = store.buffer.get_snapshot("b")
     return {
         "outbox:dead": lambda: store.outbox.mark(held, [Outcome("m-0", "rejected"), Outcome("m-1", "dispatched")]),
-        "outbox:pending": lambda: store.outbox.add(None, [OutboxMessage("t", b"k")], require_transaction=False),
+        "outbox:numbers": lambda: store.outbox.add(None, [OutboxMessage("t", b"k")], require_transaction=False),
         "outbox:lane:0": lambda: store.timeouts.emit(taken),
         "outbox:last": lambda: store.buffer.complete("b", batch, [OutboxMessage("t", b"k")]),
         "outbox:rows": lambda: store.buffer.remove_snapshot("b", snapshot, [OutboxMessage("t", b"k")]),
@@ -113,7 +113,7 @@ def all_steps(store: Any) -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.parametrize("damaged", [
-    "outbox:dead", "outbox:pending", "outbox:lane:0", "outbox:last", "outbox:rows", "timeouts:free", "timeouts:owners",
+    "outbox:dead", "outbox:numbers", "outbox:lane:0", "outbox:last", "outbox:rows", "timeouts:free", "timeouts:owners",
     "buffer:gone:b", "buffer:sealed:b", "buffer:leases:b", "buffer:holders:b",
 ])  # fmt: skip
 def test_a_step_that_meets_a_damaged_key_changes_nothing(opened: Any, client: Any, damaged: str) -> None:
@@ -126,7 +126,7 @@ def test_a_step_that_meets_a_damaged_key_changes_nothing(opened: Any, client: An
     assert dump(client) == before
 
 
-@pytest.mark.parametrize("damaged", ["outbox:pending", "timeouts:free"])
+@pytest.mark.parametrize("damaged", ["outbox:numbers", "timeouts:free"])
 def test_without_the_check_of_the_keys_half_of_a_step_lands(
     opened: Any, url: str, client: Any, damaged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +142,7 @@ def test_without_the_check_of_the_keys_half_of_a_step_lands(
 
 def all_adds(store: Any) -> dict[str, Callable[[], object]]:
     return {
-        "outbox:pending": lambda: store.outbox.add(None, messages(1), require_transaction=False),
+        "outbox:numbers": lambda: store.outbox.add(None, messages(1), require_transaction=False),
         "timeouts:free": lambda: store.timeouts.insert(*timeouts(1)),
     }
 

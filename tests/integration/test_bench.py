@@ -6,7 +6,7 @@ from hashlib import blake2b
 import pytest
 
 from tests.bench import handled, jobs, latency, load
-from tests.bench.__main__ import arguments, handlers, throughput, verdict
+from tests.bench.__main__ import arguments, dispatcher, handlers, throughput, verdict
 from tests.bench.results import judge
 from tests.bench.systems import LOOP, TIGHT, Work
 
@@ -102,3 +102,10 @@ def test_a_wrong_result_fails_the_bench(capsys):
     assert verdict([]) == 0
     assert verdict(["J1, redis: k7 came twice"]) == 1
     assert capsys.readouterr().out == "WRONG: J1, redis: k7 came twice\n"
+
+
+def test_the_bench_measures_the_dispatcher_and_finds_every_row_in_the_topic(kafka, capsys):
+    options = arguments(["--rounds", "1", "--jobs", "outbox,timeouts", "--stores", "sqlite", "--records", "2000"])
+    assert list(dispatcher(kafka, options)) == []
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [("outbox", "sqlite", "right"), ("timeouts", "sqlite", "right")]

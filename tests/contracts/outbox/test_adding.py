@@ -89,6 +89,15 @@ def a_failing_transaction_leaves_no_row(store: Store, add: Callable[[Any, Sequen
     assert (counts(store), store.outbox.find()) == ((0, 0, 0), [])
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_call_of_the_store_inside_a_transaction_of_sqlite_is_refused_and_the_transaction_goes_on(store: Store) -> None:
+    with store.transaction() as session:
+        store.outbox.add(session, messages(1))
+        with pytest.raises(ConfigurationError, match="inside"):
+            store.outbox.count()
+    assert counts(store) == (1, 0, 0)
+
+
 def test_132_a_row_is_written_without_a_transaction_when_the_caller_says_so(store: Store) -> None:
     store.outbox.add(None, messages(1), require_transaction=False)
     assert counts(store) == (1, 0, 0)

@@ -73,6 +73,18 @@ def test_239_the_oldest_go_first_and_a_call_takes_no_more_than_its_limit(store: 
     assert counts(store) == (0, 0, 0)
 
 
+def test_one_call_removes_all_that_is_old_however_it_was_marked(store: Store) -> None:
+    """Who cleans up goes on until a call removes less than its limit."""
+    added(store, *range(1, 31))
+    for row in claimed(store).rows:
+        store.outbox.mark(claimed(store), [Outcome(row.message.id, "dispatched")])
+    last = found(store, "m30").dispatched_at
+    wait_until(lambda: datetime.now(UTC) > last + timedelta(milliseconds=20))
+    assert store.outbox.sweep(NOW, 12) == 12
+    assert sorted(ids(store.outbox.find())) == sorted(f"m{number}" for number in range(13, 31))
+    assert (store.outbox.sweep(NOW, 1000), counts(store)) == (18, (0, 0, 0))
+
+
 def test_a_swept_id_may_come_again(store: Store) -> None:
     added(store, 1)
     marked(store, claimed(store))

@@ -1,0 +1,171 @@
+"""`outbox`: rows that lie in the store until all are in the topic. `timeouts`: as many due at once, and how late armed ones are.
+
+The clock starts when the dispatcher says that it runs and stops when the brokers have the last row; CPU time is that of its process.
+"""
+
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+
+from connectors import open_store
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import Timeout
+from tests.bench.load import PARTITIONS, create, delete
+from tests.bench.processes import cpu_seconds, others_seconds
+from tests.bench.systems import SERVERS
+from tests.chaos.worker import Worker
+from tests.servers.shared import open_server
+from tests.waiting import wait_until
+
+
+class Kind(NamedTuple):
+    """`part`: which part of the bench's records is so many rows."""
+
+    title: str
+    part: int
+
+
+JOBS = {"outbox": Kind("rows of 200 bytes", 5), "timeouts": Kind("timeouts that are due at once", 10)}
+STORES = ("sqlite", *SERVERS)
+FILE = """\
+app: {app}
+kafka: {{bootstrap.servers: "{bootstrap}"}}
+store: {store}
+http: {{port: 0}}
+accept_level: volatile
+outbox: {{poll: 200ms}}
+agents:
+  idle: {{from: {app}.in, aggregate: {{count: 10}}, to: {{topic: {app}.t}}}}
+"""
+AT_ONCE = 1000
+KEYS = 1000
+
+
+class Sent(NamedTuple):
+    """Seconds of wall time, and of CPU time of the dispatcher; the share of the machine that others used; what was wrong."""
+
+    seconds: float
+    cpu: float
+    others: float
+    problems: list[str]
+
+
+def once(job: str, bootstrap: str, kind: str, rows: int) -> Sent:
+    """One run on a store that is nobody else's."""
+    with _prepared(bootstrap, kind) as (app, store, worker):
+        _fill(job, store, f"{app}.t", rows)
+        run = worker()
+        run.wait("dispatcher.running", timeout=60)
+        begin, others, pid = time.monotonic(), others_seconds(), int(run.events("dispatcher.started")[-1]["pid"])
+        before = cpu_seconds(pid)
+        ends = _ends(bootstrap, f"{app}.t")
+        wait_until(lambda: ends() >= rows, 600, f"{rows} messages", pause=0.05)
+        seconds = time.monotonic() - begin
+        cpu, share = cpu_seconds(pid) - before, (others_seconds() - others) / seconds / 2
+        wait_until(lambda: store.outbox.count("pending") == 0, 60, "all marked")
+        problems = [] if ends() == rows else [f"{ends()} messages, not {rows}"]
+        return Sent(seconds, cpu, max(0.0, share), problems)
+
+
+def late(bootstrap: str, kind: str, armed: int, seconds: float = 20.0) -> list[float]:
+    """Of timeouts that become due all along `seconds`, with `armed` in the store: from when each was due until the broker had it."""
+    with _prepared(bootstrap, kind) as (app, store, worker):
+        run = worker()
+        run.wait("dispatcher.running", timeout=60)
+        far, soon = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) + timedelta(seconds=60)
+        count = int(seconds * 50)
+        _insert(store, [_timeout(f"{app}.t", far) for _ in range(armed - count)])
+        soon = max(soon, datetime.now(UTC) + timedelta(seconds=5))
+        _insert(store, [_timeout(f"{app}.t", soon + timedelta(seconds=number * seconds / count)) for number in range(count)])
+        consumer = _reader(bootstrap, f"{app}.t")
+        found: list[float] = []
+        while len(found) < count:
+            for record in consumer.consume(1000, 0.5):
+                if record.error() is None:
+                    found.append(record.timestamp()[1] / 1000 - float(record.value().split(b" ")[0]))
+        consumer.close()
+        return sorted(found)
+
+
+@contextmanager
+def _prepared(bootstrap: str, kind: str) -> Iterator[tuple[str, Any, Callable[[], Worker]]]:
+    app = f"bench-{uuid.uuid4().hex[:8]}"
+    with ExitStack() as cleaning:
+        folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
+        cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
+        topics = [f"{app}.{name}" for name in ("in", "t", "dead")]
+        create(bootstrap, *topics)
+        cleaning.callback(delete, bootstrap, *topics)
+        url = _url(kind, folder, cleaning)
+        store: Any = open_store(url)
+        store.migrate()
+        cleaning.callback(store.close)
+        file = folder / "bench.yaml"
+        file.write_text(FILE.format(app=app, bootstrap=bootstrap, store=url))
+
+        def start() -> Worker:
+            worker = Worker(file, "idle", "bench")
+            cleaning.callback(worker.close)
+            return worker
+
+        yield app, store, start
+
+
+def _url(kind: str, folder: Path, cleaning: ExitStack) -> str:
+    if kind not in SERVERS:
+        return f"sqlite:///{folder}/bench.db"
+    server = open_server(SERVERS[kind]())
+    cleaning.callback(server.destroy)
+    return str(server.url)
+
+
+def _fill(job: str, store: Any, topic: str, rows: int) -> None:
+    if job == "timeouts":
+        _insert(store, [_timeout(topic, datetime.now(UTC) - timedelta(seconds=1)) for _ in range(rows)])
+        return
+    value = b"v" * 200
+    for first in range(0, rows, AT_ONCE):
+        messages = [OutboxMessage(topic, b"k%d" % (number % KEYS), value) for number in range(first, min(first + AT_ONCE, rows))]
+        store.outbox.add(None, messages, require_transaction=False)
+
+
+def _timeout(topic: str, due_at: datetime) -> Timeout:
+    return Timeout(id=uuid.uuid4(), destination=topic, due_at=due_at, key=b"k", value=b"%.6f " % due_at.timestamp() + b"v" * 180)
+
+
+def _insert(store: Any, timeouts: list[Timeout]) -> None:
+    for first in range(0, len(timeouts), AT_ONCE):
+        store.timeouts.insert(*timeouts[first : first + AT_ONCE])
+
+
+def _reader(bootstrap: str, topic: str) -> Consumer:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "log_level": 0})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    return consumer
+
+
+def _ends(bootstrap: str, topic: str) -> Callable[[], int]:
+    consumer = _reader(bootstrap, topic)
+
+    def count() -> int:
+        marks = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20) for number in range(PARTITIONS)]
+        return sum(high for _, high in marks)
+
+    return count
+
+
+def line(job: str, store: str, rows: int, found: Sent) -> str:
+    """One line of a table."""
+    rate = rows / found.seconds
+    return (
+        f"{job:10} {store:12} {rate:10,.0f} rows/s  {rows / max(found.cpu, 0.01):10,.0f} per CPU-s  {found.seconds:6.1f} s  "
+        f"others {found.others:.0%}  {'right' if not found.problems else found.problems}"
+    )
