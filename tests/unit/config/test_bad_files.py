@@ -77,7 +77,7 @@ AGENT = [
     (f"{FROM}\nhandler: []", ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"]),
     (f"{FROM}\nhandler: operator:add", [
         "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, headers, context, session, "
-        "send, together, id, attempt, log",
+        "send, schedule, cancel, together, id, attempt, log",
     ]),
     (f"{FROM}\nkey: a.b\nhandler: builtins:len", [
         "8:5: agents.a.key: has no meaning without an aggregation: a handler gets every message; leave it out",
