@@ -33,11 +33,11 @@ class SqlBuffer:
     def __init__(self, transactions: Transactions, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._transactions, self._types, self._new_token = transactions, types, new_token
 
-    def _changed(self, name: str, nothing: T, work: Callable[[Locked], T]) -> T:
+    def _changed(self, name: str, nothing: T, work: Callable[[Locked], T], taking: bool = True) -> T:
         """`work` under the lock of the name; `nothing` when there never was one."""
 
         def locked(connection: Connection) -> T:
-            at = buffer_rows.locked(connection, lambda: self._now(connection), name)
+            at = buffer_rows.locked(connection, lambda: self._now(connection), name, taking)
             return nothing if at is None else work(at)
 
         return self._transactions.run(locked)
@@ -50,12 +50,12 @@ class SqlBuffer:
     def insert(
         self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
-        return self._transactions.run(lambda connection: self._insert(connection, name, entries, progress, keep_keys)[1])
+        return self._transactions.run(lambda connection: self._insert(connection, name, entries, progress, keep_keys, False)[1])
 
     def _insert(
-        self, connection: Connection, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta
+        self, connection: Connection, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta, taking: bool
     ) -> tuple[Locked, InsertResult]:
-        at = buffer_rows.made(connection, lambda: self._now(connection), name)
+        at = buffer_rows.made(connection, lambda: self._now(connection), name, taking)
         if progress is not None:
             buffer_rows.move(at, progress)
         if keep_keys:
@@ -66,7 +66,7 @@ class SqlBuffer:
         self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> Filled:
         def work(connection: Connection) -> Filled:
-            at, result = self._insert(connection, name, entries, progress, keep_keys)
+            at, result = self._insert(connection, name, entries, progress, keep_keys, True)
             touched = list(dict.fromkeys(entry.group for entry in entries))
             return Filled(result, self._handed_out(at, buffer_seals.seal_full(at, touched, gate, self._types), gate))
 
@@ -138,9 +138,9 @@ class SqlBuffer:
             if token is None or (token != batch.token and not failpoints.unsafe("lease")):
                 raise buffers.taken(name, "batch")
             members: Condition = _ROW.holder == batch.id
-            dropped = sum(buffer_rows.drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids))))
-            broken = at.connection.execute(update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)).rowcount
-            if (dropped, broken) != (len(batch.ids), batch.unresolved):
+            resolved = [()] if not batch.unresolved else [(_ROW.number.in_(page),) for page in pages(list(map(int, batch.ids)))]
+            dropped = sum(buffer_rows.drop(at, members, *those) for those in resolved)
+            if (dropped, _broken(at, members) if batch.unresolved else 0) != (len(batch.ids), batch.unresolved):
                 raise buffers.taken(name, "batch")
             at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id == batch.id)))
             if outbox:
@@ -150,7 +150,7 @@ class SqlBuffer:
         def gone() -> int:
             raise buffers.taken(name, "batch")
 
-        done = self._changed(name, None, work)
+        done = self._changed(name, None, work, taking=False)
         return gone() if done is None else done
 
     def release(self, name: str, batch: SealedBatch) -> bool:
@@ -236,6 +236,11 @@ def _elsewhere(at: Locked) -> tuple[int, int | None]:
     held = select(func.count(), live).select_from(BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder)))
     count, following = at.connection.execute(held.where(*at.rows(_ROW.holder.not_in(at.free)))).one()
     return count, following
+
+
+def _broken(at: Locked, members: Condition) -> int:
+    """They go back to the buffer, marked."""
+    return at.connection.execute(update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)).rowcount
 
 
 def _free(at: Locked, token: str) -> int:

@@ -54,23 +54,23 @@ class Locked:
         return BUFFER_HOLD.c.name == self.name, *conditions
 
 
-def locked(connection: Connection, now: Callable[[], int], name: str) -> Locked | None:
-    """None: nothing was ever inserted under this name."""
+def locked(connection: Connection, now: Callable[[], int], name: str, taking: bool = True) -> Locked | None:
+    """None: nothing was ever inserted under this name. Not `taking`: nothing that asks for free or open rows follows."""
     last = connection.scalars(_LOCK, {"name": name}).first()
     if last is None:
         return None
     until = now()
-    snapshots = connection.execute(_SNAPSHOTS, {"name": name}).all()
+    snapshots = connection.execute(_SNAPSHOTS, {"name": name}).all() if taking else []
     over = [id for id, leased_until in snapshots if leased_until <= until]
     return Locked(connection, name, until, last, ("", *over), ("", *(id for id, _ in snapshots)))
 
 
-def made(connection: Connection, now: Callable[[], int], name: str) -> Locked:
+def made(connection: Connection, now: Callable[[], int], name: str, taking: bool) -> Locked:
     """Locked, and there from now on."""
-    found = locked(connection, now, name)
+    found = locked(connection, now, name, taking)
     if found is None:
         connection.execute(text(_ADD_NAME + _UNLESS_THERE.get(connection.dialect.name, "")), {"name": name})
-        found = locked(connection, now, name)
+        found = locked(connection, now, name, taking)
     assert found is not None
     return found
 

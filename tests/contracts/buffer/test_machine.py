@@ -193,7 +193,7 @@ def compared(store: Any, clock: Clock, ns: str, examples: int, phases: tuple[Pha
 
 
 def test_078_any_sequence_of_operations_gives_what_the_memory_store_gives(store: Any, clock: Clock, ns: str) -> None:
-    compared(store, clock, ns, 12 if isinstance(clock, Real) else 30, (Phase.generate, Phase.shrink))
+    compared(store, clock, ns, 8 if isinstance(clock, Real) else 30, (Phase.generate, Phase.shrink))
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

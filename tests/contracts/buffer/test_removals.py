@@ -1,6 +1,5 @@
 """A3: what is removed, and how leases are given back."""
 
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -195,74 +194,6 @@ def test_060_removal_and_output_are_one_transaction(store: Any, ns: str, clock: 
     [found, _] = store.outbox.find(topic=ns)
     assert (found.message.key, found.message.value, tuple(found.message.headers)) == (b"k", b"v", (("h", b"x"), ("h", None)))
     assert found.state == "pending"
-
-
-def test_061_a_released_snapshot_can_be_leased_at_once(buffer: Any, ns: str) -> None:
-    buffer.insert(ns, entries(1, 2))
-    first = buffer.get_snapshot(ns)
-    assert buffer.release_snapshot(ns, first) == 2
-    again = buffer.get_snapshot(ns)
-    assert (again.ids, again.leased_elsewhere) == (first.ids, 0)
-
-
-def test_063_after_a_failed_callback_the_redelivery_finds_all_rows_undecodable_ones_too(buffer: Any, ns: str) -> None:
-    buffer.insert(ns, [*entries(1, 2), entry(3, **CORRUPT)])
-    failed = buffer.get_snapshot(ns)
-    hidden = buffer.get_snapshot(ns)
-    assert (list(hidden.entries), hidden.unresolved, hidden.leased_elsewhere) == ([], 0, 3)
-    assert hidden is not EMPTY
-    assert buffer.release_snapshot(ns, failed) == 3
-    found = buffer.get_snapshot(ns)
-    assert (numbers(found.entries), found.unresolved) == ([1, 2], 1)
-
-
-def test_a_snapshot_of_undecodable_rows_only_is_released_too(buffer: Any, ns: str) -> None:
-    buffer.insert(ns, [entry(1, **CORRUPT)])
-    assert buffer.release_snapshot(ns, buffer.get_snapshot(ns)) == 1
-    assert buffer.remove_snapshot(ns, buffer.get_snapshot(ns)) == 0
-    assert buffer.get_snapshot(ns).unresolved == 1
-
-
-def test_064_a_release_leaves_rows_that_another_has_now(buffer: Any, ns: str, clock: Clock) -> None:
-    buffer.insert(ns, entries(1, 2, 3))
-    late = buffer.get_snapshot(ns, lease=SHORT)
-    clock.passed(SHORT)
-    newer = buffer.get_snapshot(ns, 2)
-    assert buffer.release_snapshot(ns, late) == 1
-    free = buffer.get_snapshot(ns)
-    assert (keys(free.entries), free.leased_elsewhere) == (["m3"], 2)
-    assert buffer.remove_snapshot(ns, newer) == 2
-
-
-def test_065_after_a_handler_failed_its_batch_is_due_at_once_when_the_processor_released_it(buffer: Any, ns: str) -> None:
-    gate = of(2)
-    [failed] = buffer.insert_and_seal(ns, entries(1, 2), gate).batches
-    assert buffer.due(ns, gate) == []
-    assert buffer.release(ns, failed) is True
-    [again] = buffer.due(ns, gate)
-    assert (again.id, again.ids, again.entries, again.attempts) == (failed.id, failed.ids, failed.entries, 2)
-    assert buffer.release(ns, failed) is False
-
-
-@FAILING
-def test_067_no_operation_waits_without_an_end(
-    store_url: str, ns: str, clock: Clock, proxy: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared: list[Any] = []
-
-    def prepare(store: Any) -> None:
-        prepared.append(store.buffer.insert_and_seal(ns, entries(1), of(1)).batches[0])
-
-    with cut_off(store_url, clock, proxy, monkeypatch, prepare, silent=True) as store:
-        for call in (
-            lambda: store.buffer.insert(ns, entries(2)),
-            lambda: store.buffer.get_snapshot(ns),
-            lambda: store.buffer.complete(ns, prepared[0]),
-        ):
-            began = time.monotonic()
-            with pytest.raises((PersistenceError, errors.SystemNotReady)):
-                call()
-            assert time.monotonic() - began < 30
 
 
 def test_remove_one_refuses_a_live_lease_unless_forced(buffer: Any, ns: str, clock: Clock) -> None:
