@@ -50,6 +50,8 @@ insert into sluicegate_message (id, topic, message_key, value, headers, lane_key
 values (:id, :topic, :message_key, :value, :headers, :lane_key, :created_at)"""
 # Without a constant among its values: PyMySQL would send such rows one by one.
 ADD_PENDING = "insert into sluicegate_message_pending (lane, seq, attempts) values (:lane, :seq, :attempts)"
+_LAST = "select coalesce(max(seq), 0) from sluicegate_message"
+_SINCE = "select id, seq from sluicegate_message where seq > :before"
 
 
 def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float) -> None:
@@ -101,16 +103,17 @@ def _write_at_once(connection: Connection, messages: Sequence[OutboxMessage], la
 def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float) -> None:
     """Somebody else may add the same id meanwhile: then it is there at the next look."""
     for _ in range(_RACES):
-        known = seqs_of(connection, [message.id for message in messages])
-        messages = [message for message in messages if message.id not in known]
-        if not messages:
-            return
+        before = connection.execute(text(_LAST)).scalar()
         try:
             with connection.begin_nested():
                 connection.execute(text(_ADD), [_row(message, now) for message in messages])
         except IntegrityError:
+            known = seqs_of(connection, [message.id for message in messages])
+            messages = [message for message in messages if message.id not in known]
+            if not messages:
+                return
             continue
-        added = seqs_of(connection, [message.id for message in messages])
+        added = {plain(id): seq for id, seq in connection.execute(text(_SINCE), {"before": before})}
         connection.execute(text(ADD_PENDING), [{"lane": lane_of(each, lanes), "seq": added[each.id], "attempts": 0} for each in messages])
         return
     raise PersistenceError(f"{len(messages)} outbox messages were not added: others added the same ids at the same time, {_RACES} times")
