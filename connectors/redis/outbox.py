@@ -16,7 +16,7 @@ from connectors.redis.connection import translated
 from connectors.redis.leased import guarded, instant, microseconds, outbox_arguments, step
 from connectors.redis.scripts_leased import PREFIX
 from connectors.sessions import RedisSession, joined
-from streams.errors import ConcurrencyError, ConfigurationError
+from streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
 from streams.leased.contracts import LANE_LEASE
 from streams.leased.lanes import LANES
 from streams.leased.messages import Attempt, LaneBatch, LaneRow, OutboxMessage, Outcome, StoredMessage
@@ -104,6 +104,9 @@ class RedisOutbox:
                     self._told.subscription.subscribe(_KEYS + "added")
                     self._told.subscription.get_message(timeout=REPLY_SECONDS)  # that it is subscribed
                 return self._is_told(self._told.subscription, seconds)
+        except (TypeError, AttributeError) as error:  # what the driver says of a socket that `close` took away
+            self._told.__dict__.pop("subscription", None)
+            raise PersistenceError("redis: the store was closed, or its connection, while this thread waited") from error
         except BaseException:
             self._told.__dict__.pop("subscription", None)
             raise
