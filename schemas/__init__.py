@@ -1,5 +1,20 @@
 """What travels: codecs of records and results, and the documents we define ourselves."""
 
-from schemas.codecs import Avro, Codec, codec
+from typing import TYPE_CHECKING, Any
+
+from schemas.options import Avro
+
+if TYPE_CHECKING:
+    from schemas.codecs import Codec, codec
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Codecs load libraries, which the command line must not do before it needs them."""
+        if name not in ("Codec", "codec"):
+            raise AttributeError(f"module 'schemas' has no attribute {name!r}")
+        from schemas import codecs
+
+        return getattr(codecs, name)
+
 
 __all__ = ["Avro", "Codec", "codec"]

@@ -17,7 +17,7 @@ from fastavro.types import Schema
 from schemas import json
 from schemas.avro_reading import restoring
 from schemas.avro_values import fitting
-from schemas.codecs import Avro
+from schemas.options import Avro
 
 FRAME = struct.Struct(">bI")
 _WORDS = {

@@ -3,23 +3,12 @@
 import base64
 import importlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from schemas import json
-
-
-@dataclass(frozen=True, slots=True)
-class Avro:
-    """What `format: avro` needs: the text of the schema; of the one the records were written with, where that is another; whether
-    they carry Confluent's frame (a zero byte, four bytes of schema id). `schema_id` is the only one that is read, and what is written."""
-
-    schema: str
-    writer_schema: str | None = None
-    framing: Literal["none", "confluent"] = "none"
-    schema_id: int | None = None
+from schemas.options import Avro
 
 
 class Unwritable(TypeError):

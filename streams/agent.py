@@ -7,7 +7,7 @@ trip through JSON (the supervisor hands them to its children that way). Duration
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.codecs import Avro
+from schemas.options import Avro
 
 Scalar = str | int | float | bool | None
 

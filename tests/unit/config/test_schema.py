@@ -52,4 +52,13 @@ def test_an_editor_sees_what_is_wrong(errors, old, new):
 
 def test_what_is_not_built_yet_is_absent():
     assert "shared" not in COMMITTED.read_text()
-    assert "avro" not in COMMITTED.read_text()
+
+
+AVRO = ("format: avro", "schema: o.avsc", "writer_schema: p.avsc", "framing: confluent", "schema_id: 7")
+
+
+def test_an_editor_knows_the_keys_of_avro(errors):
+    good = GOOD.replace("from: orders", "\n    ".join(["from: orders", *AVRO]))
+    good = good.replace("{topic: totals}", "{topic: totals, format: avro, schema: r.avsc, framing: none, schema_id: '${ID}'}")
+    assert errors(good) == []
+    assert errors(good.replace("framing: confluent", "framing: magic")) != []
