@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from streams.errors import SluicegateError
+from streams.leased.contracts import Leased, Transactions
 from streams.record import Record
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, TopicFacts
 
@@ -96,8 +97,8 @@ class Durability(Protocol):
         """Make or upgrade the schema, stepwise and idempotent; returns the steps done (or to do). Empty: up to date."""
 
 
-class Store(StateStore, CommitTogether, UnitOfWork, UnsentRows, CrashMarks, Reader, Durability, Protocol):
-    """What `connectors.open_store` returns."""
+class Store(StateStore, CommitTogether, UnitOfWork, UnsentRows, CrashMarks, Reader, Durability, Leased, Transactions, Protocol):
+    """What `connectors.open_store` returns: for the engine, and (streams.leased.contracts) for whoever is no worker."""
 
     def close(self) -> None:
         """Give back connections; the store object is not used again."""

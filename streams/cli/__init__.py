@@ -7,10 +7,12 @@ from streams.cli.check import check
 from streams.cli.demo import demo
 from streams.cli.groups import groups
 from streams.cli.migrate import migrate
+from streams.cli.outbox import outbox
 from streams.cli.parked import parked
 from streams.cli.run import run
 from streams.cli.status import status
 from streams.cli.test import play_tests
+from streams.cli.timeouts import timeouts
 from streams.cli.topics import topics
 from streams.cli.version import version
 
@@ -26,4 +28,6 @@ for command in (run, check, topics, migrate, status, audit, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
 main.add_typer(groups)
+main.add_typer(timeouts)
+main.add_typer(outbox)
 main.add_typer(parked)

@@ -4,7 +4,7 @@ import getpass
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,20 +23,35 @@ Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `slui
 @contextmanager
 def opened(file: str, name: str) -> Iterator[tuple["App", "Agent", "Store"]]:
     """Raises ConfigurationError for an agent that is not in the file, and for state that nobody else can reach."""
-    from connectors import open_store
     from streams.cli.files import loaded
 
     app = loaded(file)
     agent = next((each for each in app.agents if each.name == name), None)
     if agent is None:
         raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(each.name for each in app.agents)}")
+    with store_of(app) as store:
+        yield app, agent, store
+
+
+@contextmanager
+def store_of(app: "App") -> Iterator["Store"]:
+    """Raises ConfigurationError for state that nobody else can reach."""
+    from connectors import open_store
+
     if app.store.startswith("memory:"):
         raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
     store = open_store(app.store, app.folder)
     try:
-        yield app, agent, store
+        yield store
     finally:
         store.close()
+
+
+def rows_of(file: str) -> AbstractContextManager["Store"]:
+    """The store of the file, for what belongs to no agent."""
+    from streams.cli.files import loaded
+
+    return store_of(loaded(file))
 
 
 def person(why: str) -> "Person":

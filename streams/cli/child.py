@@ -6,7 +6,6 @@ import sys
 import time
 import uuid
 from datetime import timedelta
-from typing import cast
 
 from connectors import open_store
 from streams.agent import App, Outbox, Timeouts
@@ -15,7 +14,6 @@ from streams.engine.build import build
 from streams.engine.child import Place, Report, Runner, main
 from streams.engine.pool import Threads
 from streams.engine.worker import Parts
-from streams.leased.contracts import Leased
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from streams.observe.metrics import Meter
 
@@ -44,7 +42,7 @@ def make_dispatcher(app: App, report: Report) -> Runner:
 
     store = open_store(app.store, app.folder, options=leased_options(app))
     parts = dispatcher.Parts(
-        store=cast(Leased, store),
+        store=store,
         close=store.close,
         source=store.incarnation,
         producer=open_producer(app.kafka),

@@ -1,9 +1,7 @@
 """What the dispatcher does, turned by hand: timeouts that are due to the outbox, its lanes to the log."""
 
-from typing import cast
 
 from streams.contracts import Store
-from streams.leased.contracts import Leased
 from streams.leased.lane_rows import LaneRows
 from streams.leased.messages import Outcome
 from streams.leased.values import TimeoutBatch
@@ -18,7 +16,7 @@ class Dispatch:
     """One process of an app has it. What it claimed when that died is free at once: nobody waits for a lease here."""
 
     def __init__(self, store: Store, producer: LogProducer, clock: Clock, deaths: Deaths) -> None:
-        leased = cast(Leased, store)
+        leased = store
         self._timeouts, self._outbox = leased.timeouts, leased.outbox
         self._producer, self._clock, self._deaths = producer, clock, deaths
         self._rows = LaneRows(producer, "driver")

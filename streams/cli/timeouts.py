@@ -1,0 +1,118 @@
+"""`sluicegate timeouts`: the scheduled table."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID, uuid4
+
+import typer
+
+from streams.cli.changing import rows_of
+from streams.cli.outcome import DONE, ending
+from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.leased.values import Timeout
+
+timeouts = typer.Typer(name="timeouts", help="The scheduled table: list, cancel, reschedule, add.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)]
+When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.", show_default=False)]
+COLUMNS = ("id", "due", "destination", "key", "owner")
+
+
+@timeouts.command("ls")
+@ending
+def ls(
+    file: File,
+    destination: Annotated[str | None, typer.Option("--destination", help="For this topic only.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Of this owner only (app/agent for what handlers scheduled).")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="With this key only.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    json: AsJson = False,
+) -> int:
+    """What is armed, soonest first; leases nothing."""
+    from streams.cli.output import print_json, print_table
+
+    with rows_of(file) as store:
+        found = store.timeouts.find(destination, owner, None if key is None else key.encode(), limit)
+    rows = [_document(each) for each in found]
+    if json:
+        print_json({"timeouts": rows})
+        return DONE
+    print_table(COLUMNS, [["" if value is None else str(value) for value in row.values()] for row in rows])
+    return DONE
+
+
+@timeouts.command("cancel")
+@ending
+def cancel(file: File, id: Id) -> int:
+    """It will not be sent."""
+    with rows_of(file) as store:
+        _there(store.timeouts.cancel(_uuid(id)), id)
+    print(f"{id} is cancelled")
+    return DONE
+
+
+@timeouts.command("reschedule")
+@ending
+def reschedule(file: File, id: Id, when: When) -> int:
+    """Due at another time."""
+    due = _due(when)
+    with rows_of(file) as store:
+        _there(store.timeouts.reschedule(_uuid(id), due), id)
+    print(f"{id} is due at {due.isoformat(timespec='seconds')}")
+    return DONE
+
+
+@timeouts.command("add")
+@ending
+def add(
+    file: File,
+    destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.", show_default=False)],
+    when: When,
+    value: Annotated[str, typer.Option("--value", help="The message's value.")] = "",
+    key: Annotated[str | None, typer.Option("--key", help="The message's key.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Whose it is.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Schedule a message; prints its id."""
+    from streams.cli.output import print_json
+    from streams.leased.values import Timeout
+
+    try:
+        made = Timeout(uuid4(), destination, _due(when), None if key is None else key.encode(), value.encode(), owner=owner)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    with rows_of(file) as store:
+        store.timeouts.insert(made)
+    print_json(_document(made)) if json else print(made.id)
+    return DONE
+
+
+def _there(found: bool, id: str) -> None:
+    if not found:
+        raise ConfigurationError(f"no timeout {id} is armed; `sluicegate timeouts ls` lists what is")
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise ConfigurationError(f"{text} is no id of a timeout (a UUID)") from None
+
+
+def _due(text: str) -> datetime:
+    """Of an RFC 3339 time, or a duration by this machine's clock."""
+    from streams.config.units import duration, moment
+
+    if (seconds := duration(text)) is not None:
+        return datetime.now(UTC) + timedelta(seconds=seconds)
+    if (at := moment(text)) is not None:
+        return datetime.fromtimestamp(at, UTC)
+    raise ConfigurationError(f"{text} is neither a time (2026-11-21T12:00:00Z) nor a duration (15m)")
+
+
+def _document(timeout: "Timeout") -> dict[str, object]:
+    key = None if timeout.key is None else timeout.key.decode(errors="replace")
+    due = timeout.due_at.isoformat(timespec="milliseconds")
+    return {"id": str(timeout.id), "due_at": due, "destination": timeout.destination, "key": key, "owner": timeout.owner}

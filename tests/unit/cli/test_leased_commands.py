@@ -1,0 +1,104 @@
+"""`sluicegate outbox` and `sluicegate timeouts` on a store that nobody else has open."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors import open_store
+from streams import OutboxMessage, Timeout
+from streams.cli import main
+from streams.contracts import Store
+from streams.leased.messages import Outcome
+
+FILE = """\
+app: app
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+http: false
+agents:
+  a: {from: in, aggregate: {count: 3}, to: {topic: out}}
+"""
+Invoke = Callable[..., Result]
+DUE = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Any) -> Store:
+    (tmp_path / "app.yaml").write_text(FILE)
+    made = open_store("sqlite:///state.db", str(tmp_path))
+    made.migrate()
+    return made
+
+
+@pytest.fixture
+def call(store: Store, tmp_path: Any) -> Invoke:
+    return lambda kind, what, *more: CliRunner().invoke(main, [kind, what, str(tmp_path / "app.yaml"), *more])
+
+
+def rows(call: Invoke, *more: str) -> list[tuple[str, str]]:
+    return [(each["id"], each["state"]) for each in json.loads(call("outbox", "ls", "--json", *more).stdout)["rows"]]
+
+
+def filled(store: Store) -> None:
+    """One pending row, one sent, one dead."""
+    messages = [OutboxMessage("t", b"k", b"v", [("h", b"x")], id=name) for name in ("one", "two", "three")]
+    with store.transaction() as session:
+        store.outbox.add(session, messages)
+    for lane in range(store.outbox.lanes()):
+        batch = store.outbox.claim(lane, "token", 10)
+        if batch is not None and batch.rows:
+            store.outbox.mark(batch, [Outcome("two", "rejected", "too large"), Outcome("three", "dispatched")])
+            store.outbox.release(batch)
+
+
+def test_rows_are_listed_by_state_shown_tried_again_and_dropped(store: Store, call: Invoke) -> None:
+    filled(store)
+    assert sorted(rows(call)) == [("one", "pending"), ("three", "dispatched"), ("two", "dead")]
+    assert (rows(call, "--state", "dead"), rows(call, "--topic", "other")) == ([("two", "dead")], [])
+    shown = json.loads(call("outbox", "show", "two", "--payload", "--json").stdout)
+    assert (shown["reason"], shown["headers"], shown["value"], shown["history"][0]["outcome"]) == ("too large", {"h": "x"}, "v", "rejected")
+    assert "value" not in json.loads(call("outbox", "show", "two", "--json").stdout)
+    assert "too large" in call("outbox", "ls").stdout
+    assert "rejected" in call("outbox", "show", "two").stdout
+    assert call("outbox", "retry").stdout == "1 pending again\n"
+    assert rows(call, "--state", "dead") == []
+    assert call("outbox", "drop", "one", "--yes").stdout == "1 dropped\n"
+    assert sorted(rows(call)) == [("three", "dispatched"), ("two", "pending")]
+
+
+def test_mistakes_about_rows_are_usage_errors(store: Store, call: Invoke) -> None:
+    for what, said in ((("ls", "--state", "lost"), "--state lost"), (("show", "nothing"), "no row nothing")):
+        result = call("outbox", *what)
+        assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
+def test_timeouts_are_added_listed_moved_and_cancelled(store: Store, call: Invoke) -> None:
+    store.timeouts.insert(Timeout(UUID(int=7), "reminders", DUE, b"k", b"v", owner="saga-7"))
+    added = json.loads(call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", "--key", "o1", "--value", "{}", "--json").stdout)
+    listed = json.loads(call("timeouts", "ls", "--json").stdout)["timeouts"]
+    assert [each["id"] for each in listed] == [added["id"], str(UUID(int=7))]
+    assert "saga-7" in call("timeouts", "ls", "--owner", "saga-7").stdout
+    assert [each["id"] for each in json.loads(call("timeouts", "ls", "--key", "o1", "--json").stdout)["timeouts"]] == [added["id"]]
+    assert call("timeouts", "reschedule", added["id"], "15m").exit_code == 0
+    [moved] = store.timeouts.find(destination="orders")
+    assert timedelta(minutes=14) < moved.due_at - datetime.now(UTC) <= timedelta(minutes=15)
+    assert call("timeouts", "cancel", str(UUID(int=7))).exit_code == 0
+    assert [each.destination for each in store.timeouts.find()] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (("cancel", str(UUID(int=9))), "no timeout"), (("cancel", "x"), "is no id"),
+        (("reschedule", str(UUID(int=9)), "soon"), "neither a time"),
+        (("add", " ", "1m"), "destination"), (("add", "t", "2030-01-01T00:00:00"), "neither a time"),
+    ],
+)  # fmt: skip
+def test_mistakes_about_timeouts_are_usage_errors(call: Invoke, what: tuple[str, ...], said: str) -> None:
+    result = call("timeouts", *what)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
