@@ -1,42 +1,18 @@
 """`place` is where one test's timeouts lie on each backend in turn: nobody else's are there, since a poll takes whatever is due."""
 
-import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
 from streams.leased.contracts import TimeoutStore
-from tests.contracts.conftest import SERVERS
-from tests.contracts.sql import database
+from tests.contracts.own import own_url
 from tests.contracts.timeouts.given import Place, emptied
-
-OWN: dict[str, str] = {}
-"""URLs of this process' own databases on the run's servers."""
-
-
-def own(backend: str, url: str) -> str:
-    name = "timeouts_" + uuid.uuid4().hex[:12]
-    if backend in ("postgresql", "mariadb"):
-        return database(url, name)
-    parts = urlsplit(url)
-    if backend == "mongodb":
-        return urlunsplit(parts._replace(path=f"/{name}"))
-    # One of the server's sixteen for each process of a run; a cluster has one, and is this process' own.
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    return url if backend == "redis-cluster" else urlunsplit(parts._replace(path=f"/{1 + worker % 15}"))
 
 
 @pytest.fixture
 def store_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path, ns: str) -> str:
-    if backend not in SERVERS:
-        return f"sqlite:///{tmp_path}/state.db" if backend == "sqlite" else f"memory://{ns}"
-    url = request.getfixturevalue(SERVERS[backend])
-    if backend not in OWN:
-        OWN[backend] = own(backend, url)
-    return OWN[backend]
+    return own_url("timeouts", backend, request, tmp_path, ns)
 
 
 @pytest.fixture
