@@ -1,11 +1,13 @@
 """`python -m streams.cli.child`: a worker's process, where the engine meets the connectors. It imports little: it starts often."""
 
 import gc
+import os
 import random
 import sys
 import time
 import uuid
 from datetime import timedelta
+from functools import cache
 from typing import cast
 
 from connectors import open_store
@@ -17,6 +19,7 @@ from streams.engine.pool import Threads
 from streams.engine.worker import Parts
 from streams.leased.contracts import Leased
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
+from streams.observe import tracing
 from streams.observe.metrics import Meter
 
 
@@ -26,6 +29,12 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that never go back, the same for all processes of this machine."""
         return time.monotonic()
+
+
+@cache
+def spans(app: str) -> tracing.Spans | None:
+    """Those of all workers of this process, if the environment asks for any. Raises ConfigurationError."""
+    return tracing.opened(os.environ, app, time.time_ns)
 
 
 def leased_options(app: App) -> LeasedOptions:
@@ -55,6 +64,7 @@ def make_dispatcher(app: App, report: Report) -> Runner:
         token=lambda: uuid.uuid4().hex,
         report=report,
         pool=Threads(dispatcher.THREADS),
+        spans=spans(app.name),
     )
     return dispatcher.Dispatcher(app, parts)
 
@@ -76,6 +86,7 @@ def make_worker(place: Place, report: Report) -> Runner:
         token=lambda: uuid.uuid4().hex,
         report=report,
         pool=Threads,
+        spans=spans(app.name),
     )
     return build(app, agent, place.worker, name, place.on_rule_change, parts)
 
