@@ -53,6 +53,7 @@ def make_dispatcher(app: App, report: Report) -> Runner:
 
     store = open_store(app.store, app.folder, options=leased_options(app))
     parts = dispatcher.Parts(
+        spans=spans(app.name),
         store=cast(Leased, store),
         close=store.close,
         source=store.incarnation,
@@ -64,7 +65,6 @@ def make_dispatcher(app: App, report: Report) -> Runner:
         token=lambda: uuid.uuid4().hex,
         report=report,
         pool=Threads(dispatcher.THREADS),
-        spans=spans(app.name),
     )
     return dispatcher.Dispatcher(app, parts)
 
@@ -77,6 +77,7 @@ def make_worker(place: Place, report: Report) -> Runner:
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
     parts = Parts(
+        spans=spans(app.name),
         store=open_store(app.store, app.folder, options=leased_options(app)),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name),
         producer=open_producer(app.kafka),
@@ -86,7 +87,6 @@ def make_worker(place: Place, report: Report) -> Runner:
         token=lambda: uuid.uuid4().hex,
         report=report,
         pool=Threads,
-        spans=spans(app.name),
     )
     return build(app, agent, place.worker, name, place.on_rule_change, parts)
 

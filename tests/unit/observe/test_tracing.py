@@ -8,11 +8,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import TracerProvider
 from typer.testing import CliRunner
 
-from streams.cli import main
+from streams.agent import Agent, Aggregation, App, Destination, Outbox
+from streams.cli import child, main
+from streams.engine.child import Place
 from streams.errors import ConfigurationError
 from streams.observe import tracing
+from tests.spans import Recorder
 from tests.unit.cli.files import written
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
@@ -80,6 +84,29 @@ def test_a_workers_process_loads_it_only_when_it_is_asked_for(wanted: str, loade
     code = "import sys; from streams.cli import child; made = child.spans('app'); print(made is not None, 'opentelemetry' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout.split(), done.stderr) == ([str(loaded)] * 2, "")
+
+
+def test_a_span_that_is_current_in_this_thread_is_no_parent() -> None:
+    recorder = Recorder()
+    with TracerProvider(shutdown_on_exit=False).get_tracer("handler").start_as_current_span("of a handler"):
+        recorder.spans.fired({}, 0.0, None)
+        recorder.spans.dispatched({}, 1, None, None)
+    assert [span.parent for span in recorder.done] == [None, None]
+
+
+def test_worker_and_dispatcher_are_made_with_the_spans_of_their_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are asked for before anything is opened, so that a refusal leaves nothing behind."""
+
+    def refused(app: str) -> None:
+        raise ConfigurationError(f"spans of {app}")
+
+    monkeypatch.setattr(child, "spans", refused)
+    agent = Agent("a", ("in",), Aggregation(count=1), Destination("out"), "dead")
+    app = App("shop", "memory://", (agent,), outbox=Outbox())
+    with pytest.raises(ConfigurationError, match="spans of shop"):
+        child.make_dispatcher(app, print)
+    with pytest.raises(ConfigurationError, match="spans of shop"):
+        child.make_worker(Place(app, agent, 0, "refuse", 1.0), print)
 
 
 @pytest.fixture
