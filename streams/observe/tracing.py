@@ -6,7 +6,7 @@ Sampling, batches, headers and resource are configured by the same variables (OT
 import threading
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streams.errors import ConfigurationError
 
@@ -111,10 +111,7 @@ class Spans:
 
     def _context(self, trace: str | None) -> "Context":
         """Of the record alone: never of a span that is current in this thread."""
-        from opentelemetry.context import Context
-
-        carrier: dict[str, Any] = {} if trace is None else {"traceparent": trace}
-        return self._propagator.extract(carrier, Context())
+        return self._propagator.extract({} if trace is None else {"traceparent": trace})
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
         """Send what was made, waiting so long at most: the provider's own flush waits for the collector as long as that takes."""
