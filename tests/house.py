@@ -29,6 +29,7 @@ DRIVERS = {
     "pymysql": "connectors.sql",
     "pymongo": "connectors.mongodb",
     "bson": "connectors.mongodb",
+    "opentelemetry": "streams.observe.tracing",
 }
 
 # With commas, so that this file does not name one either.

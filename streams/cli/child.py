@@ -1,11 +1,13 @@
 """`python -m streams.cli.child`: a worker's process, where the engine meets the connectors. It imports little: it starts often."""
 
 import gc
+import os
 import random
 import sys
 import time
 import uuid
 from datetime import timedelta
+from functools import cache
 
 from connectors import open_store
 from streams.agent import App, Outbox, Timeouts
@@ -15,6 +17,7 @@ from streams.engine.child import Place, Report, Runner, main
 from streams.engine.pool import Threads
 from streams.engine.worker import Parts
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
+from streams.observe import tracing
 from streams.observe.metrics import Meter
 
 
@@ -24,6 +27,12 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that never go back, the same for all processes of this machine."""
         return time.monotonic()
+
+
+@cache
+def spans(app: str) -> tracing.Spans | None:
+    """Those of all workers of this process, if the environment asks for any. Raises ConfigurationError."""
+    return tracing.opened(os.environ, app, time.time_ns)
 
 
 def leased_options(app: App) -> LeasedOptions:
@@ -42,6 +51,7 @@ def make_dispatcher(app: App, report: Report) -> Runner:
 
     store = open_store(app.store, app.folder, options=leased_options(app))
     parts = dispatcher.Parts(
+        spans=spans(app.name),
         store=store,
         close=store.close,
         source=store.incarnation,
@@ -65,6 +75,7 @@ def make_worker(place: Place, report: Report) -> Runner:
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
     parts = Parts(
+        spans=spans(app.name),
         store=open_store(app.store, app.folder, options=leased_options(app)),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name),
         producer=open_producer(app.kafka),

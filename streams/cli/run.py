@@ -1,5 +1,6 @@
 """`sluicegate run`: the workers of a file, under a supervisor."""
 
+import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,9 +34,11 @@ def run(
     from streams.cli.files import loaded
     from streams.cli.wiring import prepare
     from streams.engine import supervisor
+    from streams.observe import tracing
 
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")
     app = loaded(file)
+    tracing.asked(os.environ)  # what it asks for and cannot have is said here, once, and not by each worker
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
     return supervisor.run(app, agent or (), workers, change, prepare=prepare, log_level=log_level.value)

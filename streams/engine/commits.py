@@ -9,9 +9,10 @@ from streams.engine.claims import LOST, Claims
 from streams.engine.owner import Owner
 from streams.engine.session import Ready
 from streams.engine.setting import Setting
-from streams.engine.status import count_events, count_receipts
+from streams.engine.status import count_events, count_receipts, trace_fires
 from streams.errors import SluicegateError
 from streams.observe.metrics import Meter
+from streams.observe.tracing import Spans
 from streams.values import Claim, Partition
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
@@ -27,13 +28,19 @@ class Commits:
     """`pending` counts the records that were accepted and not committed. `lost` is called for an owner whose commit failed."""
 
     def __init__(
-        self, setting: Setting, claims: Claims, meter: Meter, clock: Callable[[], float], lost: Callable[[Owner, Exception], None]
+        self,
+        setting: Setting,
+        claims: Claims,
+        meter: Meter,
+        clock: Callable[[], float],
+        lost: Callable[[Owner, Exception], None],
+        spans: Spans | None = None,
     ) -> None:
         self._store, self._claims, self._meter, self._clock, self._lost = setting.store, claims, meter, clock, lost
         handling = setting.handling
         self._alone = handling is not None and handling.session
         self._most = COMMIT_RECORDS if handling is None or handling.batches else COMMIT_SESSION if self._alone else COMMIT_CALLS
-        self._log = structlog.get_logger()
+        self._spans, self._log = spans, structlog.get_logger()
         self.pending = 0
         self._seen: dict[Partition, int] = {}  # versions at the last look
         self._commit_at = self._gather_until = self._reports_at = 0.0
@@ -121,4 +128,6 @@ class Commits:
             meter.count("records_consumed", pending)
             self._claims.well(owner)
         count_events(events, after - now, meter)
+        if self._spans is not None and events:
+            trace_fires(owner, events, after - now, self._spans)
         count_receipts(owner, meter, self._log)

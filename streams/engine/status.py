@@ -10,8 +10,10 @@ from streams.aggregation.events import Event, Fire
 from streams.contracts import Gauge
 from streams.engine.owner import Owner
 from streams.engine.rows import timestamp
+from streams.ids import fire_ids
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
+from streams.observe.tracing import Spans
 
 FORGOTTEN = "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise max_ids or lower horizon"
 
@@ -79,3 +81,22 @@ def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
         meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
         if kind is Fire:
             meter.observe("fire_latency_seconds", latency, times)
+
+
+def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans) -> None:
+    """A span of each group that a commit let out; `latency` as for `count_events`."""
+    partition, source = owner.partition, owner.claim.source
+    identify = fire_ids(partition, source.topic_id if source else "")
+    for fire in events:
+        if isinstance(fire, Fire):
+            attributes: dict[str, str | int] = {
+                "sluicegate.id": identify(fire.first),
+                "sluicegate.agent": partition.agent,
+                "sluicegate.topic": partition.topic,
+                "sluicegate.partition": partition.number,
+                "sluicegate.reason": fire.reason,
+                "sluicegate.count": fire.count,
+                "sluicegate.first": fire.first,
+                "sluicegate.last": fire.last,
+            }
+            spans.fired(attributes, latency, fire.trace)

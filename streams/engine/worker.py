@@ -26,6 +26,7 @@ from streams.engine.status import partition_report
 from streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
+from streams.observe.tracing import Spans
 from streams.record import Record
 from streams.values import LEVELS
 
@@ -37,7 +38,8 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 
 
 class Parts(NamedTuple):
-    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many slow handlers."""
+    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many slow handlers; with
+    `spans` None none are made."""
 
     store: Store
     input: Input
@@ -48,6 +50,7 @@ class Parts(NamedTuple):
     token: Callable[[], str]
     report: Callable[[WorkerReport], object]
     pool: Callable[[int], Pool] = Inline
+    spans: Spans | None = None
 
 
 class Worker:
@@ -59,7 +62,7 @@ class Worker:
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
         self._owners = claims.owners
         self._chunk = CHUNK
-        self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost)
+        self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
         self._report_at = self._inform_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
@@ -77,6 +80,8 @@ class Worker:
             self._drain(self._parts.clock.monotonic() + drain)
         finally:
             self._claims.let_go()
+        if self._parts.spans is not None:
+            self._parts.spans.flush()
         self._parts.producer.close()
         self._parts.input.close()
         self._log.info("worker.stopped")

@@ -20,8 +20,10 @@ from streams.leased.contracts import Leased
 from streams.leased.due import TimeoutEmitter
 from streams.leased.lane_relay import LaneRelay
 from streams.leased.lane_rows import LaneRows
+from streams.leased.lane_spans import TracedOutput
 from streams.observe.metrics import Meter
 from streams.observe.report import DISPATCHER, WorkerReport
+from streams.observe.tracing import Spans
 
 THREADS = 6
 REPORT_EVERY = 1.0
@@ -32,7 +34,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
 class Parts(NamedTuple):
     """What a dispatcher is made of. `time` gives seconds since 1970, `random` numbers in [0, 1), `token` fresh random names; `source` is
-    the store's incarnation."""
+    the store's incarnation; `spans` None: none are made."""
 
     store: Leased
     close: Callable[[], object]
@@ -45,6 +47,7 @@ class Parts(NamedTuple):
     token: Callable[[], str]
     report: Callable[[WorkerReport], object]
     pool: Pool
+    spans: Spans | None = None
 
 
 class Dispatcher:
@@ -56,7 +59,8 @@ class Dispatcher:
         self._woken = threading.Event()
         self._told = threading.Event()  # there are new rows
         self._calls = Calls(parts.pool, self._woken.set)
-        self._relay = Relay(parts.producer, parts.meter, self._backoff())
+        output = parts.producer if parts.spans is None else TracedOutput(parts.producer, parts.spans)
+        self._relay = Relay(output, parts.meter, self._backoff())
         self.lanes = self._lane_relay() if app.outbox else None
         self._emitter = self._timeout_emitter() if app.timeouts else None
         self._sweeper, self.health = self._care()
@@ -107,6 +111,8 @@ class Dispatcher:
             self._woken.wait(self.rest())
             self._woken.clear()
         self._drain(self._parts.clock.monotonic() + drain)
+        if self._parts.spans is not None:
+            self._parts.spans.flush()
         self._parts.producer.close()
         self._parts.close()
         self._log.info("dispatcher.stopped")

@@ -10,6 +10,13 @@ from streams.leased.messages import LaneBatch, OutboxMessage, Outcome
 from streams.values import OutboxRow
 
 OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))
+SHARD = b"outbox/"
+
+
+def lane_of(row: OutboxRow) -> int:
+    """The lane that a row made here is sent by; -1: rows without order."""
+    shard = next((value for name, value in row.headers if name == "sluicegate-shard" and value is not None), b"")
+    return int(shard[len(SHARD) : shard.index(b">")]) if shard else -1
 
 
 class Sendable(NamedTuple):
@@ -83,5 +90,5 @@ class LaneRows:
         return OutboxRow(number, "", message.id, topic, place, key, message.value, headers)
 
     def _shard(self, lane: int, topic: str) -> bytes:
-        shard = self._shards[lane, topic] = f"outbox/{lane}>{topic}#{self._source}".encode()
+        shard = self._shards[lane, topic] = SHARD + f"{lane}>{topic}#{self._source}".encode()
         return shard

@@ -13,6 +13,7 @@ from streams.leased.dispatcher import Dispatcher, Parts
 from streams.leased.messages import OutboxMessage
 from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
+from streams.observe.tracing import Spans
 from streams.testing.log import Clock, Log, LogProducer, Message
 from tests.waiting import wait_until
 
@@ -23,14 +24,17 @@ TIMEOUTS = Timeouts()
 class Turned:
     """One dispatcher; several over one store and log are several processes. `outbox` and `timeouts` None: off."""
 
-    def __init__(self, store: Any, log: Log | None = None, outbox: Outbox | None = OUTBOX, timeouts: Timeouts | None = TIMEOUTS) -> None:
+    def __init__(
+        self, store: Any, log: Log | None = None, outbox: Outbox | None = OUTBOX, timeouts: Timeouts | None = TIMEOUTS,
+        spans: Spans | None = None,
+    ) -> None:  # fmt: skip
         self.store, self.log, self.clock, self.meter = store, log or Log(partitions=2), Clock(), Meter()
         self.producer = LogProducer(self.log)
         self.reports: list[WorkerReport] = []
         app = App("app", "memory://", (), outbox=outbox, timeouts=timeouts)
         parts = Parts(
             store, lambda: None, store.incarnation, self.producer, self.clock, time.time, self.meter, lambda: 0.5, lambda: uuid.uuid4().hex,
-            self.reports.append, Inline(1),
+            self.reports.append, Inline(1), spans,
         )  # fmt: skip
         self.dispatcher = Dispatcher(app, parts)
 

@@ -104,4 +104,4 @@ def test_a_workers_process_imports_neither_the_files_reader_nor_the_port() -> No
     code = "import streams.cli.child, sys, json; print(json.dumps(sorted(sys.modules)))"
     modules = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
     assert "streams.engine.worker" in modules
-    assert not {"pydantic", "yaml", "prometheus_client", "streams.config", "streams.observe.http"} & set(modules)
+    assert not {"pydantic", "yaml", "prometheus_client", "streams.config", "streams.observe.http", "opentelemetry"} & set(modules)

@@ -10,6 +10,7 @@ from streams.engine.build import build
 from streams.engine.pool import Inline
 from streams.engine.worker import Parts, Worker
 from streams.observe.metrics import Meter
+from streams.observe.tracing import Spans
 from streams.testing.log import Clock, Log, LogInput, LogProducer, Message
 
 
@@ -20,7 +21,7 @@ class Driver:
 
     def __init__(
         self, agent: Agent, store: Store, log: Log, clock: Clock | None = None, on_rule_change: str = "refuse", pool: Any = Inline,
-        app: str = "app",
+        app: str = "app", spans: Spans | None = None,
     ) -> None:  # fmt: skip
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or Clock()
         self.app = App(app, "memory://", (agent,))
@@ -29,7 +30,7 @@ class Driver:
         self.reports: list[Any] = []
         tokens = (f"token-{next(self.names)}" for _ in count())
         parts = Parts(
-            store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append, pool
+            store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append, pool, spans
         )
         self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts)
 
