@@ -38,5 +38,5 @@ chaos: setup setup-servers
 	SLUICEGATE_CHAOS=whole $(RUN) -m pytest tests/chaos -n 3 --timeout 300
 
 clean:
-	rm -rf .server-logs .servers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)
+	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

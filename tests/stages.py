@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from xml.etree import ElementTree
 
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+REPORTS = PROJECT / ".reports"  # JUnit, of the last run: tests/contracts/COVERAGE.md is made of them
 
 CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "mypy")]]
 
@@ -76,16 +76,17 @@ def alone(options: list[str]) -> list[str]:
 def main() -> int:
     succeeded = [timed("check", CHECKS)]
     counts = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, options in STAGES.items():
-            report = Path(folder, f"{name}.xml")
-            good, counted = staged(name, [*options, f"--junit-xml={report}"], report)
-            if not good and name in TRIED_AGAIN and counted.failed <= FEW and only_late(report):
-                print(f"stage {name}: {counted.failed} came too late and are tried once more, alone", flush=True)
-                good, again = staged(f"{name}, second try", [*alone(options), "--last-failed", f"--junit-xml={report}"], report)
-                counted = Count(counted.passed + again.passed, counted.failed - again.passed, counted.skipped)
-            succeeded.append(good)
-            counts.append(counted)
+    REPORTS.mkdir(exist_ok=True)
+    for name, options in STAGES.items():
+        report = REPORTS / f"{name}.xml"
+        good, counted = staged(name, [*options, f"--junit-xml={report}"], report)
+        if not good and name in TRIED_AGAIN and counted.failed <= FEW and only_late(report):
+            print(f"stage {name}: {counted.failed} came too late and are tried once more, alone", flush=True)
+            second = REPORTS / f"{name}-again.xml"
+            good, again = staged(f"{name}, second try", [*alone(options), "--last-failed", f"--junit-xml={second}"], second)
+            counted = Count(counted.passed + again.passed, counted.failed - again.passed, counted.skipped)
+        succeeded.append(good)
+        counts.append(counted)
     total = Count(*(sum(numbers) for numbers in zip(*counts, strict=True)))
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
     return 0 if all(succeeded) and not total.failed else 1
