@@ -7,7 +7,7 @@ BUFFER = (
     + """
 -- order: rows by number; rows: number -> time (8 bytes), head, rest (msgpack); keys: idempotency key -> number; gone: keys of removed
 -- rows by the end of their memory; types: type -> rows; leases: number -> token of a snapshot, or 'batch:' and the batch's first row;
--- tokens: snapshots' by their end, held:TOKEN: its rows; batches: first row -> batch; sealed: first rows by the end of their lease;
+-- tokens: snapshots' by their end, held:NAME:TOKEN: its rows; batches: first row -> batch; sealed: first rows by the end of their lease;
 -- holders: token -> first row; deadlines: groups by theirs; group:LENGTH:NAME:GROUP: rows that count, by number
 local name = ARGV[1]
 local B = P .. 'buffer:'
@@ -15,7 +15,7 @@ local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', type
   sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash', sequence = 'string'}
 local function key(kind) return B .. kind .. ':' .. name end
 local function group_key(group) return B .. 'group:' .. #name .. ':' .. name .. ':' .. group end
-local function held_key(token) return B .. 'held:' .. token end
+local function held_key(token) return B .. 'held:' .. #name .. ':' .. name .. ':' .. token end
 do
   local kinds = {}
   for kind, type in pairs(KINDS) do kinds[kind .. ':' .. name] = type end
