@@ -146,12 +146,14 @@ def test_rows_travel_together_again_a_minute_after_a_refusal(kafka: str, ns: str
     producer.close()
 
 
-def test_a_topic_or_partition_that_is_not_there_fails_but_rejects_nothing(ns: str, make_topic: MakeTopic, producer: KafkaProducer) -> None:
+def test_a_topic_or_partition_that_is_not_there_is_denied_and_rejects_nothing(
+    ns: str, make_topic: MakeTopic, producer: KafkaProducer
+) -> None:
     make_topic(ns)
     outcomes = Outcomes(producer)
     outcomes.send(1, f"{ns}-missing")
     outcomes.send(2, ns, partition=9)
-    assert outcomes.wait() == {1: "failed", 2: "failed"}
+    assert outcomes.wait() == {1: "denied", 2: "denied"}
 
 
 def test_a_replaced_producer_reports_no_more(ns: str, make_topic: MakeTopic, producer: KafkaProducer) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
@@ -97,8 +98,11 @@ def test_a_refused_password_is_not_said(scheme: str, request: pytest.FixtureRequ
 
 def fetched(port: int, path: str, token: str) -> str:
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return str(answer.read(), "utf-8")
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return str(answer.read(), "utf-8")
+    except urllib.error.HTTPError as refused:  # not ready yet: says why
+        return str(refused.read(), "utf-8")
 
 
 def dead_letters(bootstrap: str, topic: str) -> str:
