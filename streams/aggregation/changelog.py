@@ -9,6 +9,7 @@ state replaces, `whole` replaces bags, `added` extends them.
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -194,10 +195,13 @@ def _apply(groups: Groups, entry: Entry) -> None:
     groups.asked |= entry.asked
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
+            if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on
+                continue
             if fresh:
                 bags[key] = [{} if kind.unique else [] for kind in kinds]
             for bag, items in zip(bags[key], new, strict=True):
-                bag.update(dict.fromkeys(items)) if isinstance(bag, dict) else bag.extend(items)
+                with suppress(TypeError):  # arrays of an earlier rule: that group ends further on, too
+                    bag.update(dict.fromkeys(items)) if isinstance(bag, dict) else bag.extend(items)
 
 
 def _settle(groups: Groups) -> None:

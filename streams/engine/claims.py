@@ -21,6 +21,7 @@ from streams.errors import (
     Fenced,
     Halt,
     HandlerFailed,
+    HandlerStopped,
     LogTruncated,
     PersistenceError,
     RetentionPassed,
@@ -192,6 +193,8 @@ class Claims:
             self._setting.input.pause([place])
         self._paused.discard(place)  # the next claim starts it again, full or not
         self._acquit(owner)
+        if isinstance(error, HandlerStopped):
+            owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
         if isinstance(error, Halt):
             self._halt(place, error)
             return

@@ -78,7 +78,7 @@ class Failures:
         self.counts: dict[str, int] = {}
         self.verdicts: dict[str, tuple[str, str]] = {}  # dead: why, as a stable word and in words
         self.bad: dict[str, dict[int, str]] = {}  # of a group: which of its messages are set apart, and why
-        self.done: dict[str, Sequence[Event]] = {}
+        self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}  # by id: of which messages (extent), and what it sent
         self.apart: set[int] = set()  # offsets of messages that failed
 
     def attempt(self, identity: str) -> int:

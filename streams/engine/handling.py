@@ -80,7 +80,8 @@ class Handling:
         must see it first, and `failed` follows."""
         events: list[Event] = []
         handled: list[tuple[Message | Fire, Sequence[Event]]] = []
-        self._policy.breaker()
+        if items:
+            self._policy.breaker()
         failures = self._failures.setdefault(place, Failures(self._attempts, self._policy))
         calls = self._shared(identify, session, failures)
         try:
@@ -93,7 +94,7 @@ class Handling:
                 if sent:
                     events += sent
         except HandlerFailed:
-            failures.done.update((calls.identify(item), sent) for item, sent in handled)
+            failures.done.update((calls.identify(item), (extent(item), sent)) for item, sent in handled)
             raise
         for function, (rows, owners) in calls.gathered.items():
             self._current = None, calls, True, failures, owners
@@ -122,8 +123,8 @@ class Handling:
         while True:
             letters: Sequence[Event] = ()
             rest = item
-            if identity in failures.done:
-                return failures.done[identity]
+            if identity in failures.done and failures.done[identity][0] == extent(item):
+                return failures.done[identity][1]
             if isinstance(item, Fire) and identity in failures.bad:
                 letters, left = self.members.without(item, failures.bad[identity])
                 if left is None:
@@ -204,7 +205,7 @@ class Handling:
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: Place) -> None:
         """Forget what failed before."""
         failures = self._failures.get(place)
-        if failures is not None and failures.remembers:
+        if items and failures is not None and failures.remembers:
             failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
 
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Event]:
@@ -240,6 +241,11 @@ def given_up(item: Message | Fire, reason: str, error: str, attempts: int) -> Re
     if isinstance(item, Message):
         return Refused(item.record, "handler", reason, error, attempts)
     return Unhandled(item, error, attempts, reason)
+
+
+def extent(item: Message | Fire) -> tuple[int, int]:
+    """A group of the same id may end with other messages when it is claimed again."""
+    return (item.last, item.count) if isinstance(item, Fire) else (0, 1)
 
 
 def number_of(item: Message | Fire) -> int:

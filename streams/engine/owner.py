@@ -124,8 +124,7 @@ class Owner:
 
     def _begin(self) -> None:
         """Everything that stands between a restored state and the first record."""
-        claim, setting = self.claim, self._setting
-        known, asked = claim.source, self.groups.asked
+        claim, setting, known, asked = self.claim, self._setting, self.claim.source, self.groups.asked
         if self.groups.rule is not setting.rule:
             fresh = Groups(setting.rule)
             self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting.on_rule_change, self._last)
@@ -140,6 +139,8 @@ class Owner:
         self.groups.judge(self._last)
         self.groups.obey(asked, self._last)
         self.sealed.settle(setting.slow is not None)
+        if setting.slow is not None:
+            setting.slow.resumed(self.sealed)
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
         self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token, stops)
 

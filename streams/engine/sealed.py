@@ -67,7 +67,7 @@ class Sealed:
     """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by them."""
 
     def __init__(self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread) -> None:
-        self._most, self._place, self._read = max(attempts, DEATHS), place, read
+        self.most, self.place, self._read = max(attempts, DEATHS), place, read
         self.held: dict[int, Held] = {}
         self.results: deque[tuple[Held, Sequence[Event] | Exception]] = deque()
         self.bytes = 0
@@ -112,6 +112,7 @@ class Sealed:
     def _judged(self, held: Held, verdict: Verdict, now: float) -> list[Event]:
         if isinstance(verdict, float):
             held.ready_at, held.state = now + verdict, "waiting"
+            self._attempts[held.number] = held.attempts  # an outage took one back
             return []
         if isinstance(verdict, Park):
             held.state, held.error = "parked", verdict.error
@@ -153,7 +154,7 @@ class Sealed:
         for held in self.ready(now, suspects_only):
             if slots <= 0:
                 break
-            if held.number in self.suspects and held.attempts >= self._most:
+            if held.number in self.suspects and held.attempts >= self.most:
                 events += self._judged(held, judge(held, ProcessEnded()), now)
                 continue
             held.attempts += 1
@@ -225,7 +226,7 @@ class Sealed:
         """After the last entry: each key's items in their order. Raises ConfigurationError where nobody handles them."""
         if self.held and not handled:
             raise ConfigurationError(
-                f"{len(self.held)} messages or groups of {'/'.join(map(str, self._place))} wait for a handler with concurrency: let it "
+                f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler with concurrency: let it "
                 "finish them before concurrency becomes 0 or the handler goes"
             )
         self.held = dict(sorted(self.held.items()))
@@ -236,7 +237,7 @@ class Sealed:
 
     def _unpacked(self, packed: bytes, number: int) -> Message | Fire:
         try:
-            return unpack(packed, self._place, number, self._read)
+            return unpack(packed, self.place, number, self._read)
         except Exception as error:
             raise ChangelogIncomplete(f"the sealed record {number} cannot be read: {type(error).__name__}") from error
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 from weakref import WeakSet
 
@@ -38,6 +39,15 @@ class Slow:
         made = Sealed(self._handler.attempts, place, self._read)
         self._all.add(made)
         return made
+
+    def resumed(self, sealed: Sealed) -> None:
+        """After a restore: what still runs here under an earlier claim was cut off by that, and by the end of no process."""
+        for before in [each for each in self._all if each is not sealed and each.place == sealed.place]:
+            for held in before.held.values():
+                again = sealed.held.get(held.number)
+                if again is not None and held.state == "running" and again.attempts == held.attempts:
+                    again.attempts -= 1
+                    sealed.suspects.discard(held.number)
 
     def _read(self, record: SealedRecord) -> Message:
         return Message(self._handling.decode(record.v or b""), record)
@@ -125,12 +135,13 @@ class Slow:
         return given_up(held.item, "handler-failed", f"the handler raised {kind}", held.attempts)
 
 
-def given_back(store: Store, claim: Claim, sealed: Sealed) -> Claim:
+def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:
     """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their attempts do not
-    count. Returns the next claim."""
-    if not sealed.running or failpoints.unsafe("give-back"):
+    count. `halted`: nor does the last one of what failed for good, so that a corrected handler is called. Returns the next claim."""
+    last = sealed.most if halted else inf
+    cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running" or held.attempts >= last}
+    if not cut_off or failpoints.unsafe("give-back"):
         return claim
-    cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running"}
     entry = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, sealed=Section({}, cut_off)), compress=False)
     try:
         return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[entry], trying=claim.trying))

@@ -1,5 +1,6 @@
 """What a handler is called with."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from streams.ids import named_timeout_id, timeout_id
 from streams.record import Headers, Record, headers
 
 OVERHEAD = 1024  # what our own headers and framing may add to a message
+LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
 Send = tuple[str, bytes | None, bytes | None, Headers]
@@ -188,6 +190,7 @@ class Context:
         to, encode, most, _ = self._calls.outputs
         if topic is None and to is None:
             raise ValueError("send() names no topic, and the agent has no `to`")
+        _check_topic("send", topic)
         if value is not None and not isinstance(value, bytes):
             value = encode(value) if topic in (None, to) else json.encode(value)
         packed = _packed("send", value, key, headers, most)
@@ -213,8 +216,9 @@ class Context:
         delay = after.total_seconds() if isinstance(after, timedelta) else after
         if (delay is None) == (at is None) or (delay is not None and not 0 <= delay < FARTHEST):
             raise ValueError("schedule() needs `after`, a time from 0 on, or `at`, and not both")
-        if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
-            raise ValueError("schedule(): `at` is a datetime with a time zone")
+        if at is not None and (not isinstance(at, datetime) or at.tzinfo is None or not 0 <= at.timestamp() < LAST_TIME):
+            raise ValueError("schedule(): `at` is a datetime with a time zone, from 1970 on")
+        _check_topic("schedule", topic)
         if value is not None and not isinstance(value, bytes):
             value = back.encode(value) if topic in (None, back.topic) else json.encode(value)
         packed = _packed("schedule", value, key, headers, most)
@@ -228,6 +232,11 @@ class Context:
         """With the commit: the timeout of this id, or of this name, is not sent, unless it is due and under way already."""
         identity = timeout if isinstance(timeout, UUID) else named_timeout_id(self._calls.outputs.back.app, timeout)
         self.timers = (*self.timers, Cancelled(identity))
+
+
+def _check_topic(call: str, topic: Any) -> None:
+    if topic is not None and not (isinstance(topic, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic)):
+        raise ValueError(f"{call}(): the topic is none that Kafka takes: 1 to 249 of A-Z a-z 0-9 . _ -")
 
 
 def _packed(

@@ -215,7 +215,7 @@ def test_wait_is_told_of_what_was_added_since_the_last_call(opened: Any, url: st
     other.outbox.add(None, messages(3), require_transaction=False)
     other.outbox.add(None, [OutboxMessage("topic")], require_transaction=False)
     assert opened.outbox.wait(5)
-    assert not opened.outbox.wait(0.05)
+    assert not (opened.outbox.wait(0.05) and opened.outbox.wait(0.05))  # the second one may have come after the first answer
 
 
 def test_wait_says_that_the_wire_broke_and_subscribes_anew(url: str, proxy: Callable[..., Proxy]) -> None:
