@@ -11,7 +11,7 @@ from connectors.kafka import problems, settings
 from connectors.kafka.admin import described, open_admin
 from streams import failpoints
 from streams.contracts import Report
-from streams.errors import TopicMissing
+from streams.errors import SystemNotReady, TopicMissing
 from streams.values import OutboxRow
 
 CACHED = 60.0
@@ -75,7 +75,13 @@ class KafkaProducer:
             return known[1]
         if self._admin is None:
             self._admin = open_admin(self._kafka)
-        found = described(self._admin, [topic])[topic]
+        try:
+            found = described(self._admin, [topic])[topic]
+        except SystemNotReady:
+            if known is None:
+                raise
+            self._counts[topic] = now, known[1]  # not asked again for a minute: each try would hold up the loop for seconds
+            return known[1]
         if found is None:
             raise TopicMissing(f"Kafka: there is no topic {topic}")
         self._counts[topic] = now, found.partitions

@@ -161,6 +161,8 @@ class LaneRelay:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
         if not found.rows and not found.failed:
             return
+        if self.closing:  # numbered and ours, and given back by `release`: whoever is next sends them
+            return
         if failpoints.armed:
             failpoints.hit("lane-numbered")
         lane.phase, lane.failed = "sending", found.failed

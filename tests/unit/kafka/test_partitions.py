@@ -1,10 +1,14 @@
 """Partitions of keys, against values that Java's own tests and clients give."""
 
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from connectors.kafka import producer as module
 from connectors.kafka.producer import KafkaProducer, open_producer
+from streams.errors import SystemNotReady
 
 JAVA = {
     b"21": -973932308,
@@ -50,3 +54,24 @@ def test_keys_of_every_length_go_where_the_written_again_hash_says(producer: Kaf
 
 def test_the_written_again_hash_is_javas() -> None:
     assert {key: murmur2(key) for key in JAVA} == {key: value & 0xFFFFFFFF for key, value in JAVA.items()}
+
+
+def test_while_no_broker_answers_the_last_known_count_holds_and_is_not_asked_for_at_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    now = [0.0]
+
+    def described(_admin: object, names: list[str]) -> dict[str, Any]:
+        asked.append(names[0])
+        if len(asked) > 1:
+            raise SystemNotReady("no broker")
+        return {names[0]: SimpleNamespace(partitions=4)}
+
+    monkeypatch.setattr(module, "described", described)
+    producer = KafkaProducer({"bootstrap.servers": "127.0.0.1:1"}, lambda: now[0])
+    assert producer.partitions("t") == 4
+    now[0] = module.CACHED + 1
+    assert [producer.partitions("t") for _ in range(3)] == [4, 4, 4]
+    assert asked == ["t", "t"]
+    with pytest.raises(SystemNotReady):
+        producer.partitions("never known")
+    producer.close()
