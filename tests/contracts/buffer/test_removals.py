@@ -134,6 +134,16 @@ def test_055_removing_or_releasing_an_empty_snapshot_does_nothing(store: Any, ns
     assert (buffer.remove_snapshot(ns, leased), sent(store, ns)) == (1, [])
 
 
+def test_removing_a_snapshot_of_unresolved_rows_alone_releases_them_and_sends_nothing(store: Any, ns: str, clock: Clock) -> None:
+    store.buffer.insert(ns, [entry(1, **CORRUPT)])
+    late = store.buffer.get_snapshot(ns, lease=SHORT)
+    clock.passed(SHORT)
+    ours = store.buffer.get_snapshot(ns)
+    assert store.buffer.remove_snapshot(ns, late, [message(ns)]) == store.buffer.remove_snapshot(ns, ours, [message(ns)]) == 0
+    again = store.buffer.get_snapshot(ns)
+    assert (sent(store, ns), again.unresolved, again.leased_elsewhere) == ([], 1, 0)
+
+
 def test_056_remove_snapshot_is_all_or_nothing_for_whoever_reads_or_removes_meanwhile(another: Callable[[], Any], ns: str) -> None:
     one = another().buffer
     one.insert(ns, entries(*range(200)))
