@@ -239,6 +239,20 @@ def test_remove_one_takes_a_row_out_of_a_sealed_batch_only_when_forced(store: An
     assert (buffer.due(ns, gate), buffer.count(ns)) == ([], 0)
 
 
+def test_a_sealed_batch_keeps_its_rows_when_its_lease_was_released_or_is_over(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(2, lease=SHORT)
+    [released] = buffer.insert_and_seal(ns, entries(1, 2, group="a"), gate).batches
+    [over] = buffer.insert_and_seal(ns, entries(3, 4, group="b"), gate).batches
+    assert buffer.release(ns, released) is True
+    clock.passed(SHORT)
+    for id in ("c1", "c3"):
+        with pytest.raises(ConcurrencyError):
+            buffer.remove_one(ns, id)
+    empty = buffer.get_snapshot(ns)
+    assert (empty.ids, empty.leased_elsewhere, empty.next_expiry) == ((), 4, None)
+    assert sorted(batch.id for batch in buffer.due(ns, gate)) == sorted((released.id, over.id))
+
+
 def test_a_lease_that_is_over_but_that_nobody_took_still_removes_its_rows(store: Any, ns: str, clock: Clock) -> None:
     store.buffer.insert(ns, entries(1, 2))
     late = store.buffer.get_snapshot(ns, lease=SHORT)
