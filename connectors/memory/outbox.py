@@ -90,7 +90,7 @@ class MemoryOutbox:
             named = {outcome.id: outcome for outcome in outcomes}
             for each in batch.rows:
                 row, outcome = self._rows.get(each.message.id), named.get(each.message.id)
-                if row is not None and outcome is not None and _is_held(row, batch, each):
+                if row is not None and outcome is not None and _is_held(row, batch, each) and not _counted(row, batch, each, outcome):
                     self._settle(row, outcome)
 
     def _check_held(self, batch: LaneBatch) -> None:
@@ -188,6 +188,11 @@ def _is_held(row: Row, batch: LaneBatch, each: LaneRow) -> bool:
     if row.state != "pending":
         return False
     return row.number == each.number if batch.lane != ANY_LANE else row.holder == batch.token
+
+
+def _counted(row: Row, batch: LaneBatch, each: LaneRow, outcome: Outcome) -> bool:
+    """A failure that an earlier call of this batch has marked: its reply was lost."""
+    return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != each.attempts
 
 
 def _lane_row(row: Row, number: int) -> LaneRow:

@@ -123,7 +123,7 @@ class MongoBuffer:
             now = locked(self._data, _lock(name), session)["now"]
             mine = {} if failpoints.unsafe("lease") else _leased_by(snapshot.token)
             rows = list(self._rows.find(numbered(name, ids) | mine, FOR_REMOVAL, batch_size=len(ids) + 1, session=session))
-            if outbox:
+            if outbox and ids:
                 if len(rows) < len(ids):
                     raise buffers.taken(name, "snapshot")
                 write_rows(self._data, outbox, session)

@@ -138,8 +138,9 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
         found = _marked(data, batch, outcomes, now, session)
     became = {outcome.id: outcome for outcome in outcomes}
+    tried = {row.message.id: row.attempts for row in batch.rows if batch.lane != ANY_LANE}
     for each in found:
-        fates = [_fate(each, became.get(row.id), now, options) for row in rows_of(each)]
+        fates = [_fate(each, became.get(row.id), tried.get(row.id), now, options) for row in rows_of(each)]
         settle(data, each, fates, session)
 
 
@@ -168,8 +169,9 @@ def _sent(now: datetime) -> Document:
     return {"state": "dispatched", "dispatched_at": now, "next_at": None} | _FREE
 
 
-def _fate(found: Document, outcome: Outcome | None, now: datetime, options: OutboxOptions) -> Document | None:
-    if outcome is None:
+def _fate(found: Document, outcome: Outcome | None, before: int | None, now: datetime, options: OutboxOptions) -> Document | None:
+    """`before` is how often when it was claimed: a failure since then was counted by an earlier call, whose reply was lost."""
+    if outcome is None or (outcome.kind == "failed" and before not in (None, found["attempts"])):
         return None
     if outcome.kind == "dispatched":
         return _sent(now)

@@ -99,7 +99,8 @@ class RedisBuffer:
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         if not snapshot.ids and not snapshot.unresolved:
             return 0
-        removed = self._remove_snapshot([name, snapshot.token, len(snapshot.ids), *snapshot.ids, *outbox_arguments(outbox)])
+        messages = outbox_arguments(outbox if snapshot.ids else ())
+        removed = self._remove_snapshot([name, snapshot.token, len(snapshot.ids), *snapshot.ids, *messages])
         if removed is None:
             raise ConcurrencyError(f"buffer {name}: not all rows of the snapshot are leased by it any more; nothing was removed or written")
         return int(removed)

@@ -86,7 +86,9 @@ class RedisOutbox:
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
         sent = [each.id for each in outcomes if each.kind == "dispatched"]
-        others = [part for each in outcomes if each.kind != "dispatched" for part in (each.id, each.kind, each.error)]
+        tried = {row.message.id: row.attempts for row in batch.rows}
+        failed = (each for each in outcomes if each.kind != "dispatched")
+        others = [part for each in failed for part in (each.id, each.kind, each.error, tried.get(each.id, 0))]
         last = batch.rows[-1].number if batch.rows else 0
         counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
         if not self._mark([batch.lane, batch.token, *counts, *sent, *others]):

@@ -124,7 +124,7 @@ MARK = (
     + _READ
     + """
 -- ARGV: lane, token, the last number in hand, attempts until dead, how many pauses, pauses, how many were sent, their ids,
--- then (id, kind, error) of the others
+-- then (id, kind, error, attempts when it was claimed) of the others
 local any = tonumber(ARGV[1]) < 0
 FENCE
 sound(KINDS, O)
@@ -173,7 +173,7 @@ local function fail(id, kind, said, tried)
 end
 local moment, ids, others = text(now), {}, {}
 for i = at + 1, last do ids[i - at] = ARGV[i] end
-for i = last + 1, #ARGV, 3 do others[#others + 1] = ARGV[i] end
+for i = last + 1, #ARGV, 4 do others[#others + 1] = ARGV[i] end
 for _, id in ipairs(held(ids)) do
   if id then
     sent[#sent + 1], sent[#sent + 2] = moment, id
@@ -183,7 +183,9 @@ end
 local tries, failures, seen = #others > 0 and failed(others), {}, {}
 for i = 1, #others > 0 and #ids or 0 do seen[ids[i]] = true end
 for i, id in ipairs(held(others)) do
-  if id and not seen[id] and ARGV[last + 3 * i - 1] ~= 'outage' then
+  local kind, tried = ARGV[last + 4 * i - 2], (tries and tries[i] or NEVER)[1]
+  local counted = not any and kind == 'failed' and tried ~= tonumber(ARGV[last + 4 * i])  -- by an earlier call: its reply was lost
+  if id and not seen[id] and kind ~= 'outage' and not counted then
     seen[id] = true
     failures[#failures + 1] = i
   end
@@ -192,7 +194,7 @@ local kinds = {}
 for _, name in pairs(lanes) do kinds[name] = 'zset' end
 sound(kinds, O)
 for _, i in ipairs(failures) do
-  local place = last + 3 * i - 2
+  local place = last + 4 * i - 3
   fail(others[i], ARGV[place + 1], ARGV[place + 2], (tries and tries[i] or NEVER)[1] + 1)
 end
 if not any then left[lane] = gone end

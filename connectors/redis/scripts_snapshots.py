@@ -36,9 +36,10 @@ local others = redis.call('ZRANGEBYSCORE', key('tokens'), '(' .. text(now), '+in
 for i = 1, #others, 2 do
   elsewhere, soonest = elsewhere + redis.call('SCARD', held_key(others[i])), math.min(soonest or math.huge, others[i + 1])
 end
-local batches = redis.call('ZRANGEBYSCORE', key('sealed'), '(' .. text(now), '+inf', 'WITHSCORES')
+local batches = redis.call('ZRANGE', key('sealed'), 0, -1, 'WITHSCORES')
 for i = 1, #batches, 2 do
-  elsewhere, soonest = elsewhere + #held_batch(batches[i])[5], math.min(soonest or math.huge, batches[i + 1])
+  elsewhere = elsewhere + #held_batch(batches[i])[5]
+  if tonumber(batches[i + 1]) > now then soonest = math.min(soonest or math.huge, batches[i + 1]) end
 end
 local stored, leases, till = ask('HMGET', key('rows'), rows), {}, text(now + ARGV[3])
 for token, those in pairs(moved) do
@@ -116,14 +117,14 @@ return text(now + ARGV[3])
 REMOVE_ONE = (
     BUFFER
     + """
--- further ARGV: number of the row, whether a live lease matters not
+-- further ARGV: number of the row, whether neither a live lease nor a batch matters
 local row = ARGV[2]
 local stored = redis.call('HGET', key('rows'), row)
 if not stored then return 'gone' end
 local lease = redis.call('HGET', key('leases'), row)
 local first = batch_of(lease)
-local ends = lease and redis.call('ZSCORE', key(first and 'sealed' or 'tokens'), first or lease)
-if ends and tonumber(ends) > now and ARGV[3] ~= '1' then return 'leased' end
+local ends = lease and not first and redis.call('ZSCORE', key('tokens'), lease)
+if ARGV[3] ~= '1' and (first or ends and tonumber(ends) > now) then return 'leased' end
 if first then
   local batch, left = held_batch(first), {}
   for _, each in ipairs(batch[5]) do

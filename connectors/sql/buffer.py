@@ -161,15 +161,15 @@ class SqlBuffer:
     def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
         positive(lease)
 
-        def work(connection: Connection) -> datetime:
-            now = self._now(connection)
-            ours = _HOLD.name == name, _HOLD.token == token, _HOLD.leased_until > now
-            until = now + length(lease)
-            if not token or not connection.execute(update(BUFFER_HOLD).where(*ours).values(leased_until=until)).rowcount:
-                raise buffers.taken(name, "lease")
-            return moment(until)
+        def work(at: Locked) -> datetime | None:
+            until = at.now + length(lease)
+            ours = at.holds(_HOLD.token == token, _HOLD.leased_until > at.now)
+            return moment(until) if at.connection.execute(update(BUFFER_HOLD).where(*ours).values(leased_until=until)).rowcount else None
 
-        return self._transactions.run(work)
+        until = self._changed(name, None, work, taking=False) if token else None
+        if until is None:
+            raise buffers.taken(name, "lease")
+        return until
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

@@ -114,9 +114,13 @@ def _known(at: Locked, keys: Sequence[str]) -> set[str]:
 
 
 def forget(at: Locked) -> None:
-    """Some of the kept keys whose time is over."""
-    if over := at.connection.scalars(_OVER, {"name": at.name, "now": at.now}).all():
-        at.connection.execute(_FORGET, {"name": at.name, "keys": over})
+    """The kept keys whose time is over."""
+    full = True
+    while full:
+        over = at.connection.scalars(_OVER, {"name": at.name, "now": at.now}).all()
+        if over:
+            at.connection.execute(_FORGET, {"name": at.name, "keys": over})
+        full = len(over) == PAGE
 
 
 def _values(at: Locked, number: int, entry: Entry, keep: int) -> dict[str, object]:

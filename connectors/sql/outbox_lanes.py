@@ -46,7 +46,7 @@ _decode = msgspec.msgpack.Decoder(list[Given]).decode
 def locked(connection: Connection, lane: int, wait: bool = True) -> Held | None:
     """Nobody else changes it before the transaction ends. Makes it when it is not there. None: another has it, and we do not wait."""
     found = _row(connection, lane, wait)
-    if found is None:
+    if found is None and (wait or not _is_there(connection, lane)):
         _add(connection, lane)
         found = _row(connection, lane, wait)
     return found
@@ -56,6 +56,11 @@ def _row(connection: Connection, lane: int, wait: bool) -> Held | None:
     lock = "" if connection.dialect.name == "sqlite" else " for update" if wait else " for update skip locked"
     row: Any = connection.execute(text(_SELECT + lock), {"lane": lane}).first()
     return None if row is None else Held(lane, plain(row.token), row.expires_at, row.next_number, _decode(row.given))
+
+
+def _is_there(connection: Connection, lane: int) -> bool:
+    """Locked or not: MariaDB's `insert ignore` of a row that is there waits for whoever has it."""
+    return connection.execute(text("select 1 from sluicegate_lane where lane = :lane"), {"lane": lane}).first() is not None
 
 
 def _add(connection: Connection, lane: int) -> None:

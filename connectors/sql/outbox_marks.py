@@ -29,6 +29,7 @@ insert into sluicegate_message_attempt (seq, number, tried_at, outcome, error) v
 _SENT = """
 insert into sluicegate_message_sent (dispatched_at, low, high, lane, size, seqs) values (:now, :low, :high, :lane, :size, :seqs)"""
 _TRIES = "select seq, count(*) from sluicegate_message_attempt where seq {among} group by seq"
+_NEVER: Mapping[int, int] = {}
 
 
 class Dropped(Exception):
@@ -48,12 +49,13 @@ def mark(
     numbered = {each.number: each.seq for each in held.given}
     chosen = {numbered[row.number]: named[row.message.id] for row in batch.rows if row.number in numbered and row.message.id in named}
     if not ask and all(outcome.kind == "dispatched" for outcome in chosen.values()):
-        waits: Mapping[int, float] = {}
+        waits: Mapping[int, float | None] = {}
         dispatch(connection, batch.lane, list(chosen), now)
     else:
-        waits = settle(connection, batch.lane, chosen, options, now)
+        tried = {numbered[row.number]: row.attempts for row in batch.rows if row.number in numbered}
+        waits = settle(connection, batch.lane, chosen, options, now, tried)
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
-    given = [Given(each.number, each.seq, waits.get(each.seq, each.until)) for each in held.given if each.seq not in done]
+    given = [Given(each.number, each.seq, waits.get(each.seq) or each.until) for each in held.given if each.seq not in done]
     save(connection, held._replace(given=given))
 
 
@@ -72,8 +74,16 @@ def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, 
     return found
 
 
-def settle(connection: Connection, lane: int, outcomes: Mapping[int, Outcome], options: OutboxOptions, now: float) -> Mapping[int, float]:
-    """By seq; what is not pending any more is left out. Returns until when those wait that are tried again."""
+def settle(
+    connection: Connection,
+    lane: int,
+    outcomes: Mapping[int, Outcome],
+    options: OutboxOptions,
+    now: float,
+    tried: Mapping[int, int] = _NEVER,
+) -> Mapping[int, float | None]:
+    """By seq; what is not pending any more is left out. Returns until when those wait that are tried again, None for those that wait
+    already: an earlier call counted their failure, for they were `tried` fewer times when they were claimed."""
     attempts: dict[int, int] = {}
     for page in in_pages(list(outcomes)):
         attempts.update((seq, tried) for seq, tried in fetched(connection, _PENDING.format(lane=lane, among=among(connection, page))))
@@ -81,7 +91,11 @@ def settle(connection: Connection, lane: int, outcomes: Mapping[int, Outcome], o
     dispatch(connection, lane, [seq for seq, kind in kinds.items() if kind == "dispatched"], now)
     free(connection, lane, [seq for seq, kind in kinds.items() if kind == "outage"])
     failed = {seq: outcomes[seq] for seq, kind in kinds.items() if kind in ("failed", "rejected")}
-    return _fail(connection, lane, failed, attempts, options, now) if failed else {}
+    counted = [seq for seq in failed if kinds[seq] == "failed" and tried.get(seq, attempts[seq]) != attempts[seq]]
+    for seq in counted:
+        del failed[seq]
+    waits = _fail(connection, lane, failed, attempts, options, now) if failed else {}
+    return {**waits, **dict.fromkeys(counted)}
 
 
 def dispatch(connection: Connection, lane: int, seqs: Sequence[int], now: float) -> None:

@@ -51,7 +51,7 @@ class Sweeper:
 
     def _sweep(self) -> int | None:
         token, give_back = self._token()
-        held = self._outbox.claim(0, token, 1, LAST)
+        held = self._outbox.claim(0, token, 1, LAST, timedelta(seconds=self._settings.lease))
         if held is None:
             return None
         try:

@@ -121,7 +121,7 @@ class SealedBatch:
 
 def batch_id(name: str, group: str, first: str) -> str:
     """Of the batch whose oldest row is `first`: deterministic (B1)."""
-    return str(uuid5(NAMESPACE_OID, f"sluicegate/{name}/{group}/{first}"))
+    return str(uuid5(uuid5(NAMESPACE_OID, f"sluicegate/{name}"), f"{group}/{first}"))
 
 
 class Filled(NamedTuple):

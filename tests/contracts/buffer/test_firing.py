@@ -137,6 +137,10 @@ def test_a_group_with_many_times_the_count_is_sealed_until_it_is_below(buffer: A
     assert [batch.id for batch in filled.batches] == [batch_id(ns, "", batch.ids[0]) for batch in filled.batches]
 
 
+def test_batches_of_different_names_and_groups_have_different_ids_whatever_slashes_are_in_them() -> None:
+    assert batch_id("orders", "eu/42", "1") != batch_id("orders/eu", "42", "1")
+
+
 def test_a_batch_comes_back_unchanged_and_with_the_same_id_after_its_lease(buffer: Any, ns: str, clock: Clock) -> None:
     gate = of(2, lease=SHORT)
     [first] = buffer.insert_and_seal(ns, entries(1, 2), gate).batches

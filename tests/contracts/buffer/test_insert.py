@@ -7,10 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
+from connectors.sql.leased_tables import BUFFER_KEY
 from streams.errors import ConcurrencyError
 from streams.leased.values import Entry, entry_key
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, entry, keys, message, numbers, of
+from tests.contracts.leasing import SHORT
 
 
 def test_001_an_insert_stores_one_payload_in_the_buffer_of_its_name(buffer: Any, ns: str) -> None:
@@ -220,6 +223,16 @@ def test_a_key_that_was_removed_is_known_for_the_time_asked(buffer: Any, ns: str
     assert buffer.insert(ns, entries(1, 2, 3, 4), keep_keys=kept) == (4, 0)
     buffer.remove_all(ns)
     assert buffer.insert(ns, entries(*range(1, 6)), keep_keys=HOUR) == (1, 4)
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql", "mariadb"], indirect=True)
+def test_each_insert_forgets_every_key_whose_time_is_over(buffer: Any, ns: str, clock: Any) -> None:
+    buffer.insert(ns, entries(*range(1001)), keep_keys=SHORT)
+    buffer.remove_all(ns)
+    clock.passed(SHORT)
+    buffer.insert(ns, entries(2000), keep_keys=SHORT)
+    kept = select(func.count()).select_from(BUFFER_KEY).where(BUFFER_KEY.c.name == ns)
+    assert buffer._transactions.run(lambda connection: connection.scalars(kept).one()) == 0
 
 
 def test_without_a_time_to_keep_keys_a_late_delivery_enters_again(buffer: Any, ns: str) -> None:

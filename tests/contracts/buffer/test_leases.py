@@ -1,11 +1,14 @@
 """Leases, their renewal and their fences, and the watermark of a source."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from connectors.sql import buffer_rows
 from streams.errors import ConcurrencyError, WatermarkMoved
 from streams.leased.values import Progress
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, keys, message, numbers, of, sent
@@ -45,6 +48,26 @@ def test_a_lease_that_is_over_or_unknown_or_released_is_not_renewed(buffer: Any,
         with pytest.raises(ConcurrencyError):
             buffer.renew(ns, token)
     assert numbers(buffer.get_snapshot(ns).entries) == [1]
+
+
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"], indirect=True)
+def test_a_renewal_waits_for_whoever_writes_to_the_buffer_and_is_judged_after_that(buffer: Any, ns: str, clock: Clock) -> None:
+    """Else it promises what a call that has begun gives away."""
+    buffer.insert(ns, entries(1))
+    snapshot = buffer.get_snapshot(ns, lease=WHILE)
+    locked = threading.Event()
+
+    def write(connection: Any) -> None:
+        buffer_rows.locked(connection, lambda: 0, ns)
+        locked.set()
+        clock.passed(WHILE)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(buffer._transactions.run, write)
+        assert locked.wait(10)
+        with pytest.raises(ConcurrencyError):
+            buffer.renew(ns, snapshot.token)
+        writing.result()
 
 
 def lost_batch_is_fenced(store: Any, ns: str, clock: Clock) -> None:

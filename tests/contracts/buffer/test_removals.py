@@ -134,6 +134,16 @@ def test_055_removing_or_releasing_an_empty_snapshot_does_nothing(store: Any, ns
     assert (buffer.remove_snapshot(ns, leased), sent(store, ns)) == (1, [])
 
 
+def test_removing_a_snapshot_of_unresolved_rows_alone_releases_them_and_sends_nothing(store: Any, ns: str, clock: Clock) -> None:
+    store.buffer.insert(ns, [entry(1, **CORRUPT)])
+    late = store.buffer.get_snapshot(ns, lease=SHORT)
+    clock.passed(SHORT)
+    ours = store.buffer.get_snapshot(ns)
+    assert store.buffer.remove_snapshot(ns, late, [message(ns)]) == store.buffer.remove_snapshot(ns, ours, [message(ns)]) == 0
+    again = store.buffer.get_snapshot(ns)
+    assert (sent(store, ns), again.unresolved, again.leased_elsewhere) == ([], 1, 0)
+
+
 def test_056_remove_snapshot_is_all_or_nothing_for_whoever_reads_or_removes_meanwhile(another: Callable[[], Any], ns: str) -> None:
     one = another().buffer
     one.insert(ns, entries(*range(200)))
@@ -227,6 +237,20 @@ def test_remove_one_takes_a_row_out_of_a_sealed_batch_only_when_forced(store: An
     with pytest.raises(ConcurrencyError):
         buffer.complete(ns, rest)
     assert (buffer.due(ns, gate), buffer.count(ns)) == ([], 0)
+
+
+def test_a_sealed_batch_keeps_its_rows_when_its_lease_was_released_or_is_over(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(2, lease=SHORT)
+    [released] = buffer.insert_and_seal(ns, entries(1, 2, group="a"), gate).batches
+    [over] = buffer.insert_and_seal(ns, entries(3, 4, group="b"), gate).batches
+    assert buffer.release(ns, released) is True
+    clock.passed(SHORT)
+    for id in ("c1", "c3"):
+        with pytest.raises(ConcurrencyError):
+            buffer.remove_one(ns, id)
+    empty = buffer.get_snapshot(ns)
+    assert (empty.ids, empty.leased_elsewhere, empty.next_expiry) == ((), 4, None)
+    assert sorted(batch.id for batch in buffer.due(ns, gate)) == sorted((released.id, over.id))
 
 
 def test_a_lease_that_is_over_but_that_nobody_took_still_removes_its_rows(store: Any, ns: str, clock: Clock) -> None:

@@ -1,5 +1,6 @@
 """Who gets which rows: lanes with one holder each, numbers given once, rows without order one by one."""
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.messages import Outcome
 from tests.contracts.outbox.given import LANE, LONG, SHORT, Place, Store, added, claimed, counts, found, ids, marked, message, numbers
+from tests.contracts.sql import other
 from tests.waiting import wait_until
 
 
@@ -178,6 +180,21 @@ def a_former_holder_marks_nothing(store: Store, other: Store) -> None:
     assert raised is not None
     marked(other, heir)
     assert counts(other) == (0, 2, 0)
+
+
+@pytest.mark.parametrize("backend", ["postgresql", "mariadb"], indirect=True)
+def test_a_lane_that_somebody_has_locked_is_passed_over_at_once(store: Store, place: Place) -> None:
+    added(store, 1)
+    added(store, 2, key=b"k1")
+    store.outbox.release(claimed(store))
+    with other(place.url) as cursor:
+        cursor.execute("begin")
+        cursor.execute(f"select token from sluicegate_lane where lane = {LANE} for update")
+        began = time.monotonic()
+        assert ids(store.outbox.claim_any(10).rows) == ["m2"]
+        assert time.monotonic() - began < 5
+        cursor.execute("rollback")
+    assert ids(store.outbox.claim_any(10).rows) == ["m1"]
 
 
 def test_a_former_holder_marks_nothing(store: Store, place: Place) -> None:

@@ -233,6 +233,17 @@ def test_what_is_not_named_stays_as_it_is_and_a_repeated_mark_changes_nothing(st
     assert said(store, "m2") == [(1, "success", "")]
 
 
+def test_a_repeated_mark_counts_a_failure_once(store: Store) -> None:
+    """Its first reply was lost."""
+    added(store, 1, 2)
+    batch = claimed(store)
+    store.outbox.mark(batch, [Outcome("m1", "failed", "no")])
+    first = found(store, "m1")
+    store.outbox.mark(batch, [Outcome("m1", "failed", "no")])
+    assert (said(store, "m1"), found(store, "m1")) == ([(1, "transient", "no")], first)
+    assert (claimed(store).rows, claimed(store).blocked_until) == ([], first.next_attempt_at)
+
+
 def test_199_every_store_shows_the_same(place: Place) -> None:
     store = place.store(attempts=1)
     added(store, 1, 2, 3, 4)
