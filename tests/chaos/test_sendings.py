@@ -11,7 +11,8 @@ import pytest
 from tests.chaos import cells
 from tests.chaos.cells import Cell
 from tests.chaos.sendings import Sendings, Verdict
-from tests.contracts.outbox.conftest import emptied, own
+from tests.contracts.outbox.given import emptied
+from tests.contracts.own import made_url
 
 MakeSendings = Callable[[str], Sendings]
 
@@ -26,7 +27,7 @@ def sendings(
         """On data of its own: lanes belong to the whole store."""
         url = store_url(kind)
         if kind != "sqlite":
-            emptied(url := own(kind, url))
+            emptied(url := made_url("sendings", kind, url))
             store_url(url)
         for topic, partitions in (("t", 2), ("in", 1), ("out", 1), ("dead", 1)):
             make_topic(f"{ns}.{topic}", partitions)

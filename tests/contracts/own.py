@@ -20,11 +20,12 @@ def own_url(suite: str, backend: str, request: pytest.FixtureRequest, tmp_path: 
         return f"sqlite:///{tmp_path}/state.db" if backend == "sqlite" else f"memory://{ns}"
     url = request.getfixturevalue(SERVERS[backend])
     if (suite, backend) not in _OWN:
-        _OWN[suite, backend] = _made(suite, backend, url)
+        _OWN[suite, backend] = made_url(suite, backend, url)
     return _OWN[suite, backend]
 
 
-def _made(suite: str, backend: str, url: str) -> str:
+def made_url(suite: str, backend: str, url: str) -> str:
+    """A database of its own on the server of `url`."""
     name = f"{suite}_{uuid.uuid4().hex[:12]}"
     if backend in ("postgresql", "mariadb"):
         return database(url, name)
