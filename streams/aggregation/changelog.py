@@ -47,7 +47,7 @@ class Changelog:
     def __init__(self, groups: Groups, first: int, seen: Seen | None = None, sealed: SealedItems | None = None) -> None:
         self.groups, self._seen, self._sealed = groups, seen, sealed
         self.kept: deque[tuple[int, int]] = deque()
-        self.amended: list[Amendment] = []
+        self.amended: dict[Amendment, None] = {}  # in their order, each once: compaction writes them again
         self.last = first - 1
         self.size = 0
         self._compress = bool(groups.rule.plan.bags)
@@ -75,7 +75,8 @@ class Changelog:
         done = self._queue is not None and self._refresh(entry)
         if done:
             entry.all_senders, self._queue = all_senders(), None
-            entry.amended = self.amended = [each for each in self.amended if each.at > now - AMENDED]
+            entry.amended = [each for each in self.amended if each.at > now - AMENDED]
+            self.amended = dict.fromkeys(entry.amended)
             entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
         packed = self._split(entry)
         for blob in packed:
@@ -156,7 +157,7 @@ class Changelog:
                 raise ChangelogIncomplete(f"changelog entry {expected} is missing, {entry.number} stands in its place")
             expected += 1
             _apply(self.groups, entry)
-            self.amended += [each for each in entry.amended if each not in self.amended]
+            self.amended.update(dict.fromkeys(entry.amended))
             senders.replay(entry.senders, entry.all_senders, entry.at)
             if self._sealed is not None:
                 self._sealed.replay(entry.sealed)

@@ -14,11 +14,11 @@ def audit(file: File, agent: AgentName, json: AsJson = False) -> int:
     from streams.engine.open_groups import partitions
 
     with opened(file, agent) as (app, its, store):
-        found = sorted((each.at, held.partition, each) for held in partitions(store, app.name, its) for each in held.amended)
+        found = [(each.at, held.partition, each) for held in partitions(store, app.name, its) for each in held.amended]
     rows = [
         {"at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), "topic": place.topic, "partition": place.number}
         | {"who": said.who, "what": said.what, "key": said.key, "why": said.why}
-        for at, place, said in found
+        for at, place, said in sorted(found, key=lambda each: each[:2])  # two may have one time
     ]
     if json:
         print_json({"changes": rows})

@@ -61,8 +61,8 @@ def _opened(file: str, agent: str) -> Iterator[tuple["Store", list["Parked"]]]:
     """The store, and what is parked in it."""
     from streams.engine import parking
 
-    with opened(file, agent) as (app, _, store):
-        yield store, parking.parked(store, app.name, agent)
+    with opened(file, agent) as (app, its, store):
+        yield store, parking.parked(store, app.name, its)
 
 
 def _place(item: "Parked") -> str:

@@ -1,4 +1,4 @@
-"""What a person changes in a partition's state: by a claim that commits one entry and leaves."""
+"""What is said of a partition's state beside its records: by a person, whose claim commits one entry and leaves, or by its owner."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from streams.aggregation.entry import Amendment, Entry, packed
-from streams.contracts import Store
+from streams.contracts import StateStore, Store
 from streams.errors import ConfigurationError
 from streams.values import Changes, Claim, Partition, PartitionView
 
@@ -29,6 +29,10 @@ def amend(store: Store, partition: Partition, person: Person, what: str, key: st
     view = store.read(partition) if still else None
     if still and (view is None or not still(view)):
         raise ConfigurationError(f"{what} {key}: it ended meanwhile; nothing was changed")
-    amendment = Amendment(claim.store_time, person.who, what, key, person.why)
-    entry = replace(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[amendment]), **said)
+    return appended(store, claim, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **said)
+
+
+def appended(store: StateStore, claim: Claim, **said: Any) -> Claim:
+    """One entry with these fields, and nothing else, committed. Raises Fenced and PersistenceError."""
+    entry = replace(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}), **said)
     return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[packed(entry, compress=False)], trying=claim.trying))

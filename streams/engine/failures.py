@@ -7,7 +7,7 @@ from streams.agent import Handler
 from streams.aggregation.events import Event
 from streams.engine.backoff import Backoff
 from streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
-from streams.handlers.values import Outage
+from streams.handlers.values import BadItems, Outage
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
 LONGEST_OUTAGE_PAUSE = 30.0
@@ -45,9 +45,9 @@ class Policy:
         if self.away:
             raise HandlerFailed("a system that the handler needs is away", self.away)
 
-    def probes(self, attempts: int) -> bool:
-        """Are the messages of a group tried alone, now that it failed so many times?"""
-        return 0 < self._handler.isolate_after <= attempts
+    def probes(self, error: Exception, attempts: int) -> bool:
+        """Are the messages of a group tried alone, now that it failed so many times? Not where the error says whose it is."""
+        return 0 < self._handler.isolate_after <= attempts and not isinstance(error, BadItems) and not outage(error)
 
     def outage(self, error: Exception, where: str, log: Any) -> float:
         """An outage is no attempt; returns the pause in seconds."""

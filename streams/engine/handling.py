@@ -144,8 +144,7 @@ class Handling:
         """Why the group that was called last failed: after `isolate_after` failures each of its messages is tried alone, with a session
         `apart`, and what it sends is dropped."""
         item, calls, _, failures, _ = self._current
-        known = not isinstance(item, Fire) or isinstance(error, BadItems) or outage(error)
-        if known or not isinstance(item, Fire) or not self._policy.probes(failures.attempt(calls.identify(item))):
+        if not isinstance(item, Fire) or not self._policy.probes(error, failures.attempt(calls.identify(item))):
             return error
 
         def alone(fire: Fire) -> None:

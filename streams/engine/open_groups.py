@@ -53,7 +53,7 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> Held:
     groups, sealed = Groups(rule), Sealed(place=(partition.topic, partition.number))
     log = Changelog(groups, view.claim.first, sealed=sealed)
     log.replay(view.entries, view.claim.first, view.claim.last, Senders(partition.topic))
-    return Held(partition, view.claim, rule, groups, sealed, log.amended)
+    return Held(partition, view.claim, rule, groups, sealed, list(log.amended))
 
 
 def partitions(store: Store, app: str, agent: Agent) -> Iterator[Held]:

@@ -3,11 +3,13 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from streams.aggregation.entry import Section, unpacked
+from streams.agent import Agent
+from streams.aggregation.entry import Section
 from streams.aggregation.events import Fire
 from streams.contracts import Store
 from streams.engine.amending import Person, amend
-from streams.engine.sealed import Held, Sealed
+from streams.engine.open_groups import partitions
+from streams.engine.sealed import Held
 from streams.values import Claim, Partition
 
 
@@ -22,16 +24,14 @@ class Parked(NamedTuple):
     kind: str
 
 
-def parked(store: Store, app: str, agent: str) -> list[Parked]:
-    """By topic, partition and offset. Raises PersistenceError, SystemNotReady and ChangelogIncomplete."""
-    found: list[Parked] = []
-    for partition in [each for each in store.partitions(app) if each.agent == agent]:
-        view = store.read(partition)
-        sealed = Sealed(place=(partition.topic, partition.number))
-        for blob in view.entries if view is not None else ():
-            sealed.replay(unpacked(blob).sealed)
-        found += [_seen(partition, held) for _, held in sorted(sealed.held.items()) if held.state == "parked"]
-    return found
+def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
+    """By topic, partition and offset. Raises as streams.engine.open_groups.partitions."""
+    return [
+        _seen(within.partition, item)
+        for within in partitions(store, app, agent)
+        for _, item in sorted(within.sealed.held.items())
+        if item.state == "parked"
+    ]
 
 
 def _seen(partition: Partition, held: Held) -> Parked:

@@ -10,17 +10,18 @@ import structlog
 
 from streams import failpoints
 from streams.agent import Handler
-from streams.aggregation.entry import Entry, Section, packed
+from streams.aggregation.entry import Section
 from streams.aggregation.events import Event, Fire, Refused
 from streams.contracts import Store
+from streams.engine.amending import appended
 from streams.engine.failures import Policy, outage
 from streams.engine.handling import Handling, Item, given_up
 from streams.engine.packing import SealedRecord
 from streams.engine.pool import Pool
 from streams.engine.sealed import Held, Park, Parted, Sealed, Verdict
 from streams.errors import SluicegateError
-from streams.handlers.values import BadItems, Message
-from streams.values import Changes, Claim
+from streams.handlers.values import Message
+from streams.values import Claim
 
 Identify = Callable[[int], str]
 
@@ -109,7 +110,7 @@ class Slow:
     def _probed(self, sealed: Sealed, held: Held, identity: str, error: Exception) -> Exception:
         """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
         item, cancelled = held.item, sealed.cancelled.is_set
-        if not isinstance(item, Fire) or isinstance(error, BadItems) or outage(error) or not self._policy.probes(held.attempts):
+        if not isinstance(item, Fire) or not self._policy.probes(error, held.attempts):
             return error
         try:
             return self._handling.members.probe(item, error, lambda one: self._handling.call(one, identity, held.attempts, cancelled))
@@ -142,9 +143,8 @@ def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False)
     cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running" or held.attempts >= last}
     if not cut_off or failpoints.unsafe("give-back"):
         return claim
-    entry = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, sealed=Section({}, cut_off)), compress=False)
     try:
-        return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[entry], trying=claim.trying))
+        return appended(store, claim, sealed=Section({}, cut_off))
     except SluicegateError as error:
         topic, number = claim.partition.topic, claim.partition.number
         structlog.get_logger().debug("partition.attempts_count", topic=topic, partition=number, error=str(error))

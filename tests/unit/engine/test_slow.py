@@ -254,7 +254,7 @@ def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: L
     given_parked(log, store, clock)
     turned(Driver(an_agent(attempts=2, then="park"), store, log, clock).give(0), 10)
     assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])
-    [item] = parking.parked(store, "app", "a")
+    [item] = parking.parked(store, "app", an_agent(then="park"))
     assert (item.partition, item.offset, item.key, item.attempts, item.kind) == (PLACE, 0, b"a", 2, "message")
     assert item.error == "the handler raised ValueError (attempt 2)"
 
@@ -265,7 +265,7 @@ def test_what_is_let_go_is_tried_anew_and_its_key_goes_on(log: Log, store: Memor
     parking.retry(store, PLACE, [0], Person("a person", "mended", "a token"))
     turned(driver, 20)
     assert outputs(log) == [{"doubled": 2}, {"doubled": 0}, {"doubled": 4}]
-    assert parking.parked(store, "app", "a") == []
+    assert parking.parked(store, "app", an_agent(then="park")) == []
 
 
 def test_a_parked_message_survives_the_compaction_of_its_log(
@@ -277,7 +277,7 @@ def test_a_parked_message_survives_the_compaction_of_its_log(
         feed(log, (f"k{number}", 100 + number))
         turned(driver, 2)
     assert store.read(PLACE).claim.first > 1  # type: ignore[union-attr]
-    assert [item.offset for item in parking.parked(store, "app", "a")] == [0]
+    assert [item.offset for item in parking.parked(store, "app", an_agent(then="park"))] == [0]
     handlers.fails.clear()
     parking.retry(store, PLACE, [0], Person("a person", "mended", "a token"))
     turned(driver, 10)
