@@ -158,6 +158,11 @@ class MemoryOutbox:
             rows = (row for row in self._rows.values() if state in (None, row.state) and topic in (None, row.message.topic))
             return [_stored(row) for row in islice(rows, limit)]
 
+    def get(self, id: str) -> StoredMessage | None:
+        with self._lock:
+            row = self._rows.get(id)
+            return None if row is None else _stored(row)
+
     def attempts_of(self, id: str) -> Sequence[Attempt]:
         with self._lock:
             row = self._rows.get(id)

@@ -122,6 +122,12 @@ class MongoOutbox:
                     break
         return [message for _, message in sorted(rows, key=itemgetter(0))[:limit]]
 
+    def get(self, id: str) -> StoredMessage | None:
+        self._steps.ready()
+        with connection.answering():
+            found = self._rows.find_one({"ids": id})
+            return next((stored(found, row) for row in rows_of(found) if row.id == id), None) if found else None
+
     def attempts_of(self, id: str) -> Sequence[Attempt]:
         self._steps.ready()
         with connection.answering():

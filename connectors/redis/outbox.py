@@ -48,6 +48,7 @@ class RedisOutbox:
         self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)
         self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
         self._find, self._attempts = step(server, scripts_care.FIND), step(server, scripts_care.ATTEMPTS)
+        self._get = step(server, scripts_care.GET)
         self._pauses = [microseconds(options.pause(number)) for number in range(1, _PAUSES + 1)]
         self._told = threading.local()
 
@@ -164,6 +165,11 @@ class RedisOutbox:
             first += _PAGE
             if len(scores) < _PAGE:
                 return
+
+    def get(self, id: str) -> StoredMessage | None:
+        state, sent, stored, failed = self._get([id])
+        with translated():
+            return _seen(str(state, "ascii"), self.lanes(), sent, stored, failed)[1] if stored else None
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
         history, sent = self._attempts([id])

@@ -109,6 +109,16 @@ return {scores, ask('HMGET', O .. 'rows', ids), ask('HMGET', O .. 'failed', ids)
 """
 )
 
+GET = (
+    _BEGIN
+    + """
+-- ARGV: id
+local dispatched, dead = redis.call('ZSCORE', O .. 'dispatched', ARGV[1]), redis.call('ZSCORE', O .. 'dead', ARGV[1])
+local state = dispatched and 'dispatched' or dead and 'dead' or 'pending'
+return {state, dispatched or '0', redis.call('HGET', O .. 'rows', ARGV[1]), redis.call('HGET', O .. 'failed', ARGV[1])}
+"""
+)
+
 ATTEMPTS = (
     _BEGIN
     + """

@@ -98,6 +98,9 @@ class SqlOutbox:
         check_states([] if state is None else [state])
         return self._transactions.run(lambda connection: outbox_reading.find(connection, state, topic, limit))
 
+    def get(self, id: str) -> StoredMessage | None:
+        return self._transactions.run(lambda connection: outbox_reading.get(connection, id))
+
     def attempts_of(self, id: str) -> Sequence[Attempt]:
         return self._transactions.run(lambda connection: outbox_reading.attempts_of(connection, id))
 

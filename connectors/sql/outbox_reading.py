@@ -42,12 +42,20 @@ def _found(connection: Connection, state: str | None, topic: str | None) -> Iter
     queries = {None: _ALL, "pending": _PENDING, "dead": _DEAD}
     seqs = _dispatched(connection) if state == "dispatched" else _ascending(connection, queries[state])
     while page := list(islice(seqs, 200)):
-        messages = _messages(connection, page)
-        states = _states(connection, {seq: message for seq, (_, message) in messages.items()})
-        for seq in page:
-            created, message = messages[seq]
-            if topic in (None, message.topic) and seq in states:
-                yield _stored(message, created, states[seq])
+        yield from (row for row in _rows(connection, page) if topic in (None, row.message.topic))
+
+
+def _rows(connection: Connection, seqs: Sequence[int]) -> Iterator[StoredMessage]:
+    messages = _messages(connection, seqs)
+    states = _states(connection, {seq: message for seq, (_, message) in messages.items()})
+    for seq in seqs:
+        created, message = messages[seq]
+        if seq in states:
+            yield _stored(message, created, states[seq])
+
+
+def get(connection: Connection, id: str) -> StoredMessage | None:
+    return next((row for seq in seqs_of(connection, [id]).values() for row in _rows(connection, [seq])), None)
 
 
 def _ascending(connection: Connection, query: str) -> Iterator[int]:

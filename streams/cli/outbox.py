@@ -53,7 +53,7 @@ def show(
     from streams.cli.output import print_json, print_table
 
     with rows_of(file) as store:
-        row = next((each for each in store.outbox.find(limit=1_000_000) if each.message.id == id), None)
+        row = store.outbox.get(id)
         if row is None:
             raise ConfigurationError(f"the outbox has no row {id}; `sluicegate outbox ls` lists what it has")
         attempts = store.outbox.attempts_of(id)

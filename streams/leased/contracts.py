@@ -204,23 +204,26 @@ class OutboxHealth(Protocol):
         """Delete up to `limit` rows dispatched longer ago than that, oldest first, with their attempts; returns how many."""
 
 
-class OutboxCare(Protocol):
+class OutboxReading(Protocol):
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
         """Oldest first."""
+
+    def get(self, id: str) -> StoredMessage | None:
+        """The row of this id."""
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
         """Failed ones, and the one that succeeded."""
 
+
+class OutboxCare(Protocol):
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         """Dead rows (None: all) are pending again, with no attempts; returns how many."""
 
-
-class OutboxDropping(Protocol):
     def drop(self, ids: Sequence[str]) -> int:
         """Delete rows that are pending or dead; returns how many."""
 
 
-class Outbox(OutboxWriting, LaneClaims, LaneEnding, OutboxHealth, OutboxCare, OutboxDropping, Protocol):
+class Outbox(OutboxWriting, LaneClaims, LaneEnding, OutboxHealth, OutboxReading, OutboxCare, Protocol):
     """`store.outbox`: rows of applications and of the leased contracts; the engine's own lie with their partitions."""
 
 

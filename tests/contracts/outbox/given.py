@@ -103,6 +103,8 @@ def marked(store: Store, batch: LaneBatch, kind: Any = "dispatched", error: str 
 
 def found(store: Store, id: str) -> StoredMessage:
     [row] = [row for row in store.outbox.find() if row.message.id == id]
+    assert store.outbox.get(id) == row
+    assert store.outbox.get(f"not {id}") is None
     return row
 
 
