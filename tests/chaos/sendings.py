@@ -144,8 +144,9 @@ class Sendings:
         before = self.arrived()
         wait_until(lambda: self.arrived() >= before + more, timeout, "messages", pause=0)
 
-    def verdict(self, settle: float = 60.0) -> Verdict:
-        """No more load, everything sent, all processes ended; what is in the topic."""
+    def verdict(self, settle: float = 120.0) -> Verdict:
+        """No more load, everything sent, all processes ended; what is in the topic. MongoDB keeps what a killed process had locked for
+        60 s (transactionLifetimeLimitSeconds)."""
         self._stop.set()
         self._feeder.join(30)
         with suppress(TimeoutError):

@@ -254,8 +254,9 @@ def test_the_last_attempt_that_is_allowed_is_poison_and_its_row_can_be_requeued(
     store.outbox.mark(batch, [Outcome("m-0", "failed", "no"), Outcome("m-1", "outage")])
     blocked = store.outbox.claim(0, "token", 10)
     assert (blocked.rows, blocked.blocked_until > datetime.now(UTC)) == ([], True)
-    wait_until(lambda: store.outbox.claim(0, "token", 10).rows, 5, "the back-off to end")
-    store.outbox.mark(batch, [Outcome("m-0", "failed", "still not")])
+    batches: list[Any] = []
+    wait_until(lambda: batches.append(store.outbox.claim(0, "token", 10)) or batches[-1].rows, 5, "the back-off to end")
+    store.outbox.mark(batches[-1], [Outcome("m-0", "failed", "still not")])
     assert [(each.number, each.outcome, each.error) for each in store.outbox.attempts_of("m-0")] == [
         (1, "transient", "no"),
         (2, "poison", "still not"),

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 import sqlalchemy
@@ -11,8 +10,7 @@ from sqlalchemy import text
 
 from connectors import open_store
 from connectors.sessions import SqlSession
-from connectors.sql import texts, units
-from connectors.sql.server import Server, Session
+from connectors.sql import postgresql
 from streams.contracts import Store
 from streams.errors import ConfigurationError, Fenced, PersistenceError
 from streams.values import Changes, Partition
@@ -199,18 +197,11 @@ def test_a_work_that_hangs_before_its_first_statement_is_ended_by_the_server(sto
 
 
 @pytest.mark.parametrize("product", ["postgresql"], indirect=True)
-def test_behind_a_pipeline_a_work_that_hangs_goes_on_holding_its_row(
-    store: Store, url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+def test_a_work_that_hangs_goes_on_holding_its_row_without_the_servers_timer(
+    url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pipelined(server: Server, connection: Any, fence: Callable[[Session], None]) -> None:
-        with server.product.session(connection) as db:
-            for statement in (*server.product.begin_unit, texts.SAVEPOINT):
-                db.run(statement)
-            fence(db)
-
-    monkeypatch.setattr(units, "_begin", pipelined)
-    tries = [partition._replace(number=number) for number in range(5)]  # on a busy machine the flush may come before the timer begins
-    assert not all(ended_by_the_server(store, url, each) for each in tries)
+    monkeypatch.setattr(postgresql, "SETTINGS", ("set idle_in_transaction_session_timeout = '0'", *postgresql.SETTINGS[1:]))
+    assert not ended_by_the_server(opened(url), url, partition)
 
 
 def ended_by_the_server(store: Store, url: str, partition: Partition) -> bool:
