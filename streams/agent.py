@@ -127,7 +127,7 @@ class Agent:
     `start` is earliest, latest, or seconds since 1970 for partitions that were never committed. `receive` names the
     input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number. `rekeys` names the
     agent of the file whose `repartition:` this one does: its records go to `to` under the key of `aggregation`, nothing else. `avro` is for
-    the format `avro`.
+    the format `avro`. `scope` shared: the groups of all partitions lie in one buffer of the store, which all workers fill and fire.
     """
 
     name: str
@@ -144,6 +144,7 @@ class Agent:
     dedupe: Deduplication | None = None
     on_error: OnError = OnError()
     avro: Avro | None = None
+    scope: Literal["partition", "shared"] = "partition"
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
     """Everything that a rule can ask: any bags, user reducers, limits that refuse, groups that are overdue."""
     for record in records:
         try:
-            key, read, items = _read(groups, record)
+            key, read, items = parsed(groups, record)
         except Exception as e:
             refuse(groups, record, e)
             continue
@@ -149,7 +149,8 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
         _add(groups, key, state, record, read, items, now)
 
 
-def _read(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
+def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
+    """Its key, what was read of it, and what each bag takes; raises whatever `refuse` then explains."""
     rule, value = groups.rule, record.value()
     read = rule.decode(value)  # type: ignore[arg-type]
     key = record.key() if rule.key_of is None else rule.key_of(read)

@@ -44,11 +44,8 @@ class Groups:
 
     def open(self, key: bytes | None, record: Record, now: float) -> State | None:
         """A new group for this record, or None when the record was refused."""
-        if key is None:
-            self.refuse(record, "key", "no-key", "the record has no key; give it one, or name a field with key:")
-            return None
-        if len(key) > LONGEST_KEY:
-            self.refuse(record, "key", "too-large", f"the key has {len(key)} bytes, more than {LONGEST_KEY}")
+        if key is None or len(key) > LONGEST_KEY:
+            self.refuse_key(record, key, LONGEST_KEY)
             return None
         aggregation = self.rule.aggregation
         if len(self.states) >= aggregation.max_groups and not self.relieve(record, now, f"max_groups {aggregation.max_groups}"):
@@ -113,6 +110,13 @@ class Groups:
 
     def refuse(self, record: Record, stage: str, reason: str, error: str) -> None:
         self.events.append(Refused(record, stage, reason, error))
+
+    def refuse_key(self, record: Record, key: bytes | None, longest: int) -> None:
+        """It has none, or one of more than `longest` bytes."""
+        if key is None:
+            self.refuse(record, "key", "no-key", "the record has no key; give it one, or name a field with key:")
+        else:
+            self.refuse(record, "key", "too-large", f"the key has {len(key)} bytes, more than {longest}")
 
     def complete(self, key: bytes, state: State, read: Any, now: float) -> None:
         """The group ends with this record: by its count, its `until`, or by a limit."""

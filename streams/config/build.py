@@ -58,7 +58,14 @@ def _agents(file: File, name: str, agent: Agent, written: set[str], folder: Path
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
     keyed = run.Aggregation(key=agent.key.field, on_null=rule.on_null, on_missing=on_missing)
     first = replace(
-        made, name=rekeying(name), aggregation=keyed, to=run.Destination(agent.repartition, "raw"), handler=None, rekeys=name, dedupe=None
+        made,
+        name=rekeying(name),
+        aggregation=keyed,
+        to=run.Destination(agent.repartition, "raw"),
+        handler=None,
+        rekeys=name,
+        dedupe=None,
+        scope="partition",
     )
     own = None if made.aggregation is None else replace(made.aggregation, key=None)
     return [first, replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,))]
@@ -79,6 +86,7 @@ def _agent(file: File, name: str, agent: Agent, written: set[str], folder: Path)
         dedupe=_dedupe(agent.dedupe) if agent.dedupe else None,
         on_error=run.OnError(agent.on_error.decode, agent.on_error.produce),
         avro=avro.given(agent, folder),
+        scope=agent.scope,
     )
 
 

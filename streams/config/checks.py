@@ -28,6 +28,7 @@ def findings(file: File) -> Iterator[Finding]:
         yield from _repartition(file, name, agent, path)
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
+        yield from _shared(file, agent, path)
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
     yield from _tests(file)
@@ -147,6 +148,28 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[Finding]:
     if rule.on_timeout != "fire" and rule.timeout is None:
         needs = ((*path, "on_timeout"), (*path, "timeout"))
         yield Finding(needs[0], "has no timeout to act on", "add a timeout, or leave it out", needs)
+
+
+def _shared(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
+    """What one buffer of all partitions cannot do."""
+    scope = (*path, "scope")
+    if agent.scope != "shared":
+        return
+    if agent.aggregate is None:
+        yield Finding(scope, "has no meaning without an aggregation", "leave it out, or add an aggregate", (scope, (*path, "aggregate")))
+    if file.outbox is None:
+        yield Finding(scope, "needs the outbox: its results are sent from there", "leave out outbox: false", (scope, ("outbox",)))
+    rule = agent.aggregate
+    refused = [
+        ((*path, "repartition"), agent.repartition is not None, "is not needed: one buffer has the groups of all partitions"),
+        ((*path, "session"), agent.session, "needs scope partition: a batch is no part of one owner's transaction"),
+        ((*path, "then"), agent.then == "park", "park needs scope partition"),
+        ((*path, "aggregate", "until"), rule is not None and rule.until is not None, "needs scope partition"),
+        ((*path, "aggregate", "on_full"), rule is not None and rule.on_full != "fire-oldest", "needs scope partition"),
+    ]
+    for at, wrong, what in refused:
+        if wrong:
+            yield Finding(at, what, "leave one of the two out", (at, scope))
 
 
 def _raw(agent: Agent, path: Path) -> Iterator[Finding]:

@@ -96,8 +96,6 @@ def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
 
 def _not_a_word(path: Path, context: Mapping[str, Any]) -> Finding:
     words = str(context["expected"]).replace("'", "")
-    if path[-1:] == ("scope",):
-        return Finding(path, "must be partition", "leave it out: scope shared is not built yet, it comes with a later version")
     return Finding(path, f"must be {words}", "write one of these words" if " or " in words else f"write {words}")
 
 

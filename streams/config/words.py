@@ -31,7 +31,7 @@ def meaning(agent: Agent) -> list[str]:
     if rule is None:
         sentences = [f"reads {_listed(agent.topics)} as {agent.format}"]
     else:
-        sentences = [f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)} and partition", *_ends(agent, rule)]
+        sentences = [f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)}{_where(agent)}", *_ends(agent, rule)]
     if agent.handler is not None:
         sentences += _handled(agent, agent.handler)
     elif rule is not None and agent.to is not None:
@@ -39,8 +39,12 @@ def meaning(agent: Agent) -> list[str]:
     if agent.receive:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     if agent.dedupe:
-        sentences.append(duplicates(agent.dedupe))
+        sentences.append(duplicates(agent.dedupe, agent.scope))
     return sentences + _unusable(agent)
+
+
+def _where(agent: Agent) -> str:
+    return " and partition" if agent.scope == "partition" else ", over all partitions and topics, in one buffer that all workers share"
 
 
 def _unusable(agent: Agent) -> list[str]:
@@ -79,7 +83,7 @@ def _threshold(limit: Threshold) -> str:
 
 
 def _ends(agent: Agent, rule: Aggregation) -> list[str]:
-    sentences = [firing(rule)]
+    sentences = [firing(rule) if agent.scope == "partition" else firing(rule).replace("the worker's clock", "the store's clock")]
     if rule.on_timeout != "fire" and (rule.since_first or rule.since_last):
         action = "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
         sentences.append(f"a group that times out is {action}")
@@ -122,12 +126,15 @@ def firing(rule: Aggregation) -> str:
     return text
 
 
-def duplicates(dedupe: Deduplication) -> str:
+def duplicates(dedupe: Deduplication, scope: str = "partition") -> str:
     """`drops a record whose header message-id was accepted in the same partition up to 1 h before; ...`"""
     what = "key" if dedupe.by == "key" else f"{dedupe.by} {dedupe.name}"
     without = "is a dead letter" if dedupe.on_missing == "dead-letter" else "is taken"
+    horizon = spoken_duration(dedupe.horizon)
+    if scope == "shared":
+        return f"drops a record whose {what} is in the buffer, or left it up to {horizon} before; a record without one {without}"
     return (
-        f"drops a record whose {what} was accepted in the same partition up to {spoken_duration(dedupe.horizon)} before "
+        f"drops a record whose {what} was accepted in the same partition up to {horizon} before "
         f"({dedupe.max_ids} ids are remembered, then the oldest are forgotten); a record without one {without}"
     )
 
@@ -176,7 +183,7 @@ def _of_dedupe(agent: Agent) -> Iterator[Finding]:
     dedupe, rule = agent.dedupe, agent.aggregation
     if dedupe is None:
         return
-    if len(agent.topics) > 1:
+    if len(agent.topics) > 1 and agent.scope == "partition":
         what = "finds no duplicate in another topic (nor partition)"
         yield Finding((*path, "dedupe"), what, "write each message and its duplicates into one topic, with one key", ((*path, "from"),))
     if rule is not None and (dedupe.by, dedupe.name) in (("key", rule.key), ("field", rule.key)):
@@ -190,10 +197,10 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
     if rule is None or agent.rekeys:
         return
     timed = rule.since_first is not None or rule.since_last is not None
-    if rule.key is not None:
+    if rule.key is not None and agent.scope == "partition":
         what = "is not the message key: groups are exact only if all records of one value are in one partition"
         yield Finding((*path, "key"), what, "key the topic by this field where it is written", ((*path, "key"),))
-    if len(agent.topics) > 1:
+    if len(agent.topics) > 1 and agent.scope == "partition":
         what = "has several topics: groups never span topics (nor partitions)"
         yield Finding((*path, "from"), what, "write into one topic first if one group must hold records of both", ((*path, "from"),))
     if timed and not dead_letters_chosen:

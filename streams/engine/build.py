@@ -21,6 +21,8 @@ from streams.engine.slow import Slow
 from streams.engine.worker import Parts, Worker
 from streams.errors import ConfigurationError
 from streams.handlers.values import Back, Outputs
+from streams.leased.shared import intake
+from streams.leased.shared_intake import SharedIntake
 from streams.values import Partition
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
@@ -35,10 +37,16 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
     rule = Rule(agent, reads)
     back = Back(app.name, agent.name, agent.topics[0], reads.encode)
-    handling, slow = _handling(agent, rule, reads, Outputs(agent.to.topic if agent.to else None, writes.encode, most, back), parts)
+    outputs = Outputs(agent.to.topic if agent.to else None, writes.encode, most, back)
+    shared = agent.scope == "shared"
+    handling: Handling | Rekeying | SharedIntake | None
+    if shared:
+        handling, slow = intake(app.name, agent, rule, reads, writes, outputs, parts), None
+    else:
+        handling, slow = _handling(agent, rule, reads, outputs, parts)
     if isinstance(handling, Handling) and handling.schedules and back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, back.topic))  # a timeout may be sent twice, too
-    ids = IdRule(agent, reads) if agent.dedupe else None
+    ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids)
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic)
@@ -46,9 +54,7 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     return Worker(app, agent, number, setting, claims, relay, parts)
 
 
-def _handling(
-    agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts
-) -> tuple[Handling | Rekeying | None, Slow | None]:
+def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> tuple[Handling | Rekeying | None, Slow | None]:
     if agent.rekeys:
         return Rekeying(rule, outputs.to or "", outputs.most), None
     handler = agent.handler

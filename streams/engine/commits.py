@@ -6,10 +6,11 @@ import structlog
 
 from streams.aggregation.events import Event
 from streams.engine.claims import LOST, Claims
+from streams.engine.counting import count_events
 from streams.engine.owner import Owner
 from streams.engine.session import Ready
 from streams.engine.setting import Setting
-from streams.engine.status import count_events, count_receipts, trace_fires
+from streams.engine.status import count_receipts, trace_fires
 from streams.errors import SluicegateError
 from streams.observe.metrics import Meter
 from streams.observe.tracing import Spans

@@ -46,6 +46,30 @@ class IdRule:
         setting = self.setting
         return Seen(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
 
+    def identity(self, record: Record) -> bytes | None:
+        """None when it has none that can be read."""
+        try:
+            found = self.read(record) or None
+        except Exception:
+            return None
+        return found if found is None or len(found) <= LONGEST else sha256(found).digest()
+
+    def refuses(self, record: Record) -> bool:
+        """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""
+        value = record.value()
+        if self.setting.on_missing == "accept" or record.error() is not None or value is None:
+            return False
+        try:
+            self.valid(value)
+        except Exception:
+            return False
+        return len(value) <= self.max_record_bytes
+
+    def refuse(self, groups: Groups, record: Record) -> None:
+        by, name = self.setting.by, self.setting.name
+        where = "its key is missing or empty" if by == "key" else f"{by} {name} is missing{', null' if by == 'field' else ''} or empty"
+        groups.refuse(record, "dedupe", "no-id", f"the record has no id: {where}")
+
 
 def _key(record: Record) -> bytes | None:
     return record.key()
@@ -93,13 +117,13 @@ class Dedupe:
         ids: dict[bytes, Record] = {}
         holds, safe = self.seen.holds, not failpoints.unsafe("dedupe")
         for record in records:
-            identity = self._identity(record)
-            refused = identity is None and self._refuses(record)
+            identity = self._rule.identity(record)
+            refused = identity is None and self._rule.refuses(record)
             if refused or identity in ids:
                 yield from self._ended(run, ids, now, groups, inbox)
                 run, ids = [], {}
             if refused:
-                groups.refuse(record, "dedupe", "no-id", f"the record has no id: {self._where()}")
+                self._rule.refuse(groups, record)
             elif identity is not None and safe and holds(identity, now):
                 self.dropped += 1
             else:
@@ -118,31 +142,7 @@ class Dedupe:
             refused = {each.record.offset() for each in decided if isinstance(each, Refused)}
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
 
-    def _identity(self, record: Record) -> bytes | None:
-        try:
-            identity = self._rule.read(record) or None
-        except Exception:
-            return None
-        return identity if identity is None or len(identity) <= LONGEST else sha256(identity).digest()
-
     def given_up(self, events: Sequence[object]) -> list[bytes]:
         """The ids of the messages that a handler refused for good: when they are written again they must not be dropped."""
         refused = (event.record for event in events if isinstance(event, Refused) and event.stage == "handler")
-        return [identity for record in refused if (identity := self._identity(record)) is not None]
-
-    def _refuses(self, record: Record) -> bool:
-        """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""
-        value = record.value()
-        if self._rule.setting.on_missing == "accept" or record.error() is not None or value is None:
-            return False
-        try:
-            self._rule.valid(value)
-        except Exception:
-            return False
-        return len(value) <= self._rule.max_record_bytes
-
-    def _where(self) -> str:
-        by, name = self._rule.setting.by, self._rule.setting.name
-        return {"key": "its key is missing or empty", "header": f"header {name} is missing or empty"}.get(
-            by, f"field {name} is missing, null or empty"
-        )
+        return [identity for record in refused if (identity := self._rule.identity(record)) is not None]

@@ -46,6 +46,7 @@ class Handling:
         self._failures: dict[Place, Failures] = {}
         self._current: Called
         found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
+        self.pool = pool
         self._functions, self.schedules = found.calls, found.schedules
         typed = found.value_type is not Any and not self.batches
         self.decode = decoder(found.value_type, codec.text) if typed and (codec.text or codec.name == "json") else codec.decode

@@ -206,7 +206,7 @@ class Owner:
     @property
     def full(self) -> bool:
         """Should intake pause?"""
-        return self.shard.full or self.sealed.full
+        return self.shard.full or self.sealed.full or (self._setting.fires is not None and self._setting.fires.full)
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""

@@ -9,11 +9,14 @@ from streams.engine.dedupe import IdRule
 from streams.engine.handling import Handling
 from streams.engine.rekey import Rekeying
 from streams.engine.slow import Slow
+from streams.leased.shared_fires import SharedFires
+from streams.leased.shared_intake import SharedIntake
 
 
 class Setting(NamedTuple):
     """`process` is a random name of this process, `member` the one people see; `handling` is what is done with each message
-    instead of an aggregation, or with its groups, `slow` how, when that is outside of the commit."""
+    instead of an aggregation, or with its groups, `slow` how, when that is outside of the commit. A SharedIntake fires, too, and that is
+    its worker's to turn."""
 
     agent: Agent
     rule: Rule
@@ -22,6 +25,20 @@ class Setting(NamedTuple):
     process: str
     member: str
     on_rule_change: str
-    handling: Handling | Rekeying | None = None
+    handling: Handling | Rekeying | SharedIntake | None = None
     slow: Slow | None = None
     ids: IdRule | None = None
+
+    @property
+    def fires(self) -> SharedFires | None:
+        return self.handling.fires if isinstance(self.handling, SharedIntake) else None
+
+    def turn(self, now: float) -> None:
+        if self.fires is not None:
+            self.fires.turn(now)
+
+    def stop(self) -> None:
+        """Nothing begins any more outside of the commits: the process is about to end."""
+        for each in (self.slow, self.fires):
+            if each is not None:
+                each.stop()

@@ -1,6 +1,5 @@
 """What a worker says of its partitions and counts of their commits."""
 
-from collections import Counter
 from collections.abc import Sequence
 from math import inf
 
@@ -73,14 +72,6 @@ def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.Filterin
             log.warning("dedupe.full", topic=where.topic, partition=where.number, max_ids=dedupe.seen.most, text=FORGOTTEN)
         dedupe.told = True
     return dropped
-
-
-def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
-    """What a commit let out; `latency` seconds passed since the records or the deadline that ended the groups."""
-    for (kind, reason), times in Counter((type(event), event.reason) for event in events).items():
-        meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
-        if kind is Fire:
-            meter.observe("fire_latency_seconds", latency, times)
 
 
 def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans) -> None:

@@ -39,7 +39,7 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 
 class Parts(NamedTuple):
     """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many slow handlers; with
-    `spans` None none are made."""
+    `spans` None none are made. `time` gives seconds since 1970."""
 
     store: Store
     input: Input
@@ -51,6 +51,7 @@ class Parts(NamedTuple):
     report: Callable[[WorkerReport], object]
     pool: Callable[[int], Pool] = Inline
     spans: Spans | None = None
+    time: Callable[[], float] = time.time
 
 
 class Worker:
@@ -104,6 +105,7 @@ class Worker:
             self._accept(batch, now)
         if self._commits.due(now, idle=not batch):
             self._commits.all(now)
+        self._setting.turn(now)
         self._relay.turn(self._shards(), now)
         self._halt_refused(now)
         if not early:
@@ -119,7 +121,8 @@ class Worker:
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _calls_run(self) -> bool:
-        return any(owner.sealed.running for owner in self._owners.values())
+        fires = self._setting.fires
+        return any(owner.sealed.running for owner in self._owners.values()) or (fires is not None and fires.busy)
 
     def due_in(self, now: float) -> float:
         """Seconds until something happens without a record: a deadline, a partition claimed again; infinity for never."""
@@ -276,11 +279,11 @@ class Worker:
         self._draining = True
         clock = self._parts.clock
         self._log.info("worker.draining")
-        if self._setting.slow is not None:
-            self._setting.slow.stop()
+        self._setting.stop()
         self._parts.report(self.describe(clock.monotonic()))
         self._commits.all(clock.monotonic())
         while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:
+            self._setting.turn(clock.monotonic())
             self._relay.turn(self._shards(), clock.monotonic())
             self._halt_refused(clock.monotonic())
             if self._calls_run():

@@ -46,7 +46,7 @@ METRICS = (
     Metric("outbox_rows", "gauge", "Rows of applications and leased contracts in the store's outbox.", ("state",)),
     Metric("outbox_rows_oldest_age_seconds", "gauge", "Age of the oldest of them that is pending; 0 when none is."),
     Metric("retention_deleted", "counter", "Rows of the outbox deleted because they were sent long enough ago."),
-    Metric("lease_lost", "counter", "Lanes of the outbox lost while their rows were under way."),
+    Metric("lease_lost", "counter", "Lanes of the outbox, and batches of the shared buffer, lost while they were in hand."),
     Metric("timeouts_armed", "gauge", "Timeouts that wait in the store."),
     Metric("timeouts_emitted", "counter", "Due timeouts that became rows of the outbox."),
     Metric("timeout_lateness_seconds", "histogram", "From when a timeout was due to when it was claimed.", buckets=SECONDS),

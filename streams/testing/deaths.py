@@ -24,7 +24,9 @@ AROUND = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "r
 """Before and after each claim and commit, before the hand-over of a row, before its report."""
 DISPATCHER = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-sent", "lane-marked")
 """Where timeouts that are due become messages."""
-PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER)
+SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
+"""Where records of `scope: shared` are in the buffer, a batch is about to be fired, and completed."""
+PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
 """Where the store can fail to answer: `asked` before it did anything, the others after."""
 SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed"})

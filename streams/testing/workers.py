@@ -28,8 +28,8 @@ class Workers:
         self._inputs: list[LogInput] = []
         self._producers: list[LogProducer] = []
         self._running: list[Worker] = []
-        handled = any(agent.handler for agent in app.agents)  # who else would schedule?
-        self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if handled else None
+        leased = any(agent.handler or agent.scope == "shared" for agent in app.agents)  # who else would schedule, or use the outbox?
+        self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if leased else None
 
     def settle(self) -> None:
         """Turn until nothing moves; who dies on the way is started anew."""
@@ -79,7 +79,7 @@ class Workers:
         self._inputs.append(source)
         self._producers.append(producer)
         mortal, deaths = mortal_producer(producer, self._deaths), self._deaths
-        parts = Parts(self._store, source, mortal, clock, Meter(), deaths.jitter, self._name, lambda report: None)
+        parts = Parts(self._store, source, mortal, clock, Meter(), deaths.jitter, self._name, lambda report: None, time=clock.time)
         return build(app, agent, number, "test", "refuse", parts)
 
     def _name(self) -> str:

@@ -123,6 +123,24 @@ def dispatcher() -> list[Cell]:
     return [Cell(point, kind, store, DISPATCHER_NTH) for point in DISPATCHER_POINTS for kind in kinds for store in DISPATCHER_STORES]
 
 
+# The shared buffer: records in it before their offset is, a batch in hand, a batch that is done.
+SHARED_NTH = 6
+SHARED = [
+    ("shared-inserted", "kill", "redis"), ("shared-inserted", "stop", "postgresql"), ("shared-inserted", "lost", "mongodb"),
+    ("shared-sealed", "kill", "mariadb"), ("shared-sealed", "stop", "redis"), ("shared-completed", "kill", "sqlite"),
+    ("shared-completed", "lost", "redis"),
+]  # fmt: skip
+SHARED_POINTS = [("shared-inserted", KINDS), ("shared-sealed", KINDS[:3]), ("shared-completed", KINDS)]
+
+
+def shared() -> list[Cell]:
+    """For `scope: shared`. Nothing is asked of the store between a batch's seal and its first call."""
+    if not WHOLE:
+        return [Cell(*each, SHARED_NTH) for each in SHARED]
+    stores = (*STORES, *SERVERS)
+    return [Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores]
+
+
 def slow() -> list[Cell]:
     """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault of the engine."""
     if not WHOLE:

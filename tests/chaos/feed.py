@@ -24,6 +24,7 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self.sent = 0
         self.repeats = False
+        self.spread = False  # the records of a key go to all partitions
 
     def start(self) -> "Feed":
         self._thread.start()
@@ -66,6 +67,7 @@ class Feed:
 
     def _write(self, number: int) -> None:
         key, value, partition = record(number)
+        partition = number if self.spread else partition
         headers = [("message-id", b"%d" % number)] if self.repeats else None
         self._producer.produce(self._topic, value, key, partition % self._partitions, headers=headers)
 

@@ -1,0 +1,70 @@
+"""`scope: shared` put together: what a worker of such an agent has in place of a handler."""
+
+from datetime import timedelta
+from math import inf
+
+from schemas import Codec
+from streams.agent import Agent, Aggregation
+from streams.aggregation.completion import completion
+from streams.aggregation.rule import Rule
+from streams.engine.backoff import Backoff
+from streams.engine.dedupe import IdRule
+from streams.engine.failures import Policy
+from streams.engine.handling import Handling
+from streams.engine.worker import Parts
+from streams.errors import ConfigurationError
+from streams.handlers.values import Outputs
+from streams.leased.calls import Calls
+from streams.leased.shared_fires import SharedFires
+from streams.leased.shared_firing import SharedFiring
+from streams.leased.shared_intake import SharedIntake
+from streams.leased.values import Gate
+
+LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
+CALLS = 2  # threads for the short calls to the store
+FIRES = 4  # batches at a time where there is no handler
+
+
+def buffer_name(app: str, agent: str) -> str:
+    """Of the one buffer of this agent."""
+    return f"{app}/{agent}"
+
+
+def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: Outputs, parts: Parts) -> SharedIntake:
+    """Raises ConfigurationError."""
+    if agent.aggregation is None:
+        raise ConfigurationError(f"agent {agent.name}: scope shared needs an aggregation")
+    name, gate, clock = buffer_name(app, agent.name), gate_of(agent.aggregation), parts.clock.monotonic
+    handling, policy = _handling(agent, rule, reads, outputs, parts)
+    firing = SharedFiring(app, agent, reads, writes, outputs.most, handling)
+    pool = parts.pool(FIRES) if handling is None else handling.pool
+    calls, work = Calls(parts.pool(CALLS), _nobody), Calls(pool, _nobody)
+    backoff = Backoff(0.2, 10.0, parts.random)
+    buffer = parts.store.buffer
+    fires = SharedFires(name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff)
+    ids = IdRule(agent, reads) if agent.dedupe else None
+    return SharedIntake(name, rule, ids, gate, buffer, fires, parts.input, parts.meter, parts.time)
+
+
+def gate_of(aggregation: Aggregation) -> Gate:
+    """The rule's count, or its limit where that is lower."""
+    most = completion(aggregation).most
+    times = (aggregation.since_first, aggregation.since_last)
+    first, last = (None if seconds is None else timedelta(seconds=seconds) for seconds in times)
+    return Gate(None if most == inf else int(most), first, last, LEASE)
+
+
+def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> tuple[Handling | None, Policy | None]:
+    """Outside of every commit: a call may take its time, while the batch's lease is renewed."""
+    handler = agent.handler
+    if handler is None:
+        return None, None
+    if handler.session or handler.then == "park":
+        raise ConfigurationError(f"agent {agent.name}: session and then: park need scope partition")
+    policy = Policy(handler, parts.random, parts.clock.monotonic)
+    pool = parts.pool(max(1, handler.concurrency))
+    return Handling(agent, handler, rule, reads, outputs, policy, pool), policy
+
+
+def _nobody() -> None:
+    """The worker's loop looks by itself."""

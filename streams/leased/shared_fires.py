@@ -1,0 +1,194 @@
+"""`scope: shared`, second half: sealed batches are fired and completed, and what nobody works on any more is taken over.
+
+A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import structlog
+
+from streams import failpoints
+from streams.engine.backoff import Backoff
+from streams.engine.counting import count_events
+from streams.engine.failures import Policy, outage
+from streams.engine.handling import Handling
+from streams.errors import ConcurrencyError, Halt, SluicegateError
+from streams.leased.calls import Calls
+from streams.leased.contracts import AggregatorBuffer
+from streams.leased.shared_firing import HandlerError, Known, Made, SharedFiring
+from streams.leased.values import Gate, SealedBatch
+from streams.observe.metrics import Meter
+
+LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others left
+MOST = 1_000  # batches in hand: then intake waits
+AT_A_TIME = 100  # batches of one look
+
+
+class Job:
+    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock."""
+
+    __slots__ = ("at", "batch", "cancelled", "known", "made", "renew_at", "running", "since")
+
+    def __init__(self, batch: SealedBatch, now: float, renew_at: float) -> None:
+        self.batch, self.since, self.renew_at = batch, now, renew_at
+        self.at: float = now
+        self.running = self.cancelled = False
+        self.known, self.made = Known(), None  # type: Known, Made | None
+
+
+class SharedFires:
+    """Of one worker. `take` and `turn` from its loop; `calls` are short ones to the store, `work` may take as long as a handler. `time`
+    gives seconds since 1970."""
+
+    def __init__(
+        self, name: str, gate: Gate, buffer: AggregatorBuffer, firing: SharedFiring, handling: Handling | None, policy: Policy | None,
+        calls: Calls, work: Calls, meter: Meter, clock: Callable[[], float], time: Callable[[], float], backoff: Backoff,
+    ) -> None:  # fmt: skip
+        self._name, self._gate, self._buffer, self._firing, self._handling, self._policy = name, gate, buffer, firing, handling, policy
+        self._calls, self._work, self._meter, self._clock, self._time, self._backoff = calls, work, meter, clock, time, backoff
+        self._log = structlog.get_logger().bind(buffer=name)
+        self._jobs: dict[str, Job] = {}
+        self._look_at = 0.0
+        self._looking = self._stopped = False
+        self.halt: Halt | None = None
+
+    @property
+    def full(self) -> bool:
+        """Should intake pause?"""
+        return len(self._jobs) >= MOST
+
+    @property
+    def busy(self) -> bool:
+        return any(job.running for job in self._jobs.values())
+
+    def take(self, batches: Sequence[SealedBatch]) -> None:
+        """These are ours to fire."""
+        now = self._clock()
+        for batch in batches:
+            self._jobs[batch.token] = Job(batch, now, now + self._gate.lease.total_seconds() / 3)
+
+    def turn(self, now: float) -> None:
+        """One round: what came of calls, batches to be tried, leases to be renewed, another look."""
+        self._calls.turn()
+        self._work.turn()
+        if self._stopped or self.halt is not None:
+            return
+        for job in [job for job in self._jobs.values() if not job.running]:
+            if job.at <= now and not (self._policy and self._policy.away):
+                job.running = True
+                self._work.begin(partial(self._fire, job), partial(self._ended, job), partial(self._failed, job))
+        for job in [job for job in self._jobs.values() if job.renew_at <= now]:
+            job.renew_at = now + self._gate.lease.total_seconds() / 3
+            self._calls.begin(partial(self._renew, job.batch), lambda _: None, partial(self._not_renewed, job))
+        if not self._looking and now >= self._look_at and not self.full:
+            self._looking = True
+            self._calls.begin(partial(self._buffer.due, self._name, self._gate, AT_A_TIME), self._found, self._not_found)
+
+    def _found(self, batches: Sequence[SealedBatch]) -> None:
+        self._looking = False
+        self._backoff.reset()
+        self._look_at = self._clock() + (0.0 if len(batches) == AT_A_TIME else LOOK_EVERY)
+        self.take(batches)
+
+    def _not_found(self, error: SluicegateError) -> None:
+        self._looking, self._look_at = False, self._clock() + self._backoff.delay()
+        self._log.warning("shared.store_unavailable", error=str(error))
+
+    def _renew(self, batch: SealedBatch) -> None:
+        self._buffer.renew(self._name, batch.token, self._gate.lease)
+
+    def _not_renewed(self, job: Job, error: SluicegateError) -> None:
+        if isinstance(error, ConcurrencyError):
+            self._drop(job)
+
+    def _drop(self, job: Job) -> None:
+        """It is another's now, or done."""
+        job.cancelled = True
+        if self._jobs.pop(job.batch.token, None) is not None:
+            self._meter.count("lease_lost")
+
+    def _fire(self, job: Job) -> Made | HandlerError | None:
+        """In a thread. None: it is another's now, or done."""
+        if job.made is None:
+            if failpoints.armed:
+                failpoints.hit("shared-sealed")
+            try:
+                job.made = self._firing.made(job.batch, self._time(), job.known, lambda: job.cancelled)
+            except HandlerError as error:
+                return self._probed(job, error)
+        try:
+            self._buffer.complete(self._name, job.batch, job.made.messages)
+        except ConcurrencyError:
+            return None
+        if failpoints.armed:
+            failpoints.hit("shared-completed")
+        return job.made
+
+    def _probed(self, job: Job, failed: HandlerError) -> HandlerError:
+        """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
+        attempts = job.known.attempts.get(failed.identity, 0) + 1
+        handling, cancelled = self._handling, lambda: job.cancelled
+        if handling is None or self._policy is None or not self._policy.probes(failed.error, attempts):
+            return failed
+        try:
+            failed.error = handling.members.probe(
+                failed.fire, failed.error, lambda one: handling.call(one, failed.identity, attempts, cancelled)
+            )
+        except Exception:
+            self._log.debug("handler.not_probed", id=failed.identity)
+        return failed
+
+    def _ended(self, job: Job, result: Made | HandlerError | None) -> None:
+        job.running = False
+        if isinstance(result, HandlerError):
+            self._judge(job, result)
+        elif result is None:
+            self._drop(job)
+        else:
+            self._jobs.pop(job.batch.token, None)
+            if self._policy is not None:
+                self._policy.well()
+            count_events(result.events, max(0.0, self._clock() - job.since), self._meter)
+
+    def _judge(self, job: Job, failed: HandlerError) -> None:
+        """Another attempt, or its dead letter."""
+        assert self._policy is not None
+        assert self._handling is not None
+        identity, fire, error, known = failed.identity, failed.fire, failed.error, job.known
+        where = self._handling.where(fire)
+        if bad := self._handling.members.named(fire, error):
+            known.bad.setdefault(identity, {}).update(bad)
+            self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
+            return
+        if outage(error):
+            job.at = self._clock() + self._policy.outage(error, where, self._log)
+            return
+        attempts = known.attempts[identity] = known.attempts.get(identity, 0) + 1
+        try:
+            delay = self._policy.again(attempts, identity, error, where, self._log)
+        except Halt as halt:
+            self.halt = halt
+            return
+        if delay is None:
+            known.given_up[identity] = f"the handler raised {type(error).__name__}"
+        job.at = self._clock() + (delay or 0.0)
+
+    def _failed(self, job: Job, error: SluicegateError) -> None:
+        """The store did not answer: the same call again, with what the handler did already."""
+        job.running = False
+        if isinstance(error, Halt):
+            self.halt = error
+            return
+        job.at = self._clock() + self._backoff.delay()
+        self._log.warning("shared.not_completed", batch=job.batch.id, error=str(error))
+
+    def stop(self) -> None:
+        """Nothing begins any more; what does not run yet is free for others at once."""
+        self._stopped = True
+        for job in self._waiting():
+            self._jobs.pop(job.batch.token)
+            self._calls.begin(partial(self._buffer.release, self._name, job.batch), lambda _: None, lambda _: None)
+
+    def _waiting(self) -> Iterator[Job]:
+        yield from [job for job in self._jobs.values() if not job.running]

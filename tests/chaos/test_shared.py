@@ -1,0 +1,114 @@
+"""`scope: shared` on three workers, one of which fails: every record of every partition is in one group and in no other."""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.chaos import cells
+from tests.chaos.cells import Cell
+from tests.chaos.record import Seen
+from tests.chaos.scene import COUNT, Scene
+from tests.chaos.verdict import Verdict, dead_letters, distinct, exact_copies, good
+from tests.chaos.worker import Worker
+from tests.contracts.outbox.given import emptied
+from tests.contracts.own import made_url
+from tests.waiting import wait_until
+
+MakeShared = Callable[[str], Scene]
+PARTITIONS = 4
+
+
+@pytest.fixture
+def shared(scene: Callable[..., Scene], store_url: Callable[[str], str]) -> MakeShared:
+    def make(kind: str) -> Scene:
+        """On data of its own: the outbox belongs to the whole store."""
+        store = kind
+        if kind != "sqlite":
+            emptied(store := made_url("shared", kind, store_url(kind)))
+        app = scene(store, PARTITIONS, collect=True, pause=0.1)
+        app.feed.spread = True
+        app.spec["agents"]["sums"]["scope"] = "shared"
+        app.spec["outbox"] = {"lanes": 2, "lease": "2s", "poll": "100ms"}
+        return app
+
+    return make
+
+
+def judge_shared(inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence[Seen]) -> Verdict:
+    """By the values, which tell all records apart: each good one in exactly one group of its key, no group above its count."""
+    verdict = Verdict()
+    counted = {record.place: record for record in inputs if good(record)}
+    refused = {record.place: record for record in inputs if record.place not in counted}
+    exact_copies([*outputs, *dead], verdict)
+    dead_letters(counted, refused, distinct(dead), verdict)
+    covered: Counter[tuple[bytes | None, int]] = Counter()
+    for fire in distinct(outputs):
+        verdict.groups += 1
+        said = json.loads(fire.value or b"{}")
+        covered.update((fire.key, value) for value in said["all"])
+        honest = (said["count"], said["total"]) == (len(said["all"]), sum(said["all"]))
+        if not honest or said["count"] > COUNT or (said["reason"] == "count") != (said["count"] == COUNT):
+            verdict.lost.append(f"group {fire.id} says {said['count']} records, {said['reason']}, and has {len(said['all'])}")
+    for record in counted.values():
+        value = json.loads(record.value or b"{}")["v"]
+        times = covered[record.key, value]
+        found = verdict.lost if not times else verdict.duplicate if times > 1 else None
+        if found is not None:
+            found.append(f"input {record.place}: value {value} of {record.key!r} is in {times} groups")
+    return verdict
+
+
+def under_fault(app: Scene, cell: Cell, unsafe: str = "") -> Verdict:
+    """Two healthy workers and a faulty one."""
+    healthy = [app.run(f"healthy-{number}", unsafe=unsafe) for number in range(2)]
+    app.feed.start()
+    app.flowing()
+    faulty = app.run("faulty", cell.fault, unsafe)
+    pid = faulty.wait_hit()
+    if cell.kind == "stop":
+        wait_until(lambda: _have_all(app, healthy), 40, "the takeover", pause=0.1)
+        app.flowing(2)
+        os.kill(pid, signal.SIGCONT)
+    app.flowing()
+    app.feed.stop()
+    app.catch_up()
+
+    def settled() -> bool:
+        app.draw(0.1)
+        return app.progress.complete(0, False)
+
+    if not unsafe:
+        wait_until(settled, 90, "the end of the work", pause=0)
+    else:
+        wait_until(lambda: _rests(app), 60, "an empty buffer", pause=0.5)
+    app.stop()
+    app.catch_up()
+    return judge_shared(app.records("in"), app.records("out"), app.records("dead"))
+
+
+def _have_all(app: Scene, workers: Sequence[Worker]) -> bool:
+    rows = [row for worker in workers for row in worker.partitions()]
+    return {row["number"] for row in rows if row["state"] == "running"} == set(range(app.partitions))
+
+
+def _rests(app: Scene) -> bool:
+    """Everything is read, and nothing comes out any more."""
+    before = len(app.records("out"))
+    for _ in range(40):
+        app.draw(0.1)
+    return len(app.records("out")) == before
+
+
+@pytest.mark.parametrize("cell", cells.shared(), ids=str)
+def test_each_record_is_in_one_group_of_the_shared_buffer_when_a_worker_fails_at(shared: MakeShared, cell: Cell) -> None:
+    verdict = under_fault(shared(cell.store), cell)
+    assert verdict.clean, verdict
+
+
+def test_the_judge_finds_records_counted_twice_without_the_watermark(shared: MakeShared) -> None:
+    verdict = under_fault(shared("redis"), Cell("shared-inserted", "stop", "redis", cells.SHARED_NTH), "watermark")
+    assert verdict.duplicate, verdict

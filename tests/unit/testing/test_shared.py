@@ -1,0 +1,213 @@
+"""`scope: shared` on the test driver: several workers and partitions fill one buffer; what completes is fired once."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.memory.state import MemoryStore
+from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Reducer
+from streams.errors import ConfigurationError
+from streams.testing.deaths import SHARED, Deaths
+from streams.testing.driver import TestDriver
+from streams.values import Changes, Partition
+from tests.unit.engine.scene import without
+from tests.unit.testing import sharing
+
+COMPUTE = (Reducer("total", "sum", "v"), Reducer("all", "collect"))
+RULE = Aggregation(count=3, since_first=30.0, compute=COMPUTE)
+LEASE = 10.0
+
+
+@pytest.fixture(autouse=True)
+def _reset() -> Iterator[None]:
+    sharing.reset()
+    yield
+    sharing.reset()
+
+
+def an_app(rule: Aggregation = RULE, **more: Any) -> App:
+    return App("app", "memory://", (Agent("a", ("in",), rule, Destination("out"), "dead", scope="shared", **more),))
+
+
+def handled(function: str = "total", **how: Any) -> App:
+    return an_app(handler=Handler((f"tests.unit.testing.sharing:{function}",), **how))
+
+
+def feed(driver: TestDriver, *values: int, key: str = "k") -> None:
+    for value in values:
+        driver.send("in", {"v": value}, key=key, partition=value % 4)
+
+
+def members(driver: TestDriver) -> list[list[int]]:
+    return [[item["v"] for item in output.value["all"]] for output in driver.read("out")]
+
+
+def test_partitions_and_workers_fill_one_group_of_a_key() -> None:
+    with TestDriver(an_app(), workers=3) as driver:
+        feed(driver, *range(7))
+        first, second = driver.read("out")
+    assert ([item["v"] for item in first.value["all"]], [item["v"] for item in second.value["all"]]) == ([0, 1, 2], [3, 4, 5])
+    assert (first.key, first.value["total"], first.value["reason"], first.value["count"]) == ("k", 3, "count", 3)
+    assert (first.headers["sluicegate-first"], first.headers["sluicegate-last"]) == ("in/0/0", "in/2/0")
+    assert (second.headers["sluicegate-first"], second.headers["sluicegate-last"]) == ("in/3/0", "in/1/1")
+
+
+def test_what_came_within_the_time_fires_without_another_record() -> None:
+    with TestDriver(an_app(), workers=2) as driver:
+        feed(driver, 1, 2)
+        driver.advance(29.0)
+        assert driver.read("out") == []
+        driver.advance(2.0)
+        [output] = driver.read("out")
+    assert (output.value["count"], output.value["reason"], output.value["opened_at"]) == (2, "timeout", "2026-01-01T00:00:00.000Z")
+
+
+@pytest.mark.parametrize(("policy", "topic"), [("discard", None), ("dead-letter", "dead")])
+def test_a_group_that_times_out_goes_where_the_file_says(policy: Any, topic: str | None) -> None:
+    with TestDriver(an_app(replace(RULE, on_timeout=policy))) as driver:
+        feed(driver, 1)
+        driver.advance(31.0)
+        found = driver.dead_letters()
+        assert ([output.topic for output in found], driver.read("out")) == ([topic] if topic else [], [])
+
+
+def test_without_a_count_the_limit_ends_a_group() -> None:
+    with TestDriver(an_app(replace(RULE, count=None, max_items=2))) as driver:
+        feed(driver, 1, 2, 3)
+        [output] = driver.read("out")
+    assert (output.value["count"], output.value["reason"]) == (2, "limit")
+
+
+def test_what_cannot_be_used_is_a_dead_letter_and_no_member() -> None:
+    with TestDriver(an_app(), workers=2) as driver:
+        feed(driver, 0, 1)
+        driver.send("in", b"{nonsense", key="k")
+        driver.send("in", {"v": 9})
+        driver.send("in", {"v": 9}, key=b"\x00" * 400)
+        feed(driver, 2)
+        assert members(driver) == [[0, 1, 2]]
+        reasons = [letter.headers["sluicegate-dead-reason"] for letter in driver.dead_letters()]
+    assert reasons == ["undecodable", "no-key", "too-large"]
+
+
+@pytest.mark.parametrize("key", [b"\x00\xff%41", "Ähre".encode(), b"a b%20"])
+def test_any_bytes_are_a_key(key: bytes) -> None:
+    with TestDriver(an_app()) as driver:
+        for value in range(3):
+            driver.send("in", {"v": value}, key=key, partition=value)
+        [output] = driver.read("out")
+    assert output.raw is not None
+    assert (output.value["count"], output.value.get("key", "").encode() or key) == (3, key)
+
+
+def test_an_id_counts_once_in_all_partitions_until_its_horizon_is_over() -> None:
+    rule = Deduplication("field", "v", horizon=60.0)
+    with TestDriver(an_app(dedupe=rule), workers=2) as driver:
+        for partition in range(4):
+            driver.send("in", {"v": 1}, key="k", partition=partition)
+        feed(driver, 2, 3)
+        assert members(driver) == [[1, 2, 3]]
+        feed(driver, 1)
+        driver.advance(61.0)
+        assert members(driver) == []
+        feed(driver, 1)
+        driver.advance(31.0)
+        assert members(driver) == [[1]]
+
+
+def test_a_handler_gets_each_group_with_the_id_of_its_result() -> None:
+    with TestDriver(handled()) as driver:
+        feed(driver, 1, 2, 3)
+        [output] = driver.read("out")
+    assert (output.value, sharing.calls) == ({"total": 6}, [(output.headers["sluicegate-fire"], 1)])
+
+
+def test_a_handler_that_fails_is_called_again_and_then_its_group_is_a_dead_letter() -> None:
+    with TestDriver(handled(attempts=2, backoff_first=5.0, backoff_most=5.0)) as driver:
+        sharing.failing[:] = ["no", "no"]
+        feed(driver, 1, 2, 3)
+        assert len(sharing.calls) == 1
+        driver.advance(5.0)
+        [letter] = driver.dead_letters()
+        assert (letter.headers["sluicegate-dead-reason"], letter.headers["sluicegate-dead-attempts"]) == ("handler-failed", "2")
+        assert [attempt for _, attempt in sharing.calls] == [1, 2]
+        feed(driver, 4, 5, 6)
+        assert [output.value for output in driver.read("out")] == [{"total": 15}]
+
+
+def test_an_outage_is_no_attempt_and_a_bad_item_leaves_the_others() -> None:
+    with TestDriver(handled(attempts=1)) as driver:
+        sharing.failing[:] = ["outage", "bad"]
+        feed(driver, 1, 2, 3)
+        for _ in range(4):
+            driver.advance(1.0)
+        assert [output.value for output in driver.read("out")] == [{"total": 4}]
+        assert [(letter.value, letter.headers["sluicegate-dead-reason"]) for letter in driver.dead_letters()] == [({"v": 2}, "bad-item")]
+
+
+@pytest.mark.parametrize(
+    ("app", "text"), [(handled(attempts=1, then="stop"), "`then` is stop"), (handled("remind"), "cancel() need scope partition")]
+)
+def test_what_cannot_go_on_halts_its_partitions(app: App, text: str) -> None:
+    with TestDriver(app) as driver:
+        sharing.failing[:] = ["no"]
+        feed(driver, 1, 2, 3)
+        driver.advance(12.0)
+        troubles = driver.troubles()
+    assert troubles
+    assert all(text in trouble for trouble in troubles)
+
+
+@pytest.mark.parametrize("app", [handled(session=True), handled(then="park", concurrency=1)], ids=["session", "park"])
+def test_what_needs_a_partition_of_ones_own_is_refused(app: App) -> None:
+    with pytest.raises(ConfigurationError, match="scope partition"):
+        TestDriver(app)
+
+
+VALUES = range(10)
+
+
+def played(driver: TestDriver) -> list[list[int]]:
+    """All records, and time enough for what a dead process held to be taken over, twice."""
+    for value in VALUES:
+        feed(driver, value, key=f"k{value % 2}")
+    for _ in range(4):
+        driver.advance(LEASE + 25.0)
+    return members(driver)
+
+
+@pytest.mark.parametrize("place", SHARED)
+def test_whatever_dies_where_a_record_is_in_one_group_and_in_no_other(place: str) -> None:
+    with TestDriver(an_app(), workers=2) as driver:
+        driver.crash(place)
+        groups = played(driver)
+    assert sorted(chain(*groups)) == list(VALUES)
+    assert all(len(group) <= 3 for group in groups)
+
+
+@pytest.mark.parametrize(("unsafe", "times"), [("", 0), ("watermark", 1)])
+def test_without_the_watermark_what_is_read_again_counts_twice(unsafe: str, times: int) -> None:
+    """Its group was fired, and its offset not committed: no key of it is left. (The same group again would be dropped by its id.)"""
+    store = MemoryStore(lambda: 1_700_000_000.0)
+    with without(unsafe), TestDriver(an_app(replace(RULE, count=2)), store=store) as driver:
+        feed(driver, 0, 4)
+        assert members(driver) == [[0, 4]]
+        claim = store.claim(Partition("app", "a", "in", 0), "dead", "dead")
+        store.commit(claim, Changes(1, source=claim.source))
+        driver.crash()
+        feed(driver, 8)
+        assert members(driver) == [[4, 8]] * times
+
+
+@settings(max_examples=40, deadline=None)
+@given(at=st.integers(1, 60), workers=st.integers(1, 3), count=st.integers(1, 4))
+def test_at_any_place_of_any_run(at: int, workers: int, count: int) -> None:
+    with TestDriver(an_app(replace(RULE, count=count)), workers=workers, deaths=Deaths(at)) as driver:
+        groups = played(driver)
+    assert sorted(chain(*groups)) == list(VALUES)
+    assert all(len(group) <= count for group in groups)
