@@ -1,6 +1,7 @@
 """`sluicegate groups`: the open groups of an agent, on a live one or a stopped one."""
 
 import base64
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,10 +27,9 @@ COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes"
 def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
     from streams.cli.output import print_json, print_table
-    from streams.engine.open_groups import open_groups
 
     with opened(file, agent) as (app, its, store):
-        found = open_groups(store, app.name, its)
+        found = _found(app, its, store)
     if json:
         print_json({"groups": [_document(each) for each in found]})
         return DONE
@@ -110,21 +110,30 @@ def drop(
     return DONE
 
 
+def _found(app: "App", agent: "Agent", store: "Store", key: bytes | None = None) -> list["OpenGroup"]:
+    from streams.engine.open_groups import open_groups
+    from streams.leased.shared_groups import shared_groups
+
+    if agent.scope == "shared":
+        return shared_groups(store.buffer, app.name, agent, time.time(), key)
+    return open_groups(store, app.name, agent, key)
+
+
 def _named(app: "App", agent: "Agent", store: "Store", key: str) -> list["OpenGroup"]:
     """Raises ConfigurationError for none."""
-    from streams.engine.open_groups import open_groups
-
     try:
         name = base64.b64decode(key.removeprefix("base64:"), validate=True) if key.startswith("base64:") else key.encode()
     except ValueError:
         raise ConfigurationError(f"{key} is no base64") from None
-    found = open_groups(store, app.name, agent, name)
+    found = _found(app, agent, store, name)
     if not found:
         raise ConfigurationError(f"agent {agent.name} has no open group {key}; `sluicegate groups ls` lists what is open")
     return found
 
 
 def _one(app: "App", agent: "Agent", store: "Store", key: str, place: str | None) -> "OpenGroup":
+    if agent.scope == "shared":
+        raise ConfigurationError(f"agent {agent.name} has scope shared: its groups end by their count or time, and by nobody's hand yet")
     found = [each for each in _named(app, agent, store, key) if place in (None, _where(each))]
     if len(found) == 1:
         return found[0]

@@ -96,6 +96,8 @@ def why(group: OpenGroup, agent: Agent) -> str:
         said.append(f"fires in {group.fires_in:.0f} s")
     else:
         said.append(f"due since {-group.fires_in:.0f} s: its owner fires it as soon as it runs")
+    if agent.scope == "shared":
+        return ", ".join([*said, "any worker fires it"])
     return ", ".join([*said, f"owner {group.owner}" if group.owner else "no owner"])
 
 

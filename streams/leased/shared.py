@@ -18,16 +18,12 @@ from streams.leased.calls import Calls
 from streams.leased.shared_fires import SharedFires
 from streams.leased.shared_firing import SharedFiring
 from streams.leased.shared_intake import SharedIntake
+from streams.leased.shared_records import buffer_name
 from streams.leased.values import Gate
 
 LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
 CALLS = 2  # threads for the short calls to the store
 FIRES = 4  # batches at a time where there is no handler
-
-
-def buffer_name(app: str, agent: str) -> str:
-    """Of the one buffer of this agent."""
-    return f"{app}/{agent}"
 
 
 def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: Outputs, parts: Parts) -> SharedIntake:

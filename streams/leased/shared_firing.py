@@ -26,6 +26,14 @@ from streams.values import OutboxRow, Partition
 ENDLESS = 1 << 62
 
 
+def endless(agent: Agent) -> Agent:
+    """The agent with a rule that ends no group: the buffer does."""
+    if agent.aggregation is None:
+        raise ConfigurationError(f"agent {agent.name}: scope shared needs an aggregation")
+    rule = replace(agent.aggregation, count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest")
+    return replace(agent, aggregation=rule)
+
+
 class HandlerError(Exception):
     """What the handler raised for one group of a batch."""
 
@@ -68,12 +76,8 @@ class SharedFiring:
     """Pure but for the handler; any thread may call. `most` bytes fit into a message."""
 
     def __init__(self, app: str, agent: Agent, reads: Codec, writes: Codec, most: int, handling: Handling | None) -> None:
-        aggregation = agent.aggregation
-        if aggregation is None:
-            raise ConfigurationError(f"agent {agent.name}: scope shared needs an aggregation")
-        self._count = aggregation.count or inf
-        endless = replace(aggregation, count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest")
-        self._rule = Rule(replace(agent, aggregation=endless), reads)
+        self._count = (agent.aggregation and agent.aggregation.count) or inf
+        self._rule = Rule(endless(agent), reads)
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
         self._rows: dict[tuple[str, str, int], Rows] = {}
 
@@ -129,8 +133,7 @@ class SharedFiring:
         return [*letters, *sent]
 
     def _messages(self, events: Sequence[Event], first: SharedRecord, last: SharedRecord) -> list[OutboxMessage]:
-        on_timeout = self._agent.aggregation.on_timeout if self._agent.aggregation else "fire"
-        return [_message(row, last) for row in self._of(first).make(events, on_timeout)]
+        return [_message(row, last) for row in self._of(first).make(events, self._rule.aggregation.on_timeout)]
 
     def _of(self, record: SharedRecord) -> Rows:
         origin = record.origin

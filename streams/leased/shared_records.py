@@ -15,6 +15,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
+def buffer_name(app: str, agent: str) -> str:
+    """Of the one buffer of this agent."""
+    return f"{app}/{agent}"
+
+
 def group_of(key: bytes) -> str:
     """The name of a key's group: itself as far as it is printable ASCII, percent-encoded beyond that."""
     return quote_from_bytes(key, safe=_PLAIN)

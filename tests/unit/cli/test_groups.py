@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,3 +206,20 @@ def test_state_in_the_memory_of_a_run_is_nobody_elses(tmp_path: Any) -> None:
     (tmp_path / "app.yaml").write_text(FILE.replace("sqlite:///state.db", "memory://"))
     result = CliRunner().invoke(main, ["groups", "ls", str(tmp_path / "app.yaml"), "a"])
     assert (result.exit_code, "nobody else can reach it" in result.stderr) == (2, True)
+
+
+def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_no_hand(file: str, groups: Callable[..., Result]) -> None:
+    path = Path(file)
+    path.write_text(FILE.replace("    from: in\n", "    from: in\n    scope: shared\n"))
+    log = a_log()
+    feed(log, ("k", 5), ("k", 5), ("other", 5))
+    driver(file, log).turns()
+    found = json.loads(groups("ls", "--json").stdout)["groups"]
+    assert [(each["key"], each["count"], each["owner"]) for each in found] == [("k", 2, None), ("other", 1, None)]
+    assert 500 < found[0]["fires_in"] <= 600
+    assert json.loads(groups("show", "k", "--json").stdout)["groups"][0]["values"] == {"n": 2, "total": 10}
+    assert "2 of 3" in groups("why", "k").stdout
+    assert "any worker fires it" in groups("why", "k").stdout
+    for change in ("fire", "drop"):
+        refused = groups(change, "k", "--why", "x")
+        assert (refused.exit_code, "scope shared" in refused.output) == (2, True)

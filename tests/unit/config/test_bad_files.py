@@ -111,8 +111,8 @@ AGENT = [
     (f"{FROM}\nkey: a\nrepartition: orders\n{COUNT}\n{TO}", [
         "9:5: agents.a.repartition: is a topic that this agent reads already; give it a topic of its own",
     ]),
-    (f"{FROM}\nscope: shared\n{COUNT}\n{TO}", [
-        "8:5: agents.a.scope: must be partition; leave it out: scope shared is not built yet, it comes with a later version",
+    (f"{FROM}\nscope: global\n{COUNT}\n{TO}", [
+        "8:5: agents.a.scope: must be partition or shared; write one of these words",
     ]),
     (f"{FROM}\nstart: tomorrow\n{COUNT}\n{TO}", [
         "8:5: agents.a.start: is no start; write earliest, latest or a time such as 2026-01-31T00:00:00Z",

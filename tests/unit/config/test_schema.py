@@ -50,10 +50,6 @@ def test_an_editor_sees_what_is_wrong(errors, old, new):
     assert errors(GOOD.replace(old, new)) != []
 
 
-def test_what_is_not_built_yet_is_absent():
-    assert "shared" not in COMMITTED.read_text()
-
-
 AVRO = ("format: avro", "schema: o.avsc", "writer_schema: p.avsc", "framing: confluent", "schema_id: 7")
 
 

@@ -1,0 +1,47 @@
+"""The open groups of `scope: shared` as a person sees them: read from the buffer, which leases nothing."""
+
+from collections.abc import Iterator
+from itertools import count
+from math import inf
+
+from streams import formats
+from streams.agent import Agent
+from streams.aggregation.accept import accept
+from streams.aggregation.completion import completion
+from streams.aggregation.groups import Groups
+from streams.aggregation.layout import BYTES, OPENED, SEEN, State
+from streams.aggregation.rule import Rule
+from streams.engine.open_groups import OpenGroup
+from streams.leased.contracts import BufferReading
+from streams.leased.shared_firing import endless
+from streams.leased.shared_records import SharedRecord, buffer_name, unpacked
+from streams.values import Partition
+
+
+def shared_groups(buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None) -> list[OpenGroup]:
+    """Those of this key, or all, oldest first; a batch that is being fired is among them until it is done. `now` is the reader's own
+    time, seconds since 1970: ages are no more exact than that. Reads the whole buffer. Raises PersistenceError."""
+    rule = Rule(endless(agent), formats.reads(agent))
+    members: dict[str, list[SharedRecord]] = {}
+    numbers = count()
+    for entry in buffer.get_data(buffer_name(app, agent.name)):
+        members.setdefault(entry.group, []).append(unpacked(entry.data, next(numbers)))
+    return [group for records in members.values() for group in _seen(rule, app, agent, records, now) if key in (None, group.key)]
+
+
+def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
+    groups, first, last = Groups(rule), records[0], records[-1]
+    accept(groups, records, first.taken_at)
+    origin = first.origin
+    where = Partition(app, agent.name, origin.topic, origin.partition)
+    for key, state in groups.states.items():
+        state[OPENED], state[SEEN] = first.taken_at, last.taken_at
+        due = _due(agent, state)
+        yield OpenGroup(
+            where, "", key, len(records), origin.offset, last.origin.offset, state[BYTES], max(0.0, now - first.taken_at),
+            None if due == inf else due - now, rule.values(state, groups.bags.get(key, [])),
+        )  # fmt: skip
+
+
+def _due(agent: Agent, state: State) -> float:
+    return inf if agent.aggregation is None else completion(agent.aggregation).due(state)
