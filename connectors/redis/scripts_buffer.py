@@ -127,29 +127,43 @@ local function seal(group, rows, reason)
   write('HSET', key('leases'), leases)
   hand_out(rows[1], {group, reason, 0, '', rows})
 end
-local function settle(group)  -- its deadline
-  local all = group_key(group)
-  local ends = {redis.call('ZRANGE', all, 0, 0)[1], redis.call('ZRANGE', all, -1, -1)[1]}
-  if #ends == 0 or not after_first and not after_last then return redis.call('ZREM', key('deadlines'), group) end
-  local first, last = unpack(ask('HMGET', key('rows'), ends))
-  local due = math.min(time_of(first) + (after_first or math.huge), time_of(last) + (after_last or math.huge))
-  redis.call('ZADD', key('deadlines'), text(due), group)
+local function settle(groups)  -- their deadlines; those without rows, or without times, have none
+  local ends, timed, none, dues = {}, {}, {}, {}
+  for _, group in ipairs(groups) do
+    local first = (after_first or after_last) and redis.call('ZRANGE', group_key(group), 0, 0)[1]
+    if first then
+      timed[#timed + 1] = group
+      ends[#ends + 1] = first
+      ends[#ends + 1] = after_last and redis.call('ZRANGE', group_key(group), -1, -1)[1] or first
+    else
+      none[#none + 1] = group
+    end
+  end
+  local stored = ask('HMGET', key('rows'), ends)
+  for i, group in ipairs(timed) do
+    local first, last = time_of(stored[2 * i - 1]), time_of(stored[2 * i])
+    dues[#dues + 1] = text(math.min(first + (after_first or math.huge), last + (after_last or math.huge)))
+    dues[#dues + 1] = group
+  end
+  write('ZADD', key('deadlines'), dues)
+  if redis.call('EXISTS', key('deadlines')) == 1 then write('ZREM', key('deadlines'), none) end
 end
-local function fill(group)  -- seals what the count completes
-  local rows = ready(group)
-  local left = rows.count
-  while wanted and left >= wanted do
-    seal(group, rows.take(wanted), 'count')
+local function fill(group, count)  -- seals what its count completes
+  if not wanted or count < wanted then return end
+  if easy == nil then easy = is_easy() end
+  local rows = not easy and ready(group)
+  local left = rows and rows.count or count
+  while left >= wanted do
+    seal(group, rows and rows.take(wanted) or redis.call('ZRANGE', group_key(group), 0, wanted - 1), 'count')
     left = left - wanted
   end
-  settle(group)
 end
 local function expire(group)
   local rows = ready(group)
   local most = math.min(rows.count, wanted or math.huge)
   if most == 0 then return end
   seal(group, rows.take(most), 'timeout')
-  settle(group)
+  settle({group})
 end
 """
 
@@ -172,16 +186,18 @@ for i = at + 4, #ARGV, 4 do
     touched[#touched + 1] = ARGV[i + 1]
   end
 end
-local held, gone = ask('HMGET', key('keys'), keys), ask('ZMSCORE', key('gone'), keys)
+local held, gone = ask('HMGET', key('keys'), keys), redis.call('EXISTS', key('gone')) == 1 and ask('ZMSCORE', key('gone'), keys)
 for i, each in ipairs(keys) do
-  if not held[i] and not seen[each] and not (gone[i] and tonumber(gone[i]) > now) then
+  if not held[i] and not seen[each] and not (gone and gone[i] and tonumber(gone[i]) > now) then
     seen[each] = true
     new[#new + 1] = at + 4 * i
   end
 end
-local kinds = {}
-for _, group in ipairs(touched) do kinds[string.sub(group_key(group), #B + 1)] = 'zset' end
-sound(kinds, B)
+local counts = {}
+for i, group in ipairs(touched) do
+  counts[i] = redis.pcall('ZCARD', group_key(group))
+  if type(counts[i]) == 'table' then error('DAMAGED ' .. group_key(group) .. ' is no zset') end
+end
 local number = redis.call('INCRBY', key('sequence'), #new) - #new
 redis.call('ZREMRANGEBYSCORE', key('gone'), '-inf', text(now))
 if topic ~= '' then redis.call('HSET', key('watermarks'), topic, ARGV[at + 2]) end
@@ -202,7 +218,8 @@ write('HSET', key('keys'), known)
 for type, count in pairs(types) do redis.call('HINCRBY', key('types'), type, count) end
 for group, those in pairs(groups) do write('ZADD', group_key(group), those) end
 if ARGV[at + 3] == '1' then
-  for _, group in ipairs(touched) do fill(group) end
+  for i, group in ipairs(touched) do fill(group, counts[i] + #groups[group] / 2) end
+  settle(touched)
 end
 return {'done', #new, batches}
 """

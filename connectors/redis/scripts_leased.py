@@ -15,6 +15,8 @@ local function pages(list, call)  -- unpack has its limit
   for i = 1, #list, 4000 do call(unpack(list, i, math.min(i + 3999, #list))) end
 end
 local function write(command, key, list)
+  if #list == 0 then return end
+  if #list <= 4000 then return redis.call(command, key, unpack(list)) end
   pages(list, function(...) redis.call(command, key, ...) end)
 end
 local function ask(command, key, list)
