@@ -24,7 +24,7 @@ class Rule:
 
     __slots__ = (
         "aggregation", "completion", "decode", "fingerprint", "grouped", "key_of", "max_record_bytes", "message", "on_error", "plan",
-        "until", "utf8", "valid",
+        "shared", "until", "utf8", "valid",
     )  # fmt: skip
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
@@ -50,7 +50,7 @@ class Rule:
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
         self.until = _until(aggregation.until, getters)
         self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
-        self.fingerprint = fingerprint(agent)
+        self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
 
     def values(self, state: State, bags: Bags) -> dict[str, Any]:
         """The computed fields of a result; one that does not exist is left out."""
@@ -58,22 +58,24 @@ class Rule:
 
 
 def fingerprint(agent: Agent) -> str:
-    """What must not change under open groups, as canonical JSON: key, compute (in any order), format, and whether fields
-    may be missing."""
+    """What must not change under open groups, as canonical JSON: key, compute (in any order), format, whether fields may be missing,
+    and a scope other than partition."""
     rule = agent.aggregation or Aggregation()
     compute = sorted([r.name, r.kind, r.field, r.function] for r in rule.compute)
-    return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore"]).decode()
+    scope = [] if agent.scope == "partition" else [agent.scope]
+    return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *scope]).decode()
 
 
 def restored(agent: Agent, earlier: str) -> Rule:
     """The rule under which open groups were filled, from its fingerprint. Raises ConfigurationError when it can no longer be made."""
-    key, compute, format_name, lenient = decode_any(earlier.encode())
+    key, compute, format_name, lenient, *others = decode_any(earlier.encode())
+    scope: Literal["partition", "shared"] = "shared" if others else "partition"
     reducers = tuple(Reducer(*each) for each in compute)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     aggregation = replace(agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None)
     try:
         form = codec("json" if format_name == "avro" else format_name)  # what is kept of an Avro record is JSON
-        return Rule(replace(agent, format=format_name, aggregation=aggregation), form)
+        return Rule(replace(agent, format=format_name, aggregation=aggregation, scope=scope), form)
     except ValueError as e:
         raise ConfigurationError(f"agent {agent.name}: the format of its open groups cannot be read any more: {e}") from e
 

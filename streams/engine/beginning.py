@@ -2,7 +2,10 @@
 
 from streams.aggregation.groups import Groups
 from streams.contracts import Input, Store
+from streams.engine.setting import Setting
 from streams.errors import ConfigurationError
+from streams.leased.contracts import AggregatorBuffer
+from streams.leased.shared_records import buffer_name
 from streams.values import Partition, TopicFacts
 
 
@@ -21,12 +24,15 @@ def _added_later(mine: Partition, store: Store) -> bool:
     return any(source.first_count <= mine.number for source in sources if source is not None)
 
 
-def carried_over(old: Groups, new: Groups, partition: Partition, choice: str, now: float) -> Groups:
-    """Groups filled under another key, compute or format can only be ended: fired as they are, or dropped. Raises
-    ConfigurationError while `choice` is to refuse."""
+def carried_over(old: Groups, new: Groups, partition: Partition, setting: Setting, now: float) -> Groups:
+    """Groups filled under another key, compute, format or scope can only be ended: fired as they are, or dropped. Raises
+    ConfigurationError while the choice is to refuse."""
+    choice = setting.on_rule_change
+    if old.rule.shared and not new.rule.shared:
+        _leave(setting.store.buffer, partition, choice)
     if old.states and choice == "refuse":
         raise ConfigurationError(
-            f"agent {partition.agent}: key, compute or format changed while {len(old.states)} groups of "
+            f"agent {partition.agent}: key, compute, format or scope changed while {len(old.states)} groups of "
             f"{partition.topic}/{partition.number} are open; run once with --flush (fire them as they are) or --drop"
         )
     new.touched = dict.fromkeys(old.states)
@@ -34,3 +40,15 @@ def carried_over(old: Groups, new: Groups, partition: Partition, choice: str, no
         old.fire(key, "manual", now)
     new.events = list(old.drain())
     return new
+
+
+def _leave(buffer: AggregatorBuffer, partition: Partition, choice: str) -> None:
+    """What is in the shared buffer has no owner any more. Raises ConfigurationError unless it may be dropped."""
+    name = buffer_name(partition.app, partition.agent)
+    if choice == "drop":
+        buffer.remove_all(name)
+    elif records := buffer.count(name):
+        raise ConfigurationError(
+            f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with scope: shared until "
+            "`sluicegate groups ls` shows none, or once with --drop"
+        )

@@ -127,7 +127,7 @@ class Owner:
         claim, setting, known, asked = self.claim, self._setting, self.claim.source, self.groups.asked
         if self.groups.rule is not setting.rule:
             fresh = Groups(setting.rule)
-            self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting.on_rule_change, self._last)
+            self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting, self._last)
         self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
         topic_id, count = self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions
         self._source = Source(topic_id, count, setting.rule.fingerprint, known.first_count if known else count)

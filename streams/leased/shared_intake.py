@@ -73,13 +73,14 @@ class SharedIntake:
         return True
 
     def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: Place) -> list[Event]:
-        """Into the buffer with them; what is left are the refused ones. Raises PersistenceError, SystemNotReady, a batch's Halt."""
+        """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises PersistenceError,
+        SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
         messages = iter([item for item in items if isinstance(item, Message)])
         while chunk := list(islice(messages, AT_ONCE)):
             self._put(place, chunk)
-        return [item for item in items if isinstance(item, Refused)]
+        return [item for item in items if not isinstance(item, Message)]
 
     def _put(self, place: Place, messages: Sequence[Message]) -> None:
         topic_id, stands = self._source(place)

@@ -1,5 +1,6 @@
 """Another file under open groups: refused, dropped, flushed, or judged again."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,3 +57,23 @@ def test_another_timeout_counts_from_when_the_groups_were_opened(log: Log, store
     assert totals(log) == []
     driver.later(1.5).turns()
     assert totals(log) == [("a", "timeout", 2, 3), ("b", "timeout", 1, 5)]
+
+
+def test_another_scope_under_open_groups_is_another_rule(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("a", 1))
+    Driver(an_agent(), store, log, clock).give(0).turns()
+    shared = replace(an_agent(), scope="shared")
+    with pytest.raises(ConfigurationError, match="format or scope changed while 1 groups"):
+        Driver(shared, store, log, clock).give(0).turns()
+    Driver(shared, store, log, clock, "flush").give(0).turns()
+    assert totals(log) == [("a", "manual", 1, 1)]
+
+
+def test_records_in_the_shared_buffer_are_not_left_behind_by_another_scope(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("a", 1), ("b", 2))
+    Driver(replace(an_agent(), scope="shared"), store, log, clock).give(0).turns()
+    for choice in ("refuse", "flush"):
+        with pytest.raises(ConfigurationError, match="its buffer still holds 2 records"):
+            Driver(an_agent(), store, log, clock, choice).give(0).turns()
+    Driver(an_agent(), store, log, clock, "drop").give(0).turns()
+    assert store.buffer.count("app/a") == 0
