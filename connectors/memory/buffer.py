@@ -115,6 +115,16 @@ class MemoryBuffer:
                     held.set_deadline(group, gate)
             return [self._handed_out(held, id, gate, now) for id in ids]
 
+    def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
+        with self._lock:
+            now, held = self._now(), self._held(name)
+            ready = held.ready(group, self._types, now)
+            if not ready:
+                return None
+            id = held.seal(name, group, "manual", ready[: gate.count])
+            held.set_deadline(group, gate)
+            return self._handed_out(held, id, gate, now)
+
     def _handed_out(self, held: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
         batch = held.batches[id]
         batch.token, batch.expires, batch.attempts = self._new_token(), now + length(gate.lease), batch.attempts + 1

@@ -147,6 +147,13 @@ class MongoBuffer:
 
         return self._steps.run(work)
 
+    def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
+        def work(session: ClientSession) -> SealedBatch | None:
+            now = locked(self._data, _lock(name), session)["now"]
+            return self._sealing(name, gate, now, session).one(group)
+
+        return self._steps.run(work)
+
     def _sealing(self, name: str, gate: Gate, now: datetime, session: ClientSession) -> Sealing:
         return Sealing(self._data, name, gate, self._types, self._new_token, now, session)
 

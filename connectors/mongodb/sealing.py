@@ -75,6 +75,15 @@ class Sealing:
         set_deadlines(self.data, self.name, [group for group, _, _ in made], self.gate, self.session)
         return batches
 
+    def one(self, group: str) -> SealedBatch | None:
+        """What it has now, for a person."""
+        rows = self._ready(group, self.gate.count or 0)
+        if not rows:
+            return None
+        [batch] = self._seal([(group, "manual", rows)])
+        set_deadlines(self.data, self.name, [group], self.gate, self.session)
+        return batch
+
     def _seal(self, made: Sequence[tuple[str, str, list[Document]]]) -> list[SealedBatch]:
         if not made:
             return []

@@ -43,6 +43,7 @@ class RedisBuffer:
     def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
         self._insert, self._due = step(server, scripts.INSERT), guarded(server, scripts.DUE, "lease", scripts.TAKEN)
+        self._seal = step(server, scripts.SEAL)
         self._complete, self._release = step(server, scripts.COMPLETE), step(server, scripts.RELEASE)
         self._snapshot, self._renew = step(server, snapshots.SNAPSHOT), step(server, snapshots.RENEW)
         self._remove_snapshot = guarded(server, snapshots.REMOVE_SNAPSHOT, "lease", snapshots.OURS, "if lease then")
@@ -110,6 +111,10 @@ class RedisBuffer:
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         return [self._batch(name, each) for each in self._due([name, *self._gated(gate), limit])]
+
+    def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
+        sealed = self._seal([name, *self._gated(gate), group])
+        return None if sealed is None else self._batch(name, sealed)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         removed = self._complete([name, batch.token, batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox)])

@@ -158,11 +158,11 @@ local function fill(group, count)  -- seals what its count completes
     left = left - wanted
   end
 end
-local function expire(group)
+local function finish(group, reason)
   local rows = ready(group)
   local most = math.min(rows.count, wanted or math.huge)
   if most == 0 then return end
-  seal(group, rows.take(most), 'timeout')
+  seal(group, rows.take(most), reason)
   settle({group})
 end
 """
@@ -240,10 +240,20 @@ for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(n
 end
 for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('deadlines'), '-inf', text(now))) do
   if #batches >= most then break end
-  expire(group)
+  finish(group, 'timeout')
 end
 return batches
 """.replace("TAKEN", TAKEN)
+)
+
+SEAL = (
+    BUFFER
+    + _GATE
+    + """
+-- further ARGV: group
+finish(ARGV[at], 'manual')
+return batches[1] or false
+"""
 )
 
 COMPLETE = (

@@ -132,6 +132,13 @@ class SqlBuffer:
 
         return self._changed(name, [], work)
 
+    def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
+        def work(at: Locked) -> SealedBatch | None:
+            holds = buffer_seals.seal_group(at, group, gate, self._types)
+            return next(iter(self._handed_out(at, holds, gate)), None)
+
+        return self._changed(name, None, work)
+
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         def work(at: Locked) -> int:
             token = at.connection.scalars(select(_HOLD.token).where(*at.holds(_HOLD.id == batch.id))).first()

@@ -117,6 +117,14 @@ def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> lis
     return holds
 
 
+def seal_group(at: Locked, group: str, gate: Gate, types: Types | None) -> list[Hold]:
+    """What it has now, for a person; nothing: []."""
+    holds = [_hold(at, group, "manual", rows[: gate.count]) for _, rows in _rows_of(at, [group], types) if rows]
+    _seal(at, holds, types)
+    set_deadlines(at, [group], gate)
+    return holds
+
+
 def abandoned(at: Locked, limit: int) -> list[Hold]:
     """Up to `limit` batches that nobody works on, the oldest first."""
     hold = BUFFER_HOLD.c

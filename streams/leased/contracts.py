@@ -54,12 +54,20 @@ class BufferSnapshots(Protocol):
         """Everything that the token has leased, unresolved rows too, is free at once; returns how many rows."""
 
 
-class BufferBatches(Protocol):
+class BufferSealing(Protocol):
     """The shared scope's way: sealed batches, the same ones after a crash (B1)."""
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         """Up to `limit` batches that nobody works on: sealed ones whose lease ran out (unchanged, with a new token), and groups whose
         deadline passed, sealed now with reason `timeout`."""
+
+    def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
+        """The oldest `gate.count` entries (or fewer) that the group has now, with reason `manual`: a person ends it. None: nothing is
+        open of it."""
+
+
+class BufferBatches(Protocol):
+    """The end of a batch."""
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         """The batch is done: its rows go, the messages are written, in one transaction; returns the rows removed. Rows that could not be
@@ -103,7 +111,7 @@ class BufferCare(Protocol):
         """Everything of the name, resolved or not, leased or not; returns how many rows."""
 
 
-class AggregatorBuffer(BufferIntake, BufferSnapshots, BufferBatches, BufferLeases, BufferReading, BufferCare, Protocol):
+class AggregatorBuffer(BufferIntake, BufferSnapshots, BufferSealing, BufferBatches, BufferLeases, BufferReading, BufferCare, Protocol):
     """`store.buffer`."""
 
 

@@ -106,7 +106,7 @@ EMPTY = Snapshot((), (), 0, "", None)
 @dataclass(frozen=True, slots=True)
 class SealedBatch:
     """A completed group of fixed membership, leased to whoever holds its `token`. It comes back unchanged, with the same `id`, until
-    it is completed. `reason` is count or timeout; `attempts` counts how often it was handed out, from 1."""
+    it is completed. `reason` is count, timeout or manual; `attempts` counts how often it was handed out, from 1."""
 
     id: str
     group: str

@@ -242,3 +242,17 @@ def test_hundreds_of_entries_seal_in_one_call(buffer: Any, ns: str) -> None:
     assert sorted(number for batch in filled.batches for number in numbers(batch.entries)) == list(range(1200))
     assert sum(buffer.complete(ns, batch) for batch in filled.batches[:5]) == 50
     assert buffer.count(ns) == 1150
+
+
+def test_a_person_ends_a_group_early_and_the_rest_of_it_keeps_its_deadline(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(3, after_first=2 * WHILE)
+    buffer.insert_and_seal(ns, [entry(number, group="ab"[number % 2]) for number in range(4)], gate)
+    assert buffer.seal(ns, "nothing", gate) is None
+    batch = buffer.seal(ns, "a", gate)
+    assert (batch.group, batch.reason, numbers(batch.entries)) == ("a", "manual", [0, 2])
+    assert buffer.seal(ns, "a", gate) is None
+    assert buffer.release(ns, batch)
+    [again] = buffer.due(ns, gate)
+    assert (again.id, again.reason, buffer.complete(ns, again)) == (batch.id, "manual", 2)
+    clock.passed(2 * WHILE)
+    assert [late.group for late in buffer.due(ns, gate)] == ["b"]
