@@ -96,6 +96,7 @@ class Changes(msgspec.Struct, frozen=True):
     `outbox` rows are numbered above the claim's `number`. `dispatched` are exactly the outbox numbers whose delivery
     reports came, ascending. `trying` is written as it is (None clears it); `source` only when it is not None.
     Of the scheduled table `cancels` are deleted first, then `timeouts` inserted but for those whose id is there already.
+    `revived` are the numbers of dead rows, ascending, that leave the list of dead ones.
     """
 
     offset: int
@@ -109,6 +110,7 @@ class Changes(msgspec.Struct, frozen=True):
     source: Source | None = None
     timeouts: Sequence[Timeout] = ()
     cancels: Sequence[UUID] = ()
+    revived: Sequence[int] = ()
 
 
 class PartitionView(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ import typer
 
 from streams.cli.audit import audit
 from streams.cli.check import check
+from streams.cli.dead import dead
 from streams.cli.demo import demo
 from streams.cli.groups import groups
 from streams.cli.migrate import migrate
@@ -31,3 +32,4 @@ main.add_typer(groups)
 main.add_typer(timeouts)
 main.add_typer(outbox)
 main.add_typer(parked)
+main.add_typer(dead)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from streams.cli import main
 
 TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
-KINDS = ("groups", "parked", "outbox", "timeouts")
+KINDS = ("groups", "parked", "outbox", "timeouts", "dead")
 
 
 def named() -> set[tuple[str, ...]]:
