@@ -2,6 +2,7 @@
 
 import typer
 
+from streams.cli.accept_gap import accept_gap
 from streams.cli.audit import audit
 from streams.cli.check import check
 from streams.cli.dead import dead
@@ -26,7 +27,7 @@ main = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, check, topics, migrate, status, explain, audit, demo, version):
+for command in (run, check, topics, migrate, status, explain, accept_gap, audit, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
 main.add_typer(groups)

@@ -40,6 +40,7 @@ def audit(
 def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Partition | None]]":
     """None: it is in no agent's state."""
     from streams.cli.files import loaded
+    from streams.engine.halted import ACCEPTED
     from streams.engine.journal import notes
 
     if agent is not None:
@@ -50,7 +51,7 @@ def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Partiti
     with store_of(app) as store:
         for its in app.agents:
             yield from _amended(app, its, store)
-        yield from ((said, None) for said in notes(store, app.name))
+        yield from ((said, None) for said in notes(store, app.name) if said.what != ACCEPTED)
 
 
 def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, Partition]]":

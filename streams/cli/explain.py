@@ -81,13 +81,16 @@ def _from_inputs(app: "App", topics: "Topics", fire: str, place: str) -> Found |
 
 
 def _identified(app: "App") -> "list[tuple[Agent, Partition, str]]":
-    """Each partition that was ever claimed, with the topic id that its ids are made of."""
+    """Each partition that was ever claimed, with what its ids are made of, and were."""
+    from msgspec.structs import replace
+
     with store_of(app) as store:
         return [
-            (agent, partition, view.claim.source.topic_id)
+            (agent, partition, replace(view.claim.source, era=era).name)
             for agent in app.agents
             for partition in store.partitions(app.name)
             if partition.agent == agent.name and (view := store.read(partition)) is not None and view.claim.source is not None
+            for era in range(view.claim.source.era, -1, -1)
         ]
 
 

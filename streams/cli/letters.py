@@ -9,7 +9,7 @@ from streams.config.kafka import EMBEDDED
 from streams.engine.dead_letters import Letter, Place, letters
 from streams.errors import ConfigurationError, SystemNotReady
 from streams.record import Record
-from streams.values import OutboxRow
+from streams.values import OutboxRow, TopicFacts
 
 SECONDS = 30.0  # for everything that is sent to be acknowledged
 
@@ -53,6 +53,16 @@ class Topics:
         found = self.bounds(self.places(topics))
         older = sum(max(0, high - low - limit) for low, high in found.values())
         return self.read({place: (max(low, high - limit), high) for place, (low, high) in found.items()}), older
+
+    def facts(self, group: str, topic: str, number: int) -> TopicFacts:
+        """As a worker of that group sees it."""
+        from connectors.kafka.consumer import open_input
+
+        reader = open_input(self._kafka, group, (), "sluicegate")
+        try:
+            return reader.facts(topic, number)
+        finally:
+            reader.close()
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
         from connectors.kafka.producer import open_producer

@@ -39,7 +39,7 @@ class Rows:
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
-        """Rows from now on are written under this claim."""
+        """Rows from now on are written under this claim; `topic_id` as streams.values.Source.name."""
         self._lineage, self.number = "" if failpoints.unsafe("lineage") else lineage, number
         self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}

@@ -86,7 +86,7 @@ def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
 def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans) -> None:
     """A span of each group that a commit let out; `latency` as for `count_events`."""
     partition, source = owner.partition, owner.claim.source
-    identify = fire_ids(partition, source.topic_id if source else "")
+    identify = fire_ids(partition, source.name if source else "")
     for fire in events:
         if isinstance(fire, Fire):
             attributes: dict[str, str | int] = {

@@ -6,8 +6,8 @@ from streams.agent import App
 from streams.cli.letters import Topics
 from streams.engine.dead_letters import Place
 from streams.record import Record
-from streams.testing.log import Log
-from streams.values import OutboxRow
+from streams.testing.log import Log, LogInput
+from streams.values import OutboxRow, TopicFacts
 
 
 class LogTopics(Topics):
@@ -23,6 +23,9 @@ class LogTopics(Topics):
 
     def read(self, parts: Mapping[Place, tuple[int, int]]) -> Iterable[Record]:
         return [m for place, (first, end) in parts.items() for m in self.log.topics[place[0]][place[1]] if first <= m.o < end]
+
+    def facts(self, group: str, topic: str, number: int) -> TopicFacts:
+        return LogInput(self.log, group).facts(topic, number)
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
         for row in rows:
