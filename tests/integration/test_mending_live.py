@@ -21,7 +21,7 @@ FILE = """\
 app: {ns}
 kafka: {{bootstrap.servers: "{kafka}", topic.metadata.refresh.interval.ms: 1000}}
 store: {store}
-http: {{port: 0}}
+http: false
 agents:
   sums:
     from: {ns}-in
@@ -82,36 +82,6 @@ def dead(file: str) -> list[tuple[str, str]]:
     return [(each["kind"], each["id"]) for each in sluicegate("dead", "ls", file, "sums", "--json")["dead"]]
 
 
-def test_the_dead_are_retried_and_results_explained_while_three_workers_run(file: str, kafka: str, ns: str) -> None:
-    largest(kafka, f"{ns}-out", SMALL)
-    results = Results(kafka, f"{ns}-out")
-    with running(file) as live:
-        huge = [(b"huge", record(2, NOISE))] * 3
-        sent = send(kafka, f"{ns}-in", *[(b"good", record(n)) for n in range(3)], (b"bad", b"{"), *huge, (b"good", record(9)))
-        wait_until(lambda: len(dead(file)) == 2, 90, "a dead row and a dead letter")
-        [(_, row), (_, letter)] = dead(file)
-        [(partition, offset)] = sent[b"bad"]
-        assert letter == f"{ns}-in/{partition}/{offset}"
-        assert sluicegate("dead", "show", file, "sums", letter, "--payload", "--json")["value"] == "{"
-        largest(kafka, f"{ns}-out", LARGE)
-        assert sluicegate("dead", "retry", file, "sums", "--all", "--why", "mended", "--json") == {
-            "rows": 1, "sent": 1, "found": 0, "refused": [],
-        }  # fmt: skip
-        wait_until(lambda: results.draw() == [("good", "count", 3), ("huge", "count", 6)], 90, "the row that was dead")
-        wait_until(lambda: len(dead(file)) == 2, 90, "the record to fail again")
-        assert sluicegate("dead", "retry", file, "sums", letter, "--json")["refused"] == [letter]
-        for key, id in (("good", None), ("huge", row)):
-            said = sluicegate("explain", file, id or result_id(kafka, f"{ns}-out", b"good"), "--json")
-            wanted = sent[key.encode()][:3]
-            assert (said["complete"], said["count"]) == (True, 3)
-            assert [(said["partition"], offset) for offset in said["offsets"]] == wanted
-        added = sluicegate("timeouts", "add", file, f"{ns}-in", "1h", "--json", "--why", "a try")["id"]
-        assert CliRunner().invoke(main, ["timeouts", "cancel", file, added]).exit_code == 0
-        said = {(each["what"], each["key"]) for each in sluicegate("audit", file, "--json")["changes"]}
-        assert {("dead retry", f"sums {letter}"), ("dead retry", row), ("timeouts cancel", added)} <= said
-        assert not live.events("partition.halted")
-
-
 def result_id(kafka: str, topic: str, key: bytes) -> str:
     from streams.agent import App
     from streams.cli.letters import Topics
@@ -121,32 +91,67 @@ def result_id(kafka: str, topic: str, key: bytes) -> str:
     return next((value or b"").decode() for m in found if m.key() == key for name, value in m.headers() or () if name == "sluicegate-id")
 
 
-def halts(run: Run) -> list[Any]:
-    return [(each["partition"], each["code"]) for each in run.events("partition.halted")]
+def retry_the_dead(file: str, kafka: str, ns: str, results: Results) -> None:
+    """A record that cannot be decoded, and a result that is too large until the topic takes more."""
+    huge = [(b"huge", record(2, NOISE))] * 3
+    sent = send(kafka, f"{ns}-in", *[(b"good", record(n)) for n in range(3)], (b"bad", b"{"), *huge, (b"good", record(9)))
+    wait_until(lambda: len(dead(file)) == 2, 90, "a dead row and a dead letter")
+    [(_, row), (_, letter)] = dead(file)
+    [(partition, offset)] = sent[b"bad"]
+    assert letter == f"{ns}-in/{partition}/{offset}"
+    assert sluicegate("dead", "show", file, "sums", letter, "--payload", "--json")["value"] == "{"
+    largest(kafka, f"{ns}-out", LARGE)
+    assert sluicegate("dead", "retry", file, "sums", "--all", "--why", "mended", "--json") == {
+        "rows": 1, "sent": 1, "found": 0, "refused": [],
+    }  # fmt: skip
+    wait_until(lambda: results.draw() == [("good", "count", 3), ("huge", "count", 6)], 90, "the row that was dead")
+    wait_until(lambda: len(dead(file)) == 2, 90, "the record to fail again")
+    assert sluicegate("dead", "retry", file, "sums", letter, "--json")["refused"] == [letter]
+    for key, id in ((b"good", result_id(kafka, f"{ns}-out", b"good")), (b"huge", row)):
+        said = sluicegate("explain", file, id, "--json")
+        assert (said["complete"], said["count"]) == (True, 3)
+        assert [(said["partition"], offset) for offset in said["offsets"]] == sent[key][:3]
+    added = sluicegate("timeouts", "add", file, f"{ns}-in", "1h", "--json", "--why", "a try")["id"]
+    assert CliRunner().invoke(main, ["timeouts", "cancel", file, added]).exit_code == 0
+    assert {("dead retry", f"sums {letter}"), ("dead retry", row), ("timeouts cancel", added)} <= audited(file, "key")
 
 
-def test_a_gap_is_accepted_while_three_workers_run(file: str, kafka: str, ns: str) -> None:
+def lose_what_comes_next(kafka: str, topic: str) -> tuple[int, int]:
+    """Records for the group of `good` that retention takes before they are read: their partition, and where it begins then."""
+    places = send(kafka, topic, *[(b"good", record(10))] * 4)[b"good"]
+    partition, last = places[-1]
+    admin: Any = AdminClient({"bootstrap.servers": kafka})
+    [gone] = admin.delete_records([TopicPartition(topic, partition, last + 1)]).values()
+    gone.result(30)
+    return partition, last + 1
+
+
+def accept_the_gap(file: str, kafka: str, topic: str, live: Run, partition: int, begin: int) -> None:
+    live.wait("partition.halted", 1, 60.0)
+    assert [(each["partition"], each["code"]) for each in live.events("partition.halted")] == [(partition, "retention-passed")]
+    before = len(live.events("partition.claimed", partition=partition))
+    place = f"{topic}/{partition}"
+    done = sluicegate("accept-gap", file, "sums", place, "--yes", "--why", "retention was too short", "--json")
+    assert (done["code"], done["offset"], done["groups_forgotten"]) == ("retention-passed", begin, 0)
+    live.wait("partition.claimed", before + 1, 60.0, partition=partition)
+    send(kafka, topic, *[(b"good", record(100))] * 2)
+    assert CliRunner().invoke(main, ["accept-gap", file, "sums", place, "--yes"]).exit_code == 2
+    assert ("accept-gap", "retention was too short") in audited(file, "why")
+
+
+def audited(file: str, field: str) -> set[tuple[str, str]]:
+    return {(each["what"], each[field]) for each in sluicegate("audit", file, "--json")["changes"]}
+
+
+def test_the_dead_results_and_gaps_while_three_workers_run(file: str, kafka: str, ns: str) -> None:
+    largest(kafka, f"{ns}-out", SMALL)
     results = Results(kafka, f"{ns}-out")
     with running(file) as first:
-        [(partition, offset)] = send(kafka, f"{ns}-in", (b"k", record(1)))[b"k"]
-        wait_until(lambda: len(sluicegate("groups", "ls", file, "sums", "--json")["groups"]) == 1, 60, "the record to be read")
+        retry_the_dead(file, kafka, ns, results)
+        assert not first.events("partition.halted")
         first.process.terminate()
         assert first.exit_code(60) == 0
-    send(kafka, f"{ns}-in", *[(b"k", record(10))] * 4)
-    admin: Any = AdminClient({"bootstrap.servers": kafka})
-    [gone] = admin.delete_records([TopicPartition(f"{ns}-in", partition, offset + 4)]).values()
-    gone.result(30)
-    place = f"{ns}-in/{partition}"
+    partition, begin = lose_what_comes_next(kafka, f"{ns}-in")
     with running(file, PARTITIONS - 1) as second:
-        second.wait("partition.halted", 1, 60.0)
-        assert halts(second) == [(partition, "retention-passed")]
-        before = len(second.events("partition.claimed", partition=partition))
-        done = sluicegate("accept-gap", file, "sums", place, "--yes", "--why", "retention was too short", "--json")
-        assert (done["code"], done["offset"], done["groups_forgotten"]) == ("retention-passed", offset + 4, 0)
-        second.wait("partition.claimed", before + 1, 60.0, partition=partition)
-        send(kafka, f"{ns}-in", (b"k", record(100)))
-        wait_until(lambda: results.draw() == [("k", "count", 111)], 60, "the group, without what was deleted")
-        assert CliRunner().invoke(main, ["accept-gap", file, "sums", place, "--yes"]).exit_code == 2
-        assert ("accept-gap", "retention was too short") in {
-            (each["what"], each["why"]) for each in sluicegate("audit", file, "sums", "--json")["changes"]
-        }  # fmt: skip
+        accept_the_gap(file, kafka, f"{ns}-in", second, partition, begin)
+        wait_until(lambda: ("good", "count", 209) in results.draw(), 60, "the group, without what was deleted")
