@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from streams.errors import SluicegateError
 from streams.leased.contracts import Leased, Transactions
 from streams.record import Record
-from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, TopicFacts
+from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, TopicFacts
 
 
 class StateStore(Protocol):
@@ -60,6 +60,13 @@ class UnsentRows(Protocol):
         """Up to `limit` unsent rows numbered above `after`, ascending. Raises PersistenceError."""
 
 
+class DeadRows(Protocol):
+    """The rows that the broker never took, for people; `Changes.revived` takes them out."""
+
+    def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
+        """Up to `limit` of them, by number. Raises PersistenceError."""
+
+
 class CrashMarks(Protocol):
     """How a process that lives says that it did not crash."""
 
@@ -97,7 +104,9 @@ class Durability(Protocol):
         """Make or upgrade the schema, stepwise and idempotent; returns the steps done (or to do). Empty: up to date."""
 
 
-class Store(StateStore, CommitTogether, UnitOfWork, UnsentRows, CrashMarks, Reader, Durability, Leased, Transactions, Protocol):
+class Store(
+    StateStore, CommitTogether, UnitOfWork, UnsentRows, DeadRows, CrashMarks, Reader, Durability, Leased, Transactions, Protocol
+):
     """What `connectors.open_store` returns: for the engine, and (streams.leased.contracts) for whoever is no worker."""
 
     def close(self) -> None:

@@ -59,3 +59,8 @@ def output_id(fire: str, index: int) -> str:
     digest = _output.copy()
     digest.update(b'%s",%d]' % (fire.encode(), index))  # the id of a fire needs no escapes
     return _text(digest.hexdigest())
+
+
+def retry_id(dead: str, number: int) -> str:
+    """Of sending the record of this dead letter again, for the first time (0) or another."""
+    return str(uuid5(NAMESPACE, canonical(["retry", dead, number]).decode()))

@@ -58,12 +58,19 @@ class Trying(msgspec.Struct, frozen=True, array_like=True):
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
     """What the claim row remembers of its input: a change of it is a loud gap or a changed rule. `first_count` is the topic's
-    partitions when the row was first committed: it tells a partition that was added later from one of a new agent."""
+    partitions when the row was first committed: it tells a partition that was added later from one of a new agent. `era` counts the
+    gaps that a person accepted and after which offsets come again: what is decided since has other ids."""
 
     topic_id: str
     partition_count: int
     rule: str
     first_count: int = 0
+    era: int = 0
+
+    @property
+    def name(self) -> str:
+        """What ids are made of."""
+        return f"{self.topic_id}#{self.era}" if self.era else self.topic_id
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -96,6 +103,7 @@ class Changes(msgspec.Struct, frozen=True):
     `outbox` rows are numbered above the claim's `number`. `dispatched` are exactly the outbox numbers whose delivery
     reports came, ascending. `trying` is written as it is (None clears it); `source` only when it is not None.
     Of the scheduled table `cancels` are deleted first, then `timeouts` inserted but for those whose id is there already.
+    `revived` are the numbers of dead rows, ascending, that leave the list of dead ones.
     """
 
     offset: int
@@ -109,6 +117,7 @@ class Changes(msgspec.Struct, frozen=True):
     source: Source | None = None
     timeouts: Sequence[Timeout] = ()
     cancels: Sequence[UUID] = ()
+    revived: Sequence[int] = ()
 
 
 class PartitionView(msgspec.Struct, frozen=True):

@@ -25,7 +25,8 @@ SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
 
 def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> "KafkaInput":
-    """A consumer of `topics` in `group`, subscribed. Raises ConfigurationError for settings that librdkafka refuses."""
+    """A consumer of `topics` in `group`, subscribed; without topics it is no member, and only facts can be asked of it. Raises
+    ConfigurationError for settings that librdkafka refuses."""
     return KafkaInput(kafka, group, topics, member)
 
 
@@ -47,7 +48,8 @@ class KafkaInput:
             self._consumer = Consumer(settings.consumer(kafka, group, member, self._on_error))
         except KafkaException as error:
             raise problems.refused(error) from error
-        self._consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        if topics:
+            self._consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     # Records
 

@@ -1,4 +1,4 @@
-"""Where partitions end, asked without joining a group."""
+"""Where partitions begin and end, asked without joining a group."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,30 @@ from connectors.kafka import problems
 from connectors.kafka.admin import TIMEOUT, open_admin
 from connectors.kafka.settings import Settings
 
+Place = tuple[str, int]
 
-def ends(kafka: Settings, partitions: Sequence[tuple[str, int]], timeout: float = TIMEOUT) -> dict[tuple[str, int], int]:
+
+def ends(kafka: Settings, partitions: Sequence[Place], timeout: float = TIMEOUT) -> dict[Place, int]:
     """The next offset of each partition. Raises SystemNotReady within `timeout` seconds."""
+    return _asked(kafka, partitions, OffsetSpec.latest(), timeout)
+
+
+def bounds(kafka: Settings, partitions: Sequence[Place], timeout: float = TIMEOUT) -> dict[Place, tuple[int, int]]:
+    """The first and the next offset of each partition. Raises SystemNotReady within twice `timeout` seconds."""
+    low, high = (_asked(kafka, partitions, spec, timeout) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+    return {place: (low[place], high[place]) for place in partitions}
+
+
+def _asked(kafka: Settings, partitions: Sequence[Place], spec: OffsetSpec, timeout: float) -> dict[Place, int]:
     if not partitions:
         return {}
-    asked = {TopicPartition(topic, number): OffsetSpec.latest() for topic, number in partitions}
+    asked = {TopicPartition(topic, number): spec for topic, number in partitions}
     found = {}
     admin = open_admin(kafka)  # its futures never end when it is collected before them
     for partition, future in admin.list_offsets(asked, request_timeout=timeout).items():
         try:
-            found[partition.topic, partition.partition] = int(problems.answer(future, timeout + 1, "reading where partitions end").offset)
+            answer = problems.answer(future, timeout + 1, "reading where partitions begin and end")
+            found[partition.topic, partition.partition] = int(answer.offset)
         except KafkaException as error:
-            raise problems.not_ready(f"reading the end of {partition.topic}/{partition.partition} failed", error) from error
+            raise problems.not_ready(f"reading where {partition.topic}/{partition.partition} begins and ends failed", error) from error
     return found

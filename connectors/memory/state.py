@@ -127,6 +127,11 @@ class MemoryStore:
             numbers = (n for n in islice(row.order, start, None) if n in row.unsent)
             return [row.unsent[n] for n in islice(numbers, limit)]
 
+    def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
+        with self._lock:
+            row = self._rows.get(partition)
+            return [row.dead[number] for number in sorted(row.dead)[:limit]] if row else []
+
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._lock:
             row = self._rows.get(partition)
@@ -192,6 +197,8 @@ def _settle(row: _Row, changes: Changes) -> None:
             row.dead[dead.number] = (lost, dead)
     for number in changes.dispatched:
         row.unsent.pop(number, None)
+    for number in changes.revived:
+        row.dead.pop(number, None)
     if len(row.order) > 2 * len(row.unsent) + 1000:
         row.order = list(row.unsent)
 

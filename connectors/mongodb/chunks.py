@@ -15,7 +15,7 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from connectors.mongodb.migrations import DEAD, OUTBOX
-from streams.values import Changes, OutboxRow
+from streams.values import Changes, DeadRow, OutboxRow
 
 SPAN = 1000
 MOST_BYTES = 1024 * 1024
@@ -62,6 +62,8 @@ def settle(data: Data, key: str, changes: Changes, session: ClientSession) -> No
         held = _holding(key, numbers)
         data[OUTBOX].update_many(held, {"$pull": {"unsent": {"$in": numbers}}}, session=session)
         data[OUTBOX].delete_many(held | {"unsent": []}, session=session)
+    if changes.revived:
+        data[DEAD].delete_many({"_id": {"$in": [place(key, number) for number in changes.revived]}}, session=session)
 
 
 def unsent(data: Data, key: str, after: int, limit: int) -> list[OutboxRow]:
@@ -73,6 +75,11 @@ def unsent(data: Data, key: str, after: int, limit: int) -> list[OutboxRow]:
             if len(found) >= limit:
                 break
     return found[:limit]
+
+
+def dead(data: Data, key: str, limit: int) -> list[tuple[OutboxRow, DeadRow]]:
+    found = data[DEAD].find({"_id": between(key)}).sort("_id").limit(limit)
+    return [(_row(each["message"]), DeadRow(each["_id"]["number"], each["reason"], each["attempts"])) for each in found]
 
 
 def count(data: Data, key: str, session: ClientSession) -> int:

@@ -22,7 +22,7 @@ from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.contracts import AggregatorBuffer, Outbox, TimeoutStore
 from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
 
@@ -142,6 +142,10 @@ class MongoStore:
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.answering():
             return chunks.unsent(self._data, _key(partition), after, limit)
+
+    def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
+        with connection.answering():
+            return chunks.dead(self._data, _key(partition), limit)
 
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with connection.answering():

@@ -36,8 +36,8 @@ COMMIT = (
     CHECKS
     + SCHEDULING
     + """
--- further ARGV: how many of all entries to drop, then five lists, each after its length:
---   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), entries, outbox (number, row);
+-- further ARGV: how many of all entries to drop, then six lists, each after its length:
+--   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), revived ones, entries, outbox (number, row);
 -- and, with a fifth key, two more: timeouts to cancel (id), and to insert (id, payload)
 local at = 5
 local function each(write)
@@ -58,7 +58,7 @@ each(function(number, head)
     redis.call('ZREMRANGEBYSCORE', KEYS[3], number, number)
   end
 end)
-each(function(first, last) redis.call('ZREMRANGEBYSCORE', KEYS[3], first, last) end)
+for _, key in ipairs({3, 4}) do each(function(first, last) redis.call('ZREMRANGEBYSCORE', KEYS[key], first, last) end) end
 all('RPUSH', KEYS[2])
 if ARGV[4] ~= '0' then redis.call('LTRIM', KEYS[2], ARGV[4], -1) end
 all('ZADD', KEYS[3])

@@ -30,6 +30,7 @@ _PAGE = 16
 
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
+_dead = msgspec.msgpack.Decoder(tuple[str, int, OutboxRow]).decode
 _source = msgspec.msgpack.Decoder(Source).decode
 _trying = msgspec.msgpack.Decoder(Trying).decode
 
@@ -138,6 +139,11 @@ class RedisStore:
             found = self._server().zrangebyscore(_keys(partition)[2], f"({after}", "+inf", start=0, num=limit)
             return [_row(row) for row in found]
 
+    def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
+        with connection.translated():
+            found = self._server().zrangebyscore(_keys(partition)[3], "-inf", "+inf", start=0, num=limit)
+            return [(row, DeadRow(row.number, reason, attempts)) for reason, attempts, row in map(_dead, found)]
+
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         self._acquit(_keys(partition), [token, *processes])
 
@@ -223,10 +229,10 @@ def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
     if changes.source is not None:
         fields += ("source", _encode(changes.source))
     dead = [item for row in changes.dead for item in (row.number, _dead_head(row))]
-    delivered = [number for run in runs(changes.dispatched) for number in run]
+    delivered, revived = ([number for run in runs(some) for number in run] for some in (changes.dispatched, changes.revived))
     rows = [item for row in changes.outbox for item in (row.number, _encode(row))]
     arguments: list[Any] = [claim.token, claim.version, claim.last - claim.first + 1, after.first - claim.first]
-    for part in (fields, dead, delivered, changes.entries, rows):
+    for part in (fields, dead, delivered, revived, changes.entries, rows):
         arguments.append(len(part))
         arguments += part
     return arguments + schedule_arguments(changes)

@@ -21,7 +21,7 @@ from connectors.sql.units import unit
 from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
 _RUNS = 50
@@ -143,6 +143,10 @@ class ServerStore:
         found = self._server.run(lambda db: db.rows(texts.UNSENT, (_key(partition), after, limit)))
         return [_row(message) for (message,) in found]
 
+    def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
+        found = self._server.run(lambda db: db.rows(texts.DEAD_ROWS, (_key(partition), limit)))
+        return [(_row(message), DeadRow(number, bytes(reason).decode(), attempts)) for number, reason, attempts, message in found]
+
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         key = _key(partition)
 
@@ -194,6 +198,9 @@ class ServerStore:
         for at in range(0, len(gone), _RUNS):
             page = gone[at : at + _RUNS]
             db.run(texts.dropping(len(page)), (key, *(number for run in page for number in run)))
+
+        for first, last in runs(changes.revived):
+            db.run(texts.DROP_DEAD, (key, first, last))
 
     def _append(self, db: Session, claim: Claim, after: Claim, changes: Changes) -> None:
         key, replace = _key(claim.partition), failpoints.unsafe("fence")

@@ -20,7 +20,7 @@ from connectors.sql.sqlite import Database
 from streams import failpoints
 from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 if TYPE_CHECKING:
     from connectors.sql.buffer import SqlBuffer
@@ -166,6 +166,11 @@ class SqliteStore:
         with self._database.transaction(statements.BEGIN_READING) as db:
             return [_row(message) for (message,) in db.execute(statements.UNSENT, (_key(partition), after, limit))]
 
+    def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
+        with self._database.transaction(statements.BEGIN_READING) as db:
+            found = db.execute(statements.DEAD_ROWS, (_key(partition), limit))
+            return [(_row(message), DeadRow(number, reason, attempts)) for number, reason, attempts, message in found]
+
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._database.transaction(statements.BEGIN) as db:
             found = db.execute(statements.TRYING, (_key(partition),)).fetchone()
@@ -261,6 +266,8 @@ def _settle(db: sqlite3.Connection, key: str, changes: Changes) -> None:
         db.execute(statements.DROP_UNSENT, (key, dead.number, dead.number))
     if changes.dispatched:
         db.executemany(statements.DROP_UNSENT, [(key, first, last) for first, last in runs(changes.dispatched)])
+    if changes.revived:
+        db.executemany(statements.DROP_DEAD, [(key, first, last) for first, last in runs(changes.revived)])
 
 
 def _append(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> None:

@@ -76,6 +76,8 @@ COUNT_UNSENT = "select count(*) from sluicegate_outbox where partition_key = ?"
 ADD_DEAD = """
 insert into sluicegate_dead (partition_key, number, reason, attempts, message)
 select partition_key, number, ?, ?, message from sluicegate_outbox where partition_key = ? and number = ?"""
+DROP_DEAD = "delete from sluicegate_dead where partition_key = ? and number between ? and ?"
+DEAD_ROWS = "select number, reason, attempts, message from sluicegate_dead where partition_key = ? order by number limit ?"
 COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = ?"
 
 # For the twins of the chaos tests: what a store without a fence would do instead.

@@ -42,6 +42,8 @@ COUNT_UNSENT = "select count(*) from sluicegate_outbox where partition_key = %s"
 ADD_DEAD = """
 insert into sluicegate_dead (partition_key, number, reason, attempts, message)
 select partition_key, number, %s, %s, message from sluicegate_outbox where partition_key = %s and number = %s"""
+DROP_DEAD = "delete from sluicegate_dead where partition_key = %s and number between %s and %s"
+DEAD_ROWS = "select number, reason, attempts, message from sluicegate_dead where partition_key = %s order by number limit %s"
 COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = %s"
 
 

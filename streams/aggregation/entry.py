@@ -28,13 +28,15 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Amendment(msgspec.Struct, frozen=True, array_like=True):
-    """What a person changed: `at` the store's time, `who` user@host, `what` the command, `key` the group (text for people), `why`."""
+    """What a person changed: `at` the store's time, `who` user@host, `what` the command, `key` what it was about (text for people),
+    `why`; `detail` is for the command itself."""
 
     at: float
     who: str
     what: str
     key: str
     why: str
+    detail: str = ""
 
 
 class Entry(msgspec.Struct, array_like=True):

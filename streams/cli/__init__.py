@@ -2,9 +2,12 @@
 
 import typer
 
+from streams.cli.accept_gap import accept_gap
 from streams.cli.audit import audit
 from streams.cli.check import check
+from streams.cli.dead import dead
 from streams.cli.demo import demo
+from streams.cli.explain import explain
 from streams.cli.groups import groups
 from streams.cli.migrate import migrate
 from streams.cli.outbox import outbox
@@ -24,10 +27,11 @@ main = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, check, topics, migrate, status, audit, demo, version):
+for command in (run, check, topics, migrate, status, explain, accept_gap, audit, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
 main.add_typer(groups)
 main.add_typer(timeouts)
 main.add_typer(outbox)
 main.add_typer(parked)
+main.add_typer(dead)

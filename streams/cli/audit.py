@@ -1,27 +1,66 @@
 """`sluicegate audit`: what people changed."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
-from streams.cli.changing import AgentName, opened
+import typer
+
+from streams.cli.changing import opened, store_of
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 
+if TYPE_CHECKING:
+    from streams.agent import Agent, App
+    from streams.aggregation.entry import Amendment
+    from streams.contracts import Store
+    from streams.values import Partition
+
+COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
+
 
 @ending
-def audit(file: File, agent: AgentName, json: AsJson = False) -> int:
-    """Who changed what in an agent's state within the last 30 days, when, and why; claims nothing."""
+def audit(
+    file: File,
+    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="In the state of this agent only.", show_default=False)] = None,
+    json: AsJson = False,
+) -> int:
+    """Who changed what within the last 30 days, when, and why; claims nothing."""
     from streams.cli.output import print_json, print_table
-    from streams.engine.open_groups import partitions
 
-    with opened(file, agent) as (app, its, store):
-        found = [(each.at, held.partition, each) for held in partitions(store, app.name, its) for each in held.amended]
-    rows = [
-        {"at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), "topic": place.topic, "partition": place.number}
-        | {"who": said.who, "what": said.what, "key": said.key, "why": said.why}
-        for at, place, said in sorted(found, key=lambda each: each[:2])  # two may have one time
-    ]
+    changes = sorted(_changes(file, agent), key=lambda each: each[0].at)
+    rows = [_row(said, place) for said, place in changes]
     if json:
         print_json({"changes": rows})
         return DONE
-    print_table(("at", "topic", ">partition", "who", "what", "key", "why"), [[str(value) for value in row.values()] for row in rows])
+    print_table(COLUMNS, [["" if value is None else str(value) for value in row.values()] for row in rows])
     return DONE
+
+
+def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Partition | None]]":
+    """None: it is in no agent's state."""
+    from streams.cli.files import loaded
+    from streams.engine.halted import ACCEPTED
+    from streams.engine.journal import notes
+
+    if agent is not None:
+        with opened(file, agent) as (app, its, store):
+            yield from _amended(app, its, store)
+        return
+    app = loaded(file)
+    with store_of(app) as store:
+        for its in app.agents:
+            yield from _amended(app, its, store)
+        yield from ((said, None) for said in notes(store, app.name) if said.what != ACCEPTED)
+
+
+def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, Partition]]":
+    from streams.engine.open_groups import partitions
+
+    return ((said, held.partition) for held in partitions(store, app.name, agent) for said in held.amended)
+
+
+def _row(said: "Amendment", place: "Partition | None") -> dict[str, object]:
+    at = datetime.fromtimestamp(said.at, UTC).isoformat(timespec="seconds")
+    where = dict(zip(("agent", "topic", "partition"), place[1:] if place else (None, None, None), strict=True))
+    return {"at": at, **where, "who": said.who, "what": said.what, "key": said.key, "why": said.why}

@@ -3,7 +3,7 @@
 import getpass
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
 Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
+
+By = Annotated[str, typer.Option("--by", help="Who changes it, for the audit; this user at this machine unless given.", show_default=False)]
 
 
 @contextmanager
@@ -47,6 +49,18 @@ def store_of(app: "App") -> Iterator["Store"]:
         store.close()
 
 
+@contextmanager
+def noted(file: str, what: str, keys: Sequence[str], why: str, by: str) -> Iterator["Store"]:
+    """The store of the file, after it was written down there that somebody does `what` to these."""
+    from streams.cli.files import loaded
+    from streams.engine.journal import note
+
+    app = loaded(file)
+    with store_of(app) as store:
+        note(store, app.name, person(why, by), what, *keys)
+        yield store
+
+
 def rows_of(file: str) -> AbstractContextManager["Store"]:
     """The store of the file, for what belongs to no agent."""
     from streams.cli.files import loaded
@@ -54,10 +68,12 @@ def rows_of(file: str) -> AbstractContextManager["Store"]:
     return store_of(loaded(file))
 
 
-def person(why: str) -> "Person":
-    """Who runs this command."""
+def person(why: str, by: str = "") -> "Person":
+    """Who runs this command, or says to be `by`."""
     from streams.engine.amending import Person
 
+    if by:
+        return Person(by, why, uuid.uuid4().hex)
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import AgentName, Why, opened, person
+from streams.cli.changing import AgentName, By, Why, opened, person
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -73,14 +73,14 @@ def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 
 @groups.command("fire")
 @ending
-def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", json: AsJson = False) -> int:
+def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from streams.cli.output import print_json
     from streams.engine import open_groups
 
     with opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
-        open_groups.fire(store, group, person(why))
+        open_groups.fire(store, group, person(why, by))
     text = f"{_where(group)}: {key} fires with {group.records} records or more as soon as the partition has an owner"
     print_json({"fire": _document(group)}) if json else print(text)
     return DONE
@@ -94,6 +94,7 @@ def drop(
     key: Key,
     partition: Place = None,
     why: Why = "",
+    by: By = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: AsJson = False,
 ) -> int:
@@ -105,7 +106,7 @@ def drop(
         group = _one(app, its, store, key, partition)
         if not yes and not typer.confirm(f"{_where(group)}: forget {group.records} records of {key}?", err=True):
             raise ConfigurationError("nothing was changed")
-        open_groups.drop(store, group, its, person(why))
+        open_groups.drop(store, group, its, person(why, by))
     print_json({"drop": _document(group)}) if json else print(f"{_where(group)}: {key} is forgotten")
     return DONE
 

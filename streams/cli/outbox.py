@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import rows_of
+from streams.cli.changing import By, Why, noted, rows_of
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -71,21 +71,26 @@ def show(
 @outbox.command("retry")
 @ending
 def retry(
-    file: File, ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="All dead rows unless named.")] = None
+    file: File,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="All dead rows unless named.")] = None,
+    why: Why = "",
+    by: By = "",
 ) -> int:
     """Dead rows are pending again, with no attempts."""
-    with rows_of(file) as store:
+    with noted(file, "outbox retry", ids or ["all dead rows"], why, by) as store:
         print(f"{store.outbox.requeue(ids)} pending again")
     return DONE
 
 
 @outbox.command("drop")
 @ending
-def drop(file: File, ids: Ids, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> int:
+def drop(
+    file: File, ids: Ids, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, why: Why = "", by: By = ""
+) -> int:
     """Delete rows that are pending or dead: they are never sent."""
     if not yes and not typer.confirm(f"delete {len(ids)} rows unsent?", err=True):
         raise ConfigurationError("nothing was changed")
-    with rows_of(file) as store:
+    with noted(file, "outbox drop", ids, why, by) as store:
         print(f"{store.outbox.drop(ids)} dropped")
     return DONE
 

@@ -27,7 +27,7 @@ def ending(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _code(command: Callable[[], int]) -> int:
-    from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+    from streams.errors import ConfigurationError, Fenced, Halt, PersistenceError, SystemNotReady
 
     try:
         return command()
@@ -35,8 +35,10 @@ def _code(command: Callable[[], int]) -> int:
         raise
     except ConfigurationError as error:
         return failed(str(error), USAGE)
-    except (SystemNotReady, PersistenceError) as error:
+    except (SystemNotReady, PersistenceError, Halt) as error:
         return failed(str(error), SYSTEM)
+    except Fenced as error:
+        return failed(f"somebody else came in between ({error}): what is not done yet was not done; do it again", SYSTEM)
     except KeyboardInterrupt:
         return failed("interrupted", UNEXPECTED)
     except BrokenPipeError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import AgentName, Why, opened, person
+from streams.cli.changing import AgentName, By, Why, opened, person
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -40,6 +40,7 @@ def retry(
     agent: AgentName,
     places: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]...", help="All of them unless named.")] = None,
     why: Why = "",
+    by: By = "",
 ) -> int:
     """Let parked items go: their attempts begin anew, and their keys go on."""
     from streams.engine import parking
@@ -51,7 +52,7 @@ def retry(
         chosen = [each for each in found if not places or _place(each) in places]
         for partition in sorted({each.partition for each in chosen}):
             offsets = [each.offset for each in chosen if each.partition == partition]
-            parking.retry(store, partition, offsets, person(why))
+            parking.retry(store, partition, offsets, person(why, by))
     print(f"{len(chosen)} let go")
     return DONE
 

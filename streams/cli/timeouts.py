@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import typer
 
-from streams.cli.changing import rows_of
+from streams.cli.changing import By, Why, noted, rows_of
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -45,21 +45,22 @@ def ls(
 
 @timeouts.command("cancel")
 @ending
-def cancel(file: File, id: Id) -> int:
+def cancel(file: File, id: Id, why: Why = "", by: By = "") -> int:
     """It will not be sent."""
-    with rows_of(file) as store:
-        _there(store.timeouts.cancel(_uuid(id)), id)
+    wanted = _uuid(id)
+    with noted(file, "timeouts cancel", [id], why, by) as store:
+        _there(store.timeouts.cancel(wanted), id)
     print(f"{id} is cancelled")
     return DONE
 
 
 @timeouts.command("reschedule")
 @ending
-def reschedule(file: File, id: Id, when: When) -> int:
+def reschedule(file: File, id: Id, when: When, why: Why = "", by: By = "") -> int:
     """Due at another time."""
-    due = _due(when)
-    with rows_of(file) as store:
-        _there(store.timeouts.reschedule(_uuid(id), due), id)
+    wanted, due = _uuid(id), _due(when)
+    with noted(file, "timeouts reschedule", [f"{id} to {due.isoformat(timespec='seconds')}"], why, by) as store:
+        _there(store.timeouts.reschedule(wanted, due), id)
     print(f"{id} is due at {due.isoformat(timespec='seconds')}")
     return DONE
 
@@ -73,6 +74,8 @@ def add(
     value: Annotated[str, typer.Option("--value", help="The message's value.")] = "",
     key: Annotated[str | None, typer.Option("--key", help="The message's key.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="Whose it is.")] = None,
+    why: Why = "",
+    by: By = "",
     json: AsJson = False,
 ) -> int:
     """Schedule a message; prints its id."""
@@ -83,7 +86,7 @@ def add(
         made = Timeout(uuid4(), destination, _due(when), None if key is None else key.encode(), value.encode(), owner=owner)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    with rows_of(file) as store:
+    with noted(file, "timeouts add", [f"{made.id} to {destination}"], why, by) as store:
         store.timeouts.insert(made)
     print_json(_document(made)) if json else print(made.id)
     return DONE

@@ -32,7 +32,9 @@ def amend(store: Store, partition: Partition, person: Person, what: str, key: st
     return appended(store, claim, amended=[Amendment(claim.store_time, person.who, what, key, person.why)], **said)
 
 
-def appended(store: StateStore, claim: Claim, **said: Any) -> Claim:
-    """One entry with these fields, and nothing else, committed. Raises Fenced and PersistenceError."""
+def appended(store: StateStore, claim: Claim, also: Changes | None = None, **said: Any) -> Claim:
+    """One entry with these fields committed, and nothing else but `also` (changes that say nothing of entries). Raises Fenced and
+    PersistenceError."""
     entry = replace(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}), **said)
-    return store.commit(claim, Changes(claim.offset, claim.epoch, entries=[packed(entry, compress=False)], trying=claim.trying))
+    changes = also or Changes(claim.offset, claim.epoch, trying=claim.trying)
+    return store.commit(claim, replace(changes, entries=[packed(entry, compress=False)]))

@@ -15,13 +15,23 @@ LOST_WRITES = (
 )
 
 
+Seen = tuple[int, int]
+"""Era and version of a claim row: what it never goes back behind."""
+NOTHING: Seen = (0, 0)
+
+
+def seen(claim: Claim) -> Seen:
+    return claim.source.era if claim.source else 0, claim.version
+
+
 def informational(claim: Claim) -> str:
     """The text of Kafka's informational commit: which store stands behind this offset."""
-    return msgspec.json.encode([MAKER, claim.version, claim.incarnation]).decode()
+    era, version = seen(claim)
+    return msgspec.json.encode([MAKER, version, claim.incarnation, *([era] if era else [])]).decode()
 
 
-def check_claim(claim: Claim, facts: TopicFacts, known: int = 0) -> None:
-    """Raises the Halt that says which promise could not be kept by going on. `known` is a version that this process saw."""
+def check_claim(claim: Claim, facts: TopicFacts, known: Seen = NOTHING) -> None:
+    """Raises the Halt that says which promise could not be kept by going on. `known` is what this process saw of the row."""
     _check_topic(claim, facts)
     _check_store(claim, facts, known)
     if claim.offset < 0:
@@ -41,11 +51,12 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
         raise TopicRecreated(f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin anew")
 
 
-def _check_store(claim: Claim, facts: TopicFacts, known: int) -> None:
-    version, incarnation = _ours(facts.metadata)
-    if incarnation is None:
-        if claim.version < known:
-            raise StoreRewound(f"the store says version {claim.version}, this process has seen {known}: {LOST_WRITES}")
+def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
+    told, incarnation = _ours(facts.metadata)
+    at = seen(claim)
+    if incarnation is None or told[0] < at[0]:  # of the era before, which a person gave up
+        if at < known:
+            raise StoreRewound(f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}")
         return
     if claim.offset < 0:
         raise StoreWiped(
@@ -54,22 +65,34 @@ def _check_store(claim: Claim, facts: TopicFacts, known: int) -> None:
         )
     if incarnation != claim.incarnation:
         raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")
-    if facts.committed > claim.offset or max(version, known) > claim.version:
+    if facts.committed > claim.offset or max(told, known) > at:
         raise StoreRewound(
-            f"the store says offset {claim.offset} and version {claim.version}, Kafka was told {facts.committed} and "
-            f"{max(version, known)}: {LOST_WRITES}"
+            f"the store says offset {claim.offset} and version {_said(at)}, Kafka was told {facts.committed} and "
+            f"{_said(max(told, known))}: {LOST_WRITES}"
         )
 
 
-def _ours(metadata: str) -> tuple[int, str | None]:
-    """Version and incarnation in an informational commit of ours; (0, None) for anything else."""
+def _said(at: Seen) -> str:
+    return f"{at[1]} of era {at[0]}" if at[0] else str(at[1])
+
+
+def told_era(facts: TopicFacts) -> int:
+    """That of the last informational commit."""
+    return _ours(facts.metadata)[0][0]
+
+
+def _ours(metadata: str) -> tuple[Seen, str | None]:
+    """What an informational commit of ours says, and the incarnation; (NOTHING, None) for anything else."""
     try:
         found: Any = msgspec.json.decode(metadata) if metadata else None
     except msgspec.DecodeError:
-        return 0, None
-    if isinstance(found, list) and len(found) == 3 and found[0] == MAKER and isinstance(found[1], int) and isinstance(found[2], str):
-        return found[1], found[2]
-    return 0, None
+        return NOTHING, None
+    if not isinstance(found, list) or len(found) not in (3, 4) or found[0] != MAKER:
+        return NOTHING, None
+    version, incarnation, era = (*found[1:], 0)[:3]
+    if isinstance(version, int) and isinstance(incarnation, str) and isinstance(era, int):
+        return (era, version), incarnation
+    return NOTHING, None
 
 
 def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggregation, open_groups: int) -> bool:

@@ -12,7 +12,8 @@ from streams import failpoints
 from streams.contracts import TopicPartition
 from streams.engine.acquittals import Acquittals
 from streams.engine.backoff import Backoff
-from streams.engine.checks import check_low
+from streams.engine.checks import NOTHING, Seen, check_low, seen
+from streams.engine.halted import Halted
 from streams.engine.owner import Owner
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
@@ -63,12 +64,12 @@ class Claims:
         self._taking: dict[TopicPartition, Taking] = {}
         self._waiting: dict[TopicPartition, float] = {}
         self._backoffs: dict[TopicPartition, Backoff] = {}
-        self._halted: dict[TopicPartition, Halt] = {}
+        self._halted = Halted()
         self._paused: set[TopicPartition] = set()
         self._again: set[TopicPartition] = set()
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
         self._acquittals = Acquittals(setting.store)
-        self._versions: dict[Partition, int] = {}
+        self._versions: dict[Partition, Seen] = {}
         self._outage: str | None = None
         self._unreadable: dict[TopicPartition, str] = {}  # until records come again
         self._told: set[TopicPartition] = set()  # whose outage stands in the log
@@ -127,14 +128,14 @@ class Claims:
             if gone is not None:
                 gone.sealed.cancelled.set()
             if gone is not None and gone.begun:
-                self._versions[gone.partition] = gone.claim.version
+                self._versions[gone.partition] = seen(gone.claim)
                 self._acquit(gone)
         self._log.info("partition.revoked", topic=place[0], partition=place[1])
 
     def _begin(self, place: TopicPartition, now: float) -> None:
         partition = Partition(self._app, self._setting.agent.name, *place)
         owner = Owner(partition, self._setting, self._rows(partition))
-        self._taking[place] = Taking(owner, owner.take(self._token(), now, self._versions.get(partition, 0)), now)
+        self._taking[place] = Taking(owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now)
 
     def _advance(self, place: TopicPartition, deadline: float) -> None:
         taking = self._taking[place]
@@ -174,7 +175,7 @@ class Claims:
             if place[0] == topic and owner.facts.partitions < partitions:
                 self._setting.input.pause([place])
                 self._paused.discard(place)
-                self._versions[owner.partition] = owner.claim.version
+                self._versions[owner.partition] = seen(owner.claim)
                 self._acquit(owner)
                 del self.owners[place]
                 self._waiting[place] = self._clock()
@@ -182,7 +183,7 @@ class Claims:
     def lost(self, owner: Owner, error: Exception) -> None:
         """A partition that was ours is no longer, by a fence, a failing store, or a halt."""
         if owner.begun:
-            self._versions[owner.partition] = owner.claim.version
+            self._versions[owner.partition] = seen(owner.claim)
         place = (owner.partition.topic, owner.partition.number)
         if self.owners.get(place) is owner:
             del self.owners[place]
@@ -196,7 +197,8 @@ class Claims:
         if isinstance(error, HandlerStopped):
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
         if isinstance(error, Halt):
-            self._halt(place, error)
+            self._halted.add(place, error, owner.claim.store_time)
+            self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
             return
         if isinstance(error, HandlerFailed):  # said by the handling already
             self._waiting[place], self._outage = self._clock() + error.delay, str(error)
@@ -212,9 +214,11 @@ class Claims:
         say("partition.unavailable", **facts)
         self._told.add(place)
 
-    def _halt(self, place: TopicPartition, error: Halt) -> None:
-        self._halted[place] = error
-        self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
+    def look(self, now: float) -> None:
+        """Now and then: what a person accepted is claimed again."""
+        for place in self._halted.accepted(self._setting.store, self._app, self._setting.agent.name):
+            self._halted.pop(place, None)
+            self._waiting[place] = now
 
     def _failed(self, place: TopicPartition, code: str, text: str) -> None:
         """An error of the consumer for one partition, or (number -1) for all of a topic."""
@@ -282,8 +286,7 @@ class Claims:
 
     def reasons(self) -> list[str]:
         """Why this worker is not ready; empty when it is."""
-        found = [] if self._setting.input.joined() else [NOT_JOINED]
-        found += [f"halted {topic}/{number}: {error.code}" for (topic, number), error in self._halted.items()]
+        found = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]
         return found + [f"waiting to claim {topic}/{number}: {self._reason((topic, number))}" for topic, number in self._waiting]
@@ -293,6 +296,5 @@ class Claims:
 
     def others(self) -> list[PartitionReport]:
         """Assigned partitions that are not running."""
-        found = [PartitionReport(*place, "halted", error=error.code, detail=str(error)) for place, error in self._halted.items()]
-        found += [PartitionReport(*place, "restoring") for place in self._taking]
+        found = [*self._halted.reports(), *(PartitionReport(*place, "restoring") for place in self._taking)]
         return found + [PartitionReport(*place, "claiming") for place in self._waiting]

@@ -15,7 +15,7 @@ from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import restored
 from streams.engine.beginning import carried_over, start
-from streams.engine.checks import check_claim, check_partitions
+from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.dedupe import Dedupe
 from streams.engine.handling import Handling, Item, decided
@@ -63,9 +63,9 @@ class Owner:
 
     # -- taking over -------------------------------------------------------------------------------------------------
 
-    def take(self, token: str, monotonic: float, known: int = 0) -> Iterator[None]:
-        """Claim, check and restore, a slice at each step, so that polling goes on between them. `known` is the highest
-        version of the row that this process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError."""
+    def take(self, token: str, monotonic: float, known: Seen = NOTHING) -> Iterator[None]:
+        """Claim, check and restore, a slice at each step, so that polling goes on between them. `known` is the newest
+        of the row that this process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError."""
         setting, partition = self._setting, self.partition
         self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
         self.claim: Claim = setting.store.claim(partition, token, setting.member)
@@ -89,7 +89,7 @@ class Owner:
         if failpoints.armed:
             failpoints.hit("after-restore")
 
-    def _check(self, known: int) -> None:
+    def _check(self, known: Seen) -> None:
         """The facts are from before the claim (a worker without Kafka must not take a partition): others may have gone on since."""
         try:
             check_claim(self.claim, self.facts, known)
@@ -130,8 +130,8 @@ class Owner:
             self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting, self._last)
         self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
         topic_id, count = self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions
-        self._source = Source(topic_id, count, setting.rule.fingerprint, known.first_count if known else count)
-        self._rows.begin(claim.token, claim.number, self._source.topic_id)
+        self._source = Source(topic_id, count, setting.rule.fingerprint, *((known.first_count, known.era) if known else (count, 0)))
+        self._rows.begin(claim.token, claim.number, self._source.name)
         self.offset, self.epoch = claim.offset, claim.epoch
         if claim.offset < 0:
             self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)

@@ -39,7 +39,7 @@ class Rows:
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
-        """Rows from now on are written under this claim."""
+        """Rows from now on are written under this claim; `topic_id` as streams.values.Source.name."""
         self._lineage, self.number = "" if failpoints.unsafe("lineage") else lineage, number
         self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
@@ -153,9 +153,21 @@ class Rows:
         return OutboxRow(self.number, self._lineage, identity, topic, place, key, value, ours + headers)
 
     def _shard(self, topic: str) -> bytes:
-        app, agent, source, number = self._partition
-        shard = self._shards[topic] = f"{app}/{agent}/{source}/{number}>{topic}#{self._lineage}".encode()
+        shard = self._shards[topic] = shard_name(self._partition, topic, self._lineage)
         return shard
+
+
+def shard_name(partition: Partition, topic: str, lineage: str) -> bytes:
+    """What receivers tell the numbers apart by."""
+    app, agent, source, number = partition
+    return f"{app}/{agent}/{source}/{number}>{topic}#{lineage}".encode()
+
+
+def renumbered(row: OutboxRow, partition: Partition, number: int, lineage: str) -> OutboxRow:
+    """The same output as a new row, written under the claim `lineage`."""
+    ours = {"sluicegate-shard": shard_name(partition, row.topic, lineage), "sluicegate-seq": b"%d" % number}
+    headers = [(name, ours.get(name, value)) for name, value in row.headers]
+    return OutboxRow(number, lineage, row.id, row.topic, row.partition, row.key, row.value, headers)
 
 
 def document(fire: Fire) -> dict[str, object]:

@@ -77,7 +77,7 @@ def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.Filterin
 def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans) -> None:
     """A span of each group that a commit let out; `latency` as for `count_events`."""
     partition, source = owner.partition, owner.claim.source
-    identify = fire_ids(partition, source.topic_id if source else "")
+    identify = fire_ids(partition, source.name if source else "")
     for fire in events:
         if isinstance(fire, Fire):
             attributes: dict[str, str | int] = {

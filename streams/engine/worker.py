@@ -230,6 +230,7 @@ class Worker:
             self._claims.fresh, self._probe_at = False, now + PROBE_EVERY
             self._probe()
             self._commits.look(now)
+            self._claims.look(now)
         if now >= self._inform_at:
             self._inform_at = now + INFORM_EVERY
             self._inform()

@@ -20,6 +20,7 @@ from streams.leased.shared_firing import SharedFiring
 from streams.leased.shared_intake import SharedIntake
 from streams.leased.shared_records import buffer_name
 from streams.leased.values import Gate
+from streams.values import Partition
 
 LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
 CALLS = 2  # threads for the short calls to the store
@@ -39,7 +40,12 @@ def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outp
     buffer = parts.store.buffer
     fires = SharedFires(name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff)
     ids = IdRule(agent, reads) if agent.dedupe else None
-    return SharedIntake(name, rule, ids, gate, buffer, fires, parts.input, parts.meter, parts.time)
+
+    def source_of(place: tuple[str, int]) -> str:
+        view = parts.store.read(Partition(app, agent.name, *place))
+        return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
+
+    return SharedIntake(name, rule, ids, gate, buffer, fires, source_of, parts.meter, parts.time)
 
 
 def gate_of(aggregation: Aggregation) -> Gate:

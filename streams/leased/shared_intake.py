@@ -7,13 +7,13 @@ crash lies below the watermark and is left out, whoever reads it.
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
+from typing import NamedTuple
 
 from streams import failpoints
 from streams.aggregation.accept import parsed, refuse
 from streams.aggregation.events import Event, Refused
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import Rule
-from streams.contracts import InputFacts
 from streams.engine.dedupe import IdRule
 from streams.engine.handling import Item
 from streams.errors import WatermarkMoved
@@ -30,19 +30,29 @@ AT_ONCE = 1_000  # records of one insert: a store that runs one script at a time
 Place = tuple[str, int]
 
 
+class Source(NamedTuple):
+    """Of a partition, as far as this process knows: topic id (streams.values.Source.name) and watermark, under the claim of which
+    `identify` makes the ids."""
+
+    identify: Callable[[int], str]
+    topic_id: str
+    watermark: int
+
+
 class SharedIntake:
-    """Takes the place of Handling. `time` gives seconds since 1970; it only says when a record came, never what wins."""
+    """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of; `time` gives seconds since 1970: it
+    only says when a record came, never what wins."""
 
     batches = session = False
 
     def __init__(
-        self, name: str, rule: Rule, ids: IdRule | None, gate: Gate, buffer: AggregatorBuffer, fires: SharedFires, facts: InputFacts,
-        meter: Meter, time: Callable[[], float],
+        self, name: str, rule: Rule, ids: IdRule | None, gate: Gate, buffer: AggregatorBuffer, fires: SharedFires,
+        source_of: Callable[[Place], str], meter: Meter, time: Callable[[], float],
     ) -> None:  # fmt: skip
         self._name, self._rule, self._ids, self._gate, self._buffer, self.fires = name, rule, ids, gate, buffer, fires
-        self._facts, self._meter, self._time = facts, meter, time
+        self._source_of, self._meter, self._time = source_of, meter, time
         self._keep = timedelta(seconds=ids.setting.horizon) if ids else NOT_KEPT
-        self._sources: dict[Place, tuple[str, int]] = {}  # topic id and watermark, as far as this process knows
+        self._sources: dict[Place, Source] = {}
 
     def step(self, place: Place, offset: int) -> int:
         """As Failures.step: nothing here may fail."""
@@ -79,11 +89,11 @@ class SharedIntake:
             raise self.fires.halt
         messages = iter([item for item in items if isinstance(item, Message)])
         while chunk := list(islice(messages, AT_ONCE)):
-            self._put(place, chunk)
+            self._put(place, chunk, identify)
         return [item for item in items if not isinstance(item, Message)]
 
-    def _put(self, place: Place, messages: Sequence[Message]) -> None:
-        topic_id, stands = self._source(place)
+    def _put(self, place: Place, messages: Sequence[Message], identify: Callable[[int], str]) -> None:
+        _, topic_id, stands = self._source(place, identify)
         while fresh := [message for message in messages if message.offset >= stands]:
             moves = Progress(topic_id, place[1], stands, fresh[-1].offset + 1)
             progress = None if failpoints.unsafe("watermark") else moves
@@ -98,15 +108,15 @@ class SharedIntake:
             if filled.result.duplicates:
                 self._meter.count("records_duplicate", filled.result.duplicates)
             self.fires.take(filled.batches)
-        self._sources[place] = topic_id, stands
+        self._sources[place] = Source(identify, topic_id, stands)
 
-    def _source(self, place: Place) -> tuple[str, int]:
-        if place not in self._sources:
-            topic, number = place
-            topic_id = self._facts.facts(topic, number).topic_id or topic
-            stands = 0 if failpoints.unsafe("watermark") else self._buffer.watermark(self._name, topic_id, number)
-            self._sources[place] = topic_id, stands
-        return self._sources[place]
+    def _source(self, place: Place, identify: Callable[[int], str]) -> Source:
+        known = self._sources.get(place)
+        if known is None or known.identify is not identify:
+            topic_id = self._source_of(place)
+            stands = 0 if failpoints.unsafe("watermark") else self._buffer.watermark(self._name, topic_id, place[1])
+            known = self._sources[place] = Source(identify, topic_id, stands)
+        return known
 
     def _entries(self, messages: Sequence[Message], topic_id: str) -> Iterator[Entry]:
         now = self._time()

@@ -3,6 +3,7 @@
 import pytest
 
 from streams.contracts import Store
+from streams.errors import Fenced
 from streams.values import Changes, DeadRow, Partition
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, picture, row, rows, seen
@@ -68,6 +69,29 @@ def test_a_dead_row_leaves_the_outbox_for_the_dead(store: Store, partition: Part
     store.commit(claim, Changes(2, dispatched=[3], dead=[DeadRow(2, "too large", 1), DeadRow(77, "never there", 1)]))
     view = seen(store, partition)
     assert (numbers(store, partition), view.unsent, view.dead) == ([1], 1, 1)
+
+
+def test_dead_rows_come_back_byte_for_byte_and_in_pages(store: Store, partition: Partition) -> None:
+    sent = [row(1, key=None, value=None, headers=[("h", None)]), row(2, key=b"\xff", value=bytes(range(256))), row(30)]
+    claim = store.commit(claimed(store, partition), Changes(1, outbox=sent))
+    said = [DeadRow(1, "too large", 1), DeadRow(2, "ü", 7), DeadRow(30, "", 2)]
+    store.commit(claim, Changes(2, dead=said))
+    assert list(store.dead(partition, 10)) == list(zip(sent, said, strict=True))
+    assert [dead.number for _, dead in store.dead(partition, 2)] == [1, 2]
+    assert list(store.dead(partition._replace(number=8), 10)) == []
+
+
+def test_a_dead_row_is_revived_as_a_new_one_or_not_at_all(store: Store, partition: Partition) -> None:
+    claim = store.commit(claimed(store, partition), Changes(1, outbox=rows(1, 2, 3)))
+    claim = store.commit(claim, Changes(2, dead=[DeadRow(1, "", 1), DeadRow(2, "", 1), DeadRow(3, "", 1)]))
+    revival = Changes(2, outbox=[row(4, id="id-1"), row(5, id="id-3")], revived=[1, 3, 99])
+    mine = claimed(store, partition)
+    with pytest.raises(Fenced):
+        store.commit(claim, revival)
+    assert ([dead.number for _, dead in store.dead(partition, 10)], numbers(store, partition)) == ([1, 2, 3], [])
+    store.commit(mine, revival)
+    assert [dead.number for _, dead in store.dead(partition, 10)] == [2]
+    assert [(row.number, row.id) for row in store.pending(partition, 0, 10)] == [(4, "id-1"), (5, "id-3")]
 
 
 def test_a_row_that_is_reported_dead_and_delivered_at_once_is_kept_as_dead(store: Store, partition: Partition) -> None:

@@ -13,6 +13,7 @@ from connectors import open_store
 from streams import OutboxMessage, Timeout
 from streams.cli import main
 from streams.contracts import Store
+from streams.errors import PersistenceError
 from streams.leased.messages import Outcome
 
 FILE = """\
@@ -89,6 +90,37 @@ def test_timeouts_are_added_listed_moved_and_cancelled(store: Store, call: Invok
     assert timedelta(minutes=14) < moved.due_at - datetime.now(UTC) <= timedelta(minutes=15)
     assert call("timeouts", "cancel", str(UUID(int=7))).exit_code == 0
     assert [each.destination for each in store.timeouts.find()] == ["orders"]
+
+
+def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invoke, tmp_path: Any) -> None:
+    filled(store)
+    why = ("--why", "a test", "--by", "ann")
+    assert call("outbox", "retry", "two", *why).exit_code == 0
+    assert call("outbox", "drop", "one", "two", "--yes", *why).exit_code == 0
+    added = call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", *why).stdout.strip()
+    assert call("timeouts", "reschedule", added, "2030-01-02T00:00:00Z", *why).exit_code == 0
+    assert call("timeouts", "cancel", added, *why).exit_code == 0
+    assert call("timeouts", "cancel", added, "--why", "again").exit_code == 2
+    file = str(tmp_path / "app.yaml")
+    said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
+    assert [(each["what"], each["key"]) for each in said] == [
+        ("outbox retry", "two"), ("outbox drop", "one"), ("outbox drop", "two"), ("timeouts add", f"{added} to orders"),
+        ("timeouts reschedule", f"{added} to 2030-01-02T00:00:00+00:00"), ("timeouts cancel", added), ("timeouts cancel", added),
+    ]  # fmt: skip
+    assert [(each["who"], each["why"], each["agent"]) for each in said[:-1]] == [("ann", "a test", None)] * 6
+    assert ("@" in said[-1]["who"], said[-1]["why"]) == (True, "again")
+    assert added in CliRunner().invoke(main, ["audit", file]).stdout
+
+
+def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(store)
+
+    def fails(*_: object) -> None:
+        raise PersistenceError("the disk is full")
+
+    monkeypatch.setattr(type(store), "commit", fails)
+    assert call("outbox", "drop", "one", "--yes").exit_code == 3
+    assert ("one", "pending") in rows(call)
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def test_metadata_that_is_not_ours_says_nothing(metadata: str) -> None:
 
 def test_a_version_that_this_process_has_seen_must_not_be_gone() -> None:
     with pytest.raises(StoreRewound):
-        check_claim(claim(), facts(), 10)
-    check_claim(claim(), facts(), 9)
+        check_claim(claim(), facts(), (0, 10))
+    check_claim(claim(), facts(), (0, 9))
 
 
 def test_added_partitions_are_seen_and_refused_only_when_groups_could_never_end() -> None:

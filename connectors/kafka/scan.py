@@ -1,0 +1,51 @@
+"""Reading parts of partitions once, without a group: for people who look something up."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from connectors.kafka import problems, settings
+from connectors.kafka.ends import Place
+from streams.errors import SystemNotReady
+from streams.record import Record
+
+PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records at once; seconds to wait for them, and without any progress
+
+
+def scan(kafka: settings.Settings, parts: Mapping[Place, tuple[int, int]], patience: float = PATIENCE) -> Iterator[Record]:
+    """The records of each partition from the first offset up to, and without, the second, in order within a partition. Compacted
+    records, and those of transactions that were given up, do not come. Raises SystemNotReady after `patience` seconds without any."""
+    left = {place: end for place, (first, end) in parts.items() if first < end}
+    if not left:
+        return
+    wanted = {**settings.consumer(kafka, "sluicegate", "sluicegate", lambda _: None), "enable.partition.eof": True}
+    consumer: Any = Consumer(wanted)
+    try:
+        consumer.assign([TopicPartition(*place, parts[place][0]) for place in left])
+        waited = 0.0
+        while left and waited < patience:
+            page = consumer.consume(PAGE, WAIT)
+            waited = 0.0 if page else waited + WAIT
+            yield from _wanted(page, left)
+        if left:
+            raise SystemNotReady(f"reading {', '.join(f'{t}/{n}' for t, n in sorted(left))}: nothing came for {patience:g} s")
+    finally:
+        consumer.close()
+
+
+def _wanted(page: list[Any], left: dict[Place, int]) -> Iterator[Record]:
+    """The records before their partition's end; a partition that has come to it leaves `left`."""
+    for message in page:
+        place, error = (message.topic(), message.partition()), message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                left.pop(place, None)
+            elif not problems.passes(error) or error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise problems.not_ready(f"reading {message.topic()}/{message.partition()} failed", error)
+            continue
+        end = left.get(place, -1)
+        if message.offset() + 1 >= end:
+            left.pop(place, None)
+        if message.offset() < end:
+            yield cast(Record, message)

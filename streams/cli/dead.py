@@ -1,0 +1,211 @@
+"""`sluicegate dead`: what failed for good. Rows that the broker never took, in the store, and dead letters, in Kafka."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from streams.cli.changing import AgentName, By, Why, opened, person, store_of
+from streams.cli.outcome import DONE, SYSTEM, complain, ending
+from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError, SystemNotReady
+
+if TYPE_CHECKING:
+    from streams.agent import App
+    from streams.contracts import Store
+    from streams.engine.dead_letters import Letter
+    from streams.engine.dead_rows import DeadOutput
+
+dead = typer.Typer(name="dead", help="Dead letters, and rows that the broker never took: list, show, retry.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")]
+COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")
+NEWEST, PAGE = 10_000, 1000
+
+
+class Seen(NamedTuple):
+    """What there is; `missing` says why there are no letters, `older` how many records were not looked at."""
+
+    rows: "list[DeadOutput]"
+    letters: "list[Letter]"
+    missing: str
+    older: int
+
+
+@dead.command("ls")
+@ending
+def ls(
+    file: File,
+    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Of this agent only.", show_default=False)] = None,
+    limit: Limit = NEWEST,
+    json: AsJson = False,
+) -> int:
+    """Oldest first; claims nothing. A letter's id is the place of its record, a row's id is its own."""
+    from streams.cli.output import print_json, print_table
+
+    with _opened(file, agent) as (app, agents, store):
+        seen = _look(app, agents, store, limit)
+    documents = [*map(_of_row, seen.rows), *map(_of_letter, seen.letters)]
+    if json:
+        print_json({"dead": documents, "unreachable": seen.missing or None, "older": seen.older})
+    else:
+        print_table(COLUMNS, [_shown(each) for each in documents])
+        _hint(seen)
+    return SYSTEM if seen.missing else DONE
+
+
+@dead.command("show")
+@ending
+def show(
+    file: File,
+    agent: AgentName,
+    id: Id,
+    payload: Annotated[bool, typer.Option("--payload", help="Its key and value, too.")] = False,
+    limit: Limit = NEWEST,
+    json: AsJson = False,
+) -> int:
+    """Everything about one, with its headers."""
+    from streams.cli.output import print_json, print_table
+
+    with _opened(file, agent) as (app, agents, store):
+        seen = _look(app, agents, store, limit)
+    rows, letters = _named(seen, [id])
+    both = [(_of_row(each), each.row.key, each.row.value, each.row.headers) for each in rows]
+    document, key, value, its = [*both, *((_of_letter(each), each.key, each.value, each.headers) for each in letters)][0]
+    more = {"key": _text(key), "value": _text(value)} if payload else {}
+    headers = [{"name": name, "value": _text(content)} for name, content in its]
+    if json:
+        print_json({**document, **more, "headers": headers})
+        return DONE
+    print_table(("field", "value"), [[name, _text(value)] for name, value in {**document, **more}.items()])
+    print_table(("header", "value"), [[str(each["name"]), str(each["value"])] for each in headers])
+    return DONE
+
+
+@dead.command("retry")
+@ending
+def retry(
+    file: File,
+    agent: AgentName,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="As `ls` shows them; or --all.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
+    why: Why = "",
+    by: By = "",
+    limit: Limit = NEWEST,
+    json: AsJson = False,
+) -> int:
+    """Rows go into their outbox again; the records of letters go to their topic again, each once."""
+    from streams.cli.output import print_json
+
+    if bool(ids) == all:
+        raise ConfigurationError("name what to retry, or write --all")
+    with _opened(file, agent) as (app, agents, store):
+        seen = _look(app, agents, store, limit)
+        rows, letters = _named(seen, ids) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
+        if seen.missing and (all or letters):
+            raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
+        requeued = _requeued(store, rows, why, by)
+        said = {"rows": requeued, **_resent(app, store, letters, why, by, again)}
+    if json:
+        print_json(said)
+        return DONE
+    print(f"{said['rows']} rows in their outbox again, {said['sent']} records sent, {said['found']} had come already")
+    for place in said["refused"]:
+        complain(f"sluicegate: {place} was retried before: nothing was sent; `sluicegate audit` says when, --again sends it once more")
+    return DONE
+
+
+@contextmanager
+def _opened(file: str, agent: str | None) -> "Iterator[tuple[App, list[str], Store]]":
+    """The app, the agents that are meant, and its store."""
+    from streams.cli.files import loaded
+
+    if agent is not None:
+        with opened(file, agent) as (app, its, store):
+            yield app, [its.name], store
+        return
+    app = loaded(file)
+    with store_of(app) as store:
+        yield app, [each.name for each in app.agents], store
+
+
+def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> Seen:
+    from streams.cli.letters import Topics, found
+    from streams.engine.dead_rows import dead_rows
+
+    rows = list(dead_rows(store, app.name, agents, limit))
+    try:
+        letters, older = found(app, Topics(app), agents, limit)
+    except (ConfigurationError, SystemNotReady) as error:
+        return Seen(rows, [], str(error), 0)
+    return Seen(rows, letters, "", older)
+
+
+def _named(seen: Seen, ids: Sequence[str]) -> "tuple[list[DeadOutput], list[Letter]]":
+    """Those of these ids. Raises ConfigurationError for one that is not there, or that names several."""
+    rows = [each for each in seen.rows if each.row.id in ids]
+    letters = [each for each in seen.letters if each.place in ids or each.id in ids]
+    known = [each.row.id for each in rows] + [name for each in letters for name in {each.place, each.id}]
+    for id in ids:
+        if id not in known:
+            why = f"; dead letters cannot be read: {seen.missing}" if seen.missing else "; `sluicegate dead ls` lists what is there"
+            raise ConfigurationError(f"nothing dead has the id {id}{why}")
+    return rows, letters
+
+
+def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -> int:
+    from streams.engine.dead_rows import requeue
+
+    count = 0
+    for partition in sorted({each.partition for each in rows}):
+        ids = {each.row.id for each in rows if each.partition == partition}
+        count += requeue(store, partition, lambda row, ids=ids: row.id in ids, person(why, by))  # type: ignore[misc]
+    return count
+
+
+def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, by: str, again: bool) -> dict[str, Any]:
+    from streams.cli.letters import Topics
+    from streams.engine import dead_letters
+
+    sent, found, refused = 0, 0, list[str]()
+    for at in range(0, len(letters), PAGE):
+        did = dead_letters.retry(store, app.name, Topics(app), letters[at : at + PAGE], person(why, by), again)
+        sent, found, refused = sent + did.sent, found + did.found, refused + did.refused
+    return {"sent": sent, "found": found, "refused": refused}
+
+
+def _of_row(found: "DeadOutput") -> dict[str, object]:
+    place = found.partition
+    return {
+        "id": found.row.id, "kind": "row", "agent": place.agent, "topic": place.topic, "partition": place.number, "offset": None,
+        "to": found.row.topic, "stage": "produce", "reason": "rejected", "attempts": str(found.attempts), "age": None,
+        "error": found.reason,
+    }  # fmt: skip
+
+
+def _of_letter(found: "Letter") -> dict[str, object]:
+    kind = "group" if found.whole else "record" if found.item is None else "item"
+    return {
+        "id": found.place, "kind": kind, "agent": found.agent, "topic": found.topic, "partition": found.partition, "offset": found.offset,
+        "letter": found.id, "stage": found.stage, "reason": found.reason, "attempts": found.attempts,
+        "age": round(max(0.0, time.time() - found.at), 1), "error": found.error,
+    }  # fmt: skip
+
+
+def _shown(document: dict[str, Any]) -> list[str]:
+    age = "" if document["age"] is None else f"{document['age']:.0f} s"
+    return [str(document[name]) for name in ("id", "kind", "agent", "stage", "reason", "attempts")] + [age, str(document["error"])]
+
+
+def _hint(seen: Seen) -> None:
+    if seen.missing:
+        complain(f"sluicegate: dead letters cannot be read: {seen.missing}")
+    if seen.older:
+        complain(f"sluicegate: {seen.older} older records were not looked at; --limit looks at more")
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else "" if value is None else str(value)

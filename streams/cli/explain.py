@@ -1,0 +1,131 @@
+"""`sluicegate explain`: which input records stand behind one output."""
+
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from streams.cli.changing import store_of
+from streams.cli.outcome import DONE, ending
+from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.agent import Agent, App
+    from streams.cli.letters import Topics
+    from streams.engine.explaining import Explained, Output
+    from streams.values import Partition
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")]
+NEWEST = 100_000
+MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried
+
+
+class Found(NamedTuple):
+    """The agent, and its output: what its headers say, or what can be told from the fire id alone (`place` is empty then)."""
+
+    agent: "Agent"
+    output: "Output"
+
+
+@ending
+def explain(file: File, id: Id, limit: Limit = NEWEST, json: AsJson = False) -> int:
+    """The exact input offsets behind one result, message of a handler, or dead letter; claims nothing."""
+    from streams.cli.files import loaded
+    from streams.cli.letters import Topics
+    from streams.cli.output import print_json
+
+    app = loaded(file)
+    topics = Topics(app)
+    found = _output(app, topics, id, limit) or _from_inputs(app, topics, id, "")
+    if found is None:
+        raise ConfigurationError(
+            f"no output has the id {id} among the newest {limit} records of each partition of the agents' outputs and dead letters, and it "
+            "is the fire id of no record that the inputs still hold: retention took it, or another app wrote it"
+        )
+    made = _explained(topics, found)
+    document = _document(found.output, made)
+    if json:
+        print_json(document)
+        return DONE
+    _print(document, made)
+    return DONE
+
+
+def _output(app: "App", topics: "Topics", id: str, limit: int) -> Found | None:
+    """By the headers of what was sent."""
+    from streams.cli.topics import written
+    from streams.engine.explaining import output
+
+    records, _ = topics.newest(written(app.agents), limit)
+    found = output(records, id)
+    agent = next((each for each in app.agents if found is not None and each.name == found.agent), None)
+    if found is None or agent is None:
+        return None
+    return Found(agent, found) if found.span else _from_inputs(app, topics, found.fire, found.place) or Found(agent, found)
+
+
+def _from_inputs(app: "App", topics: "Topics", fire: str, place: str) -> Found | None:
+    """By trying the fire ids of what the inputs hold."""
+    from streams.engine.explaining import Output, Span, first_of
+
+    for agent, partition, topic_id in _identified(app):
+        source = partition.topic, partition.number
+        low, high = topics.bounds([source])[source]
+        first = first_of(fire, partition, topic_id, max(low, high - MOST), high)
+        if first is not None:
+            last = None if agent.aggregation is not None else first
+            counted = None if last is None else 1
+            return Found(agent, Output(place, "", fire, agent.name, "", counted, None, Span(source, first, last)))
+    return None
+
+
+def _identified(app: "App") -> "list[tuple[Agent, Partition, str]]":
+    """Each partition that was ever claimed, with what its ids are made of, and were."""
+    from msgspec.structs import replace
+
+    with store_of(app) as store:
+        return [
+            (agent, partition, replace(view.claim.source, era=era).name)
+            for agent in app.agents
+            for partition in store.partitions(app.name)
+            if partition.agent == agent.name and (view := store.read(partition)) is not None and view.claim.source is not None
+            for era in range(view.claim.source.era, -1, -1)
+        ]
+
+
+def _explained(topics: "Topics", found: Found) -> "Explained":
+    from streams.engine.explaining import Explained, explained, looks_back
+
+    span = found.output.span
+    if span is None:
+        return Explained([], ["it says nothing of its input, and it is the fire id of no record that the inputs still hold"])
+    if span.last is None:
+        return Explained([span.first], ["a handler of completed groups sent it, so only the group's first record can be told"])
+    low, high = topics.bounds([span.source])[span.source]
+    begin = max(span.first, low)
+    end = min(span.last + 1, high, begin + MOST)
+    before = max(low, begin - MOST) if looks_back(found.agent) else begin
+    made = explained(found.agent, found.output, span, topics.read({span.source: (before, end)}), low)
+    cut = [f"only {MOST} records were read, up to offset {end - 1}"] if end == begin + MOST <= span.last else []
+    return made._replace(notes=[*made.notes, *cut])
+
+
+def _document(found: "Output", made: "Explained") -> dict[str, object]:
+    (topic, number), first, last = found.span or ((None, None), None, None)
+    says = {"id": found.id, "fire": found.fire, "agent": found.agent, "output": found.place, "reason": found.reason, "count": found.counted}
+    where = {"topic": topic, "partition": number, "first": first, "last": last}
+    return {name: value or None for name, value in says.items()} | where | {
+        "offsets": made.offsets, "complete": not made.notes, "notes": made.notes,
+    }  # fmt: skip
+
+
+def _print(document: dict[str, object], made: "Explained") -> None:
+    from streams.cli.outcome import complain
+    from streams.cli.output import print_table
+
+    rows = [[name, str(value)] for name, value in document.items() if name not in ("offsets", "notes", "complete") and value is not None]
+    print_table(("field", "value"), rows)
+    print(f"{len(made.offsets)} records of {document['topic']}/{document['partition']}: {' '.join(map(str, made.offsets))}")
+    for note in made.notes:
+        complain(f"sluicegate: {note}")

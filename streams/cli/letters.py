@@ -1,0 +1,89 @@
+"""Dead letters in Kafka, and the way back: where streams.engine.dead_letters meets the connector."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from streams.agent import App
+from streams.cli.systems import call_timeout
+from streams.config.kafka import EMBEDDED
+from streams.engine.dead_letters import Letter, Place, letters
+from streams.errors import ConfigurationError, SystemNotReady
+from streams.record import Record
+from streams.values import OutboxRow, TopicFacts
+
+SECONDS = 30.0  # for everything that is sent to be acknowledged
+
+
+class Topics:
+    """The topics of an app's brokers, read without a group. Satisfies streams.engine.dead_letters.Source."""
+
+    def __init__(self, app: App) -> None:
+        """Raises ConfigurationError for the embedded broker."""
+        if app.kafka["bootstrap.servers"] == EMBEDDED:
+            raise ConfigurationError("the embedded broker answers only its own run")
+        self._kafka, self._timeout = app.kafka, call_timeout(app)
+
+    def places(self, topics: Iterable[str]) -> list[Place]:
+        """The partitions of those topics that there are."""
+        from connectors.kafka.admin import existing
+
+        counts = existing(self._kafka, sorted(set(topics)), self._timeout)
+        return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
+
+    def bounds(self, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+        from connectors.kafka.ends import bounds
+
+        return bounds(self._kafka, places, self._timeout)
+
+    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+        return {place: high for place, (_, high) in self.bounds(places).items()}
+
+    def read(self, parts: Mapping[Place, tuple[int, int]]) -> Iterable[Record]:
+        """As connectors.kafka.scan.scan."""
+        from connectors.kafka.scan import scan
+
+        return scan(self._kafka, parts)
+
+    def since(self, starts: Mapping[Place, int]) -> Iterable[Record]:
+        found = self.bounds(list(starts))
+        return self.read({place: (max(start, found[place][0]), found[place][1]) for place, start in starts.items()})
+
+    def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
+        """The newest `limit` records of each partition, and how many older ones are left out."""
+        found = self.bounds(self.places(topics))
+        older = sum(max(0, high - low - limit) for low, high in found.values())
+        return self.read({place: (max(low, high - limit), high) for place, (low, high) in found.items()}), older
+
+    def facts(self, group: str, topic: str, number: int) -> TopicFacts:
+        """As a worker of that group sees it."""
+        from connectors.kafka.consumer import open_input
+
+        reader = open_input(self._kafka, group, (), "sluicegate")
+        try:
+            return reader.facts(topic, number)
+        finally:
+            reader.close()
+
+    def send(self, rows: Sequence[OutboxRow]) -> None:
+        from connectors.kafka.producer import open_producer
+
+        producer, said, deadline = open_producer(self._kafka), [], time.monotonic() + SECONDS
+        try:
+            for row in rows:
+                while not producer.produce(row, lambda outcome, text: said.append((outcome, text))):
+                    if time.monotonic() > deadline:
+                        break
+                    producer.flush(0.1)
+            left = producer.flush(max(0.0, deadline - time.monotonic()))
+        finally:
+            producer.close()
+        failed = [text for outcome, text in said if outcome != "delivered"]
+        if left or failed or len(said) < len(rows):
+            raise SystemNotReady(f"Kafka: not all is acknowledged ({(failed or ['no answer'])[0]}): the same call again finishes it")
+
+
+def found(app: App, topics: Topics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
+    """The dead letters of these agents among the newest `limit` records of each partition; how many older records there are."""
+    wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
+    records, older = topics.newest(wanted, limit)
+    return list(letters(records, app.name, agents)), older

@@ -1,0 +1,192 @@
+"""Dead letters as a person sees them, and sending their records to where they came from, each once.
+
+What was sent is in the journal (streams.engine.journal): first, with the end of the source partition, that it is going to be sent, then
+that it was. Whoever finds only the first looks behind that end whether it came: so a retry that was killed is finished, not repeated.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from streams import failpoints
+from streams.aggregation.entry import Amendment
+from streams.contracts import Store
+from streams.engine import journal
+from streams.engine.amending import Person
+from streams.engine.rows import timestamp
+from streams.errors import ConfigurationError
+from streams.ids import retry_id
+from streams.record import Headers, Record, headers
+from streams.values import Claim, OutboxRow
+
+ASKED, SENT = "dead retry", "dead retry sent"
+SAID = ("agent", "topic", "partition", "offset", "stage", "reason", "error", "attempts")
+RENAMED = "dead-sluicegate-"
+LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retried-from")
+"""What is not given back: with the old shard and number an agent that receives it would take it for a repeat."""
+
+Place = tuple[str, int]
+
+
+class Letter(NamedTuple):
+    """`topic`, `partition`, `offset` and `key`, `value`, `headers` are those of the record that was given up (headers as they are in the
+    dead letter); `whole`: it is no record but a completed group, which begins there. `at`: seconds since 1970."""
+
+    id: str
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+    item: int | None
+    whole: bool
+    stage: str
+    reason: str
+    error: str
+    attempts: str
+    at: float
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def place(self) -> str:
+        item = "" if self.item is None else f"#{self.item}"
+        return f"{self.topic}/{self.partition}/{self.offset}{item}"
+
+
+class Source(Protocol):
+    """The topics that records go back to."""
+
+    def ends(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        """The next offset of each partition. Raises SystemNotReady."""
+
+    def since(self, starts: Mapping[Place, int]) -> Iterable[Record]:
+        """The records of each partition from there on. Raises SystemNotReady."""
+
+    def send(self, rows: Sequence[OutboxRow]) -> None:
+        """Returns when all are acknowledged. Raises SystemNotReady when one may not be."""
+
+
+def letters(records: Iterable[Record], app: str, agents: Sequence[str]) -> Iterator[Letter]:
+    """Those of these agents, each once however often it was sent, in the order in which they came."""
+    known = set()
+    for record in records:
+        letter = _letter(record, app)
+        if letter is not None and letter.agent in agents and letter.id not in known:
+            known.add(letter.id)
+            yield letter
+
+
+def _letter(record: Record, app: str) -> Letter | None:
+    """None for what is none of ours."""
+    found = headers(record)
+    said = {name: (value or b"").decode("utf-8", "replace") for name, value in found if name.startswith("sluicegate-")}
+    item = said.get("sluicegate-dead-item", "")
+    try:
+        if said["sluicegate-dead-app"] != app:
+            return None
+        id, (agent, topic, *words) = said["sluicegate-id"], (said[f"sluicegate-dead-{name}"] for name in SAID)
+        number, offset, stage, reason, error, attempts = words
+        whole = not item and "sluicegate-first" in said
+        place = topic, int(number), int(offset), int(item) if item else None, whole
+        return Letter(id, agent, *place, stage, reason, error, attempts, timestamp(record), record.key(), record.value(), found)
+    except (KeyError, ValueError):
+        return None
+
+
+def original(letter: Letter, number: int, partition: int) -> OutboxRow:
+    """The record as it was, as row `number` to send to this partition, with an id of its own."""
+    mine: Headers = [
+        ("sluicegate-id", retry_id(letter.id, number).encode()), ("sluicegate-retried-from", letter.place.encode("utf-8")),
+    ]  # fmt: skip
+    restored = ((name.removeprefix("dead-") if name.startswith(RENAMED) else name, value) for name, value in _its_own(letter))
+    kept = [(name, value) for name, value in restored if name not in LOST]
+    return OutboxRow(number, "", retry_id(letter.id, number), letter.topic, partition, letter.key, letter.value, [*kept, *mine])
+
+
+def _its_own(letter: Letter) -> Headers:
+    """An item of a group has the group's headers; its own are not known."""
+    return [] if letter.item is not None else [each for each in letter.headers if not each[0].startswith("sluicegate-")]
+
+
+class Retried(NamedTuple):
+    """How many were sent, how many an earlier retry had sent without saying so, and which were retried before."""
+
+    sent: int
+    found: int
+    refused: list[str]
+
+
+def retry(store: Store, app: str, source: Source, wanted: Sequence[Letter], person: Person, again: bool = False) -> Retried:
+    """Send these back, each unless it was (`again`: once more). Raises ConfigurationError for what is no record, Fenced when somebody
+    else retries at the same time, SystemNotReady and PersistenceError: the same call finishes it."""
+    if any(letter.whole for letter in wanted):
+        groups = ", ".join(letter.place for letter in wanted if letter.whole)
+        raise ConfigurationError(f"{groups}: a completed group and no record, so nothing can be sent back; its records are in its topic")
+    claim = journal.begun(store, app, person)
+    said = {} if failpoints.unsafe("retried") else _said(journal.notes(store, app))
+    ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
+    plan = [_planned(letter, said.get(_name(letter), []), again) for letter in wanted]
+    refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
+    chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
+    there = _arrived(source, chosen, said)
+    rows = [original(letter, number, letter.partition) for letter, number in chosen]
+    lacking = [row for row in rows if row.id not in there]
+    asked = [_note(letter, number, ASKED, str(ends[letter.topic, letter.partition]), person) for letter, number in chosen
+             if retry_id(letter.id, number) not in there]  # fmt: skip
+    _send(store, claim, source, asked, lacking, [_note(letter, number, SENT, "", person) for letter, number in chosen])
+    return Retried(len(lacking), len(there), refused)
+
+
+def _send(
+    store: Store, claim: Claim, source: Source, asked: Sequence[Amendment], rows: Sequence[OutboxRow], done: Sequence[Amendment]
+) -> None:
+    if asked:
+        claim = journal.appended(store, claim, asked)
+        if failpoints.armed:
+            failpoints.hit("retry-asked")
+        source.send(rows)
+        if failpoints.armed:
+            failpoints.hit("retry-sent")
+    if done:
+        journal.appended(store, claim, done)
+
+
+def _name(letter: Letter) -> str:
+    return f"{letter.agent} {letter.place}"
+
+
+def _note(letter: Letter, number: int, what: str, detail: str, person: Person) -> Amendment:
+    return Amendment(0.0, person.who, what, _name(letter), person.why, f"{letter.id} {number} {detail}".strip())
+
+
+def _said(notes: Iterable[Amendment]) -> dict[str, list[Amendment]]:
+    found: dict[str, list[Amendment]] = {}
+    for each in notes:
+        if each.what in (ASKED, SENT):
+            found.setdefault(each.key, []).append(each)
+    return found
+
+
+def _planned(letter: Letter, notes: Sequence[Amendment], again: bool) -> int | None:
+    """The number of the try that is to be made or finished; None: it was retried."""
+    tries = [each for each in notes if each.detail.split()[0] == letter.id]
+    sent = sum(each.what == SENT for each in tries)
+    open_ = any(each.what == ASKED and int(each.detail.split()[1]) >= sent for each in tries)
+    return sent if open_ or again or not sent else None
+
+
+def _arrived(source: Source, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]) -> set[str]:
+    """Ids of what an earlier retry had announced, and that did come."""
+    starts: dict[Place, int] = {}
+    ids = set()
+    for letter, number in chosen:
+        asked = [each.detail.split() for each in said.get(_name(letter), ()) if each.what == ASKED]
+        for end in (int(words[2]) for words in asked if words[:2] == [letter.id, str(number)]):
+            place = letter.topic, letter.partition
+            starts[place] = min(end, starts.get(place, end))
+            ids.add(retry_id(letter.id, number))
+    if not ids or failpoints.unsafe("retry-looked"):
+        return set()
+    came = (value.decode("ascii", "replace") for record in source.since(starts) for name, value in headers(record)
+            if name == "sluicegate-id" and value)  # fmt: skip
+    return ids.intersection(came)

@@ -1,0 +1,59 @@
+"""What people changed that is no agent's state: outbox rows, timeouts, dead letters. Kept in the changelog of a partition of its own,
+which no agent can have (its agent's name is none), so that every store has it and writes it durably."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from streams.aggregation.changelog import AMENDED
+from streams.aggregation.entry import Amendment, Entry, packed, unpacked
+from streams.contracts import Reader, StateStore, Store
+from streams.engine.amending import Person
+from streams.errors import Fenced
+from streams.values import Changes, Claim, Partition
+
+ATTEMPTS = 5
+
+
+def place(app: str) -> Partition:
+    return Partition(app, "~", "audit", 0)
+
+
+def notes(store: Reader, app: str) -> list[Amendment]:
+    """By time. Raises PersistenceError and ChangelogIncomplete."""
+    view = store.read(place(app))
+    return [] if view is None else [each for _, said in _read(view.entries) for each in said]
+
+
+def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
+    """Write down, before it is done, that the person does `what` to these. Raises PersistenceError, Fenced when others always came
+    in between."""
+    for attempt in range(ATTEMPTS):
+        claim = begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
+        try:
+            appended(store, claim, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
+            return
+        except Fenced:
+            if attempt == ATTEMPTS - 1:
+                raise
+
+
+def begun(store: StateStore, app: str, person: Person) -> Claim:
+    """From now on nobody else writes with an older claim."""
+    return store.claim(place(app), person.token, person.who)
+
+
+def appended(store: Store, claim: Claim, said: Sequence[Amendment]) -> Claim:
+    """These, at the store's time; forgets what is older than AMENDED. Raises Fenced and PersistenceError."""
+    view = store.read(claim.partition)
+    old = claim.store_time - AMENDED
+    kept = (number for number, page in _read(view.entries if view else ()) if any(each.at > old for each in page))
+    entry = Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[replace(each, at=claim.store_time) for each in said])
+    changes = Changes(0, entries=[packed(entry, compress=False)], keep_from=next(kept, claim.last + 1))
+    return store.commit(claim, changes)
+
+
+def _read(entries: Sequence[bytes]) -> Iterator[tuple[int, list[Amendment]]]:
+    for blob in entries:
+        entry = unpacked(blob)
+        yield entry.number, entry.amended

@@ -1,0 +1,32 @@
+"""The topics that a command sees, in memory."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from streams.agent import App
+from streams.cli.letters import Topics
+from streams.engine.dead_letters import Place
+from streams.record import Record
+from streams.testing.log import Log, LogInput
+from streams.values import OutboxRow, TopicFacts
+
+
+class LogTopics(Topics):
+    log = Log()
+
+    def __init__(self, app: App) -> None: ...
+
+    def places(self, topics: Iterable[str]) -> list[Place]:
+        return [(topic, number) for topic in sorted(set(topics)) for number in range(len(self.log.topics.get(topic, ())))]
+
+    def bounds(self, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+        return {place: (self.log.low.get(place, 0), self.log.high(*place)) for place in places}
+
+    def read(self, parts: Mapping[Place, tuple[int, int]]) -> Iterable[Record]:
+        return [m for place, (first, end) in parts.items() for m in self.log.topics[place[0]][place[1]] if first <= m.o < end]
+
+    def facts(self, group: str, topic: str, number: int) -> TopicFacts:
+        return LogInput(self.log, group).facts(topic, number)
+
+    def send(self, rows: Sequence[OutboxRow]) -> None:
+        for row in rows:
+            self.log.append(row.topic, row.partition, row.key, row.value, list(row.headers))

@@ -1,0 +1,88 @@
+"""`sluicegate accept-gap`: says what it means, asks, and lets the partition go on."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors import open_store
+from streams.cli import letters, main
+from streams.cli.files import loaded
+from tests.unit.cli.log_topics import LogTopics
+from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.scene import a_log, feed, shown
+from tests.unit.engine.test_gaps import truncation
+
+FILE = """\
+app: app
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+http: false
+agents:
+  a: {from: in, aggregate: {count: 3}, to: {topic: out}}
+"""
+AcceptGap = Callable[..., Result]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = a_log("in", "out", "app.dead")
+    monkeypatch.setattr(LogTopics, "log", made)
+    monkeypatch.setattr(letters, "Topics", LogTopics)
+    return made
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> str:
+    (tmp_path / "app.yaml").write_text(FILE)
+    return str(tmp_path / "app.yaml")
+
+
+@pytest.fixture
+def accept_gap(file: str) -> AcceptGap:
+    return lambda place, *more, **said: CliRunner().invoke(main, ["accept-gap", file, "a", place, *more], **said)
+
+
+@pytest.fixture
+def worker(file: str, log: Log) -> Driver:
+    """Two groups are open, of which the topic has lost one."""
+    app = loaded(file)
+    store = open_store(app.store, app.folder)
+    store.migrate()
+    feed(log, ("x", 1), ("x", 2), ("x", 3), ("y", 4), ("z", 5))
+    Driver(app.agents[0], store, log, Clock()).give(0).turns(4)
+    truncation(log, store)  # type: ignore[arg-type]
+    made = Driver(app.agents[0], store, log, Clock()).give(0).turns(2).later(6).turns(2)
+    assert shown(made)[1]["in", 0] == ("halted", "log-truncated")
+    return made
+
+
+def test_it_says_what_it_means_asks_and_the_worker_goes_on(worker: Driver, accept_gap: AcceptGap, log: Log, file: str) -> None:
+    needed = accept_gap("in/0", "--yes")
+    assert (needed.exit_code, "2 open groups" in needed.stderr, "--forget accepts that" in needed.stderr) == (2, True, True)
+    refused = accept_gap("in/0", "--forget", input="n\n")
+    assert (refused.exit_code, "Accept that?" in refused.stderr, "nothing was changed" in refused.stderr) == (2, True, True)
+    worker.later(6).turns(4)
+    assert shown(worker)[1]["in", 0] == ("halted", "log-truncated")
+    done = accept_gap("in/0", "--yes", "--forget", "--why", "the broker lost its disk", "--by", "ann", "--json")
+    said = json.loads(done.stdout)
+    assert (said["code"], said["offset"], said["era"], said["groups_forgotten"]) == ("log-truncated", 3, 1, 2), done.stderr
+    for _ in range(3):
+        worker.later(6).turns(4)
+    feed(log, ("y", 7), ("y", 7), ("y", 7))
+    worker.turns(4)
+    assert [json.loads(m.v or b"")["key"] for m in distinct(log, "out")] == ["x", "y"]
+    changes = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
+    assert [(each["who"], each["what"], each["agent"], each["why"]) for each in changes] == [
+        ("ann", "accept-gap", "a", "the broker lost its disk"),
+    ]  # fmt: skip
+    again = accept_gap("in/0", "--yes")
+    assert (again.exit_code, "has no gap (any more)" in again.stderr) == (2, True), again.stderr
+
+
+@pytest.mark.parametrize("place", ["in", "in/x", "other/0", "in/0/3"])
+def test_what_is_no_partition_of_the_agent_is_refused(worker: Driver, accept_gap: AcceptGap, place: str) -> None:
+    result = accept_gap(place, "--yes")
+    assert (result.exit_code, "is no partition that agent a reads; write in/0" in result.stderr) == (2, True), result.stderr

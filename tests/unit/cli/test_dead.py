@@ -1,0 +1,125 @@
+"""`sluicegate dead`: dead rows in the store and dead letters in their topic."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors import open_store
+from streams.cli import letters, main
+from streams.cli.files import loaded
+from tests.unit.cli.log_topics import LogTopics
+from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.scene import a_log, feed
+
+FILE = """\
+app: app
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+start_timeout: 300ms
+http: false
+agents:
+  a: {from: in, aggregate: {count: 1}, to: {topic: out}}
+  b: {from: other, aggregate: {count: 1}, to: {topic: out}}
+"""
+Dead = Callable[..., Result]
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> str:
+    (tmp_path / "app.yaml").write_text(FILE)
+    return str(tmp_path / "app.yaml")
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = a_log("in", "other", "out", "app.dead")
+    monkeypatch.setattr(LogTopics, "log", made)
+    monkeypatch.setattr(letters, "Topics", LogTopics)
+    return made
+
+
+@pytest.fixture
+def dead(file: str) -> Dead:
+    return lambda what, *more: CliRunner().invoke(main, ["dead", what, file, *more])
+
+
+@pytest.fixture
+def driver(file: str, log: Log) -> Driver:
+    """Two bad records and a result that the broker refuses."""
+    app = loaded(file)
+    store = open_store(app.store, app.folder)
+    store.migrate()
+    made = Driver(app.agents[0], store, log, Clock()).give(0)
+    made.producer.fate = lambda row: "rejected" if row.key == b"huge" else "delivered"
+    log.append("in", 0, b"k", b"{bad", [("h", b"1")])
+    feed(log, ("huge", 1))
+    log.append("in", 0, b"k", b"secret")
+    made.turns(6).later(5).turns(4)
+    return made
+
+
+def listed(dead: Dead, *more: str) -> list[tuple[str, str, str]]:
+    return [(each["kind"], each["reason"], each["id"]) for each in json.loads(dead("ls", *more, "--json").stdout)["dead"]]
+
+
+def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dead, log: Log, file: str) -> None:
+    [(_, _, row), *records] = listed(dead)
+    assert records == [("record", "undecodable", "in/0/0"), ("record", "undecodable", "in/0/2")]
+    assert (listed(dead, "a"), listed(dead, "b")) == (listed(dead), [])
+    assert "in/0/2" in (table := dead("ls").stdout), table
+    assert "secret" not in table
+    shown = json.loads(dead("show", "a", "in/0/0", "--json").stdout)
+    assert (shown["offset"], {"name": "h", "value": "1"} in shown["headers"], "value" in shown) == (0, True, False)
+    assert json.loads(dead("show", "a", "in/0/2", "--payload", "--json").stdout)["value"] == "secret"
+    assert json.loads(dead("show", "a", row, "--payload", "--json").stdout)["key"] == "huge"
+    assert "rejected" in dead("show", "a", row).stdout
+    done = dead("retry", "a", "--all", "--why", "mended", "--by", "ann", "--json")
+    assert json.loads(done.stdout) == {"rows": 1, "sent": 2, "found": 0, "refused": []}, done.stderr
+    driver.producer.fate = lambda row: "delivered"
+    driver.later(10).turns(4).later(5).turns(8)
+    assert [m.k for m in log.topics["out"][0]] == [b"huge"]
+    assert [m.v for m in log.topics["in"][0]][-2:] == [b"{bad", b"secret"]
+    said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
+    assert sorted({(each["who"], each["what"], each["key"], each["why"]) for each in said if each["what"] == "dead retry"}) == [
+        ("ann", "dead retry", row, "mended"), ("ann", "dead retry", "a in/0/0", "mended"), ("ann", "dead retry", "a in/0/2", "mended"),
+    ]  # fmt: skip
+
+
+def test_a_second_retry_says_that_it_was(driver: Driver, dead: Dead) -> None:
+    assert dead("retry", "a", "in/0/0").stdout == "0 rows in their outbox again, 1 records sent, 0 had come already\n"
+    second = dead("retry", "a", "in/0/0")
+    assert (second.exit_code, second.stdout) == (0, "0 rows in their outbox again, 0 records sent, 0 had come already\n")
+    assert "in/0/0 was retried before" in second.stderr
+    assert "1 records sent" in dead("retry", "a", "in/0/0", "--again").stdout
+
+
+def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead) -> None:
+    result = dead("ls", "--limit", "1")
+    assert ("in/0/2" in result.stdout, "in/0/0" in result.stdout) == (True, False)
+    assert "1 older records were not looked at" in result.stderr
+
+
+def test_without_kafka_rows_are_shown_and_retried_all_the_same(driver: Driver, dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+    [(_, _, row), *_] = listed(dead)
+    monkeypatch.undo()
+    result = dead("ls")
+    assert (result.exit_code, row in result.stdout, "dead letters cannot be read" in result.stderr) == (3, True, True), result.stderr
+    assert dead("retry", "a", "--all").exit_code == 3
+    assert dead("retry", "a", row).stdout.startswith("1 rows in their outbox again")
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (("show", "a", "in/0/7"), "nothing dead has the id in/0/7"), (("show", "x", "in/0/7"), "there is no agent 'x'"),
+        (("retry", "a"), "name what to retry"), (("retry", "a", "in/0/0", "--all"), "name what to retry"),
+        (("retry", "a", "in/0/0", "in/0/7"), "nothing dead has the id in/0/7"), (("ls", "x"), "there is no agent 'x'"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_usage_errors_and_nothing_is_sent(driver: Driver, dead: Dead, log: Log, what: tuple[str, ...], said: str) -> None:
+    result = dead(*what)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert len(log.topics["in"][0]) == 3

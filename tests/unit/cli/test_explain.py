@@ -1,0 +1,142 @@
+"""`sluicegate explain`: the offsets behind an output are those that it was made of."""
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors import open_store
+from streams.cli import letters, main
+from streams.cli.files import loaded
+from tests.unit.cli.log_topics import LogTopics
+from tests.unit.engine import handlers
+from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.scene import a_log
+
+FILE = """\
+app: app
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+store: sqlite:///state.db
+http: false
+agents:
+  a:
+    from: in
+    key: key
+    aggregate:
+      count: 4
+      timeout: {after: 30s}
+      until: {field: ends, equals: true}
+      compute: {offsets: {collect: n}, total: {sum: v}}
+    dedupe: {id: "id"}
+    to: {topic: out}
+  h: {from: messages, handler: "tests.unit.engine.handlers:forward", to: {topic: out}}
+"""
+Explain = Callable[..., Result]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = a_log("in", "messages", "out", "app.dead")
+    monkeypatch.setattr(LogTopics, "log", made)
+    monkeypatch.setattr(letters, "Topics", LogTopics)
+    return made
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> str:
+    handlers.reset()
+    (tmp_path / "app.yaml").write_text(FILE)
+    app = loaded(str(tmp_path / "app.yaml"))
+    open_store(app.store, app.folder).migrate()
+    return str(tmp_path / "app.yaml")
+
+
+@pytest.fixture
+def explain(file: str) -> Explain:
+    return lambda id, *more: CliRunner().invoke(main, ["explain", file, id, *more])
+
+
+def driver(file: str, log: Log, agent: int = 0) -> Driver:
+    app = loaded(file)
+    return Driver(app.agents[agent], open_store(app.store, app.folder), log, Clock()).give(0)
+
+
+def fed(file: str, log: Log, seed: int = 1) -> None:
+    """Keys, ends, repeats, records that are refused, and times at which groups time out, at random."""
+    chance, made = random.Random(seed), driver(file, log)
+    for offset in range(120):
+        value = {"n": offset, "key": chance.choice("abc"), "v": chance.choice((1, 2, 3, "x")), "id": str(chance.randrange(90))}
+        if chance.random() < 0.1:
+            value["ends"] = True
+        log.append("in", 0, b"k", b"{" if chance.random() < 0.05 else json.dumps(value).encode())
+        if chance.random() < 0.1:
+            made.turns(2)
+        if chance.random() < 0.05:
+            made.later(31).turns(2)
+    made.turns(4).later(31).turns(4)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_offsets_are_those_of_the_result(file: str, log: Log, explain: Explain, seed: int) -> None:
+    fed(file, log, seed)
+    results = log.topics["out"][0]
+    reasons = set()
+    for each in results:
+        said = json.loads((done := explain(header(each, ("sluicegate-id", "sluicegate-fire")[each.o % 2]), "--json")).stdout)
+        wanted = json.loads(each.v or b"")
+        reasons.add(wanted["reason"])
+        shared = {"topic": "in", "partition": 0, "output": f"out/0/{each.o}", "agent": "a", "count": wanted["count"]}
+        assert shared.items() <= said.items(), done.stderr
+        assert (said["offsets"], said["notes"]) == (wanted["offsets"], [])
+    assert reasons == {"count", "timeout", "until"}
+    assert len(results) >= 12
+
+
+def test_in_words_with_what_retention_took(file: str, log: Log, explain: Explain) -> None:
+    made = driver(file, log)
+    for offset in range(8):
+        log.append("in", 0, b"k", json.dumps({"n": offset, "key": "ab"[offset % 2], "v": 1, "id": str(offset)}).encode())
+    made.turns(6)
+    fire = header(log.topics["out"][0][0], "sluicegate-fire") or ""
+    assert "4 records of in/0: 0 2 4 6" in explain(fire).stdout
+    log.low["in", 0] = 3
+    partly = explain(fire)
+    assert (partly.exit_code, "2 records of in/0: 4 6" in partly.stdout) == (0, True), partly.output
+    assert "retention took offsets 0 to 2 of in/0" in partly.stderr
+    log.low["in", 0] = 100
+    gone = json.loads(explain(fire, "--json").stdout)
+    assert (gone["offsets"], gone["complete"], gone["notes"]) == ([], False, ["retention took offsets 0 to 6 of in/0"])
+
+
+def test_what_the_rule_finds_otherwise_now_is_said(file: str, log: Log, explain: Explain, tmp_path: Any) -> None:
+    fed(file, log)
+    (tmp_path / "app.yaml").write_text(FILE.replace('    dedupe: {id: "id"}\n', ""))
+    said = [json.loads(explain(header(each, "sluicegate-id"), "--json").stdout) for each in log.topics["out"][0]]
+    assert {each["complete"] for each in said} == {True, False}
+    for each, one in zip(said, log.topics["out"][0], strict=True):
+        assert each["complete"] is (each["offsets"] == json.loads(one.v or b"")["offsets"])
+        assert each["complete"] or "duplicates of records that are gone" in each["notes"][0]
+
+
+def test_a_message_of_a_handler_and_a_dead_letter_have_one_record(file: str, log: Log, explain: Explain) -> None:
+    for amount in (1, 2):
+        log.append("messages", 0, b"k", json.dumps({"amount": amount}).encode())
+    log.append("messages", 0, b"k", b"{")
+    driver(file, log, 1).turns(6)
+    [_, second], [letter] = log.topics["out"][0], log.topics["app.dead"][0]
+    for message, offset in ((second, 1), (letter, 2)):
+        said = json.loads(explain(header(message, "sluicegate-id"), "--json").stdout)
+        assert (said["topic"], said["offsets"], said["complete"], said["agent"]) == ("messages", [offset], True, "h")
+    fire = header(second, "sluicegate-fire")
+    log.topics["out"] = [[]]
+    alone = json.loads(explain(fire, "--json").stdout)
+    assert (alone["output"], alone["offsets"]) == (None, [1])
+
+
+def test_an_id_of_nobody_is_said_to_be_that(file: str, log: Log, explain: Explain) -> None:
+    fed(file, log)
+    result = explain("2f6b8f0e-0000-5000-8000-000000000000")
+    assert (result.exit_code, "no output has the id 2f6b8f0e-" in result.stderr) == (2, True), result.stderr

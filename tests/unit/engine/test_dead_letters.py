@@ -1,0 +1,167 @@
+"""The record of a dead letter goes back as it was, once: whoever asks twice, or was killed on the way."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from connectors.memory.state import MemoryStore
+from streams import failpoints
+from streams.engine import journal
+from streams.engine.amending import Person
+from streams.engine.dead_letters import Letter, Place, Retried, letters, retry
+from streams.errors import ConfigurationError, Fenced, SystemNotReady
+from streams.ids import retry_id
+from streams.record import Headers, Record
+from streams.values import OutboxRow
+from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.scene import an_agent, dead, feed, totals, without
+
+
+class InLog:
+    """Satisfies Source. `dies` is when the process ends: before its records are sent, or after."""
+
+    def __init__(self, log: Log, dies: str = "") -> None:
+        self.log, self.dies = log, dies
+
+    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+        return {place: self.log.high(*place) for place in places}
+
+    def since(self, starts: Mapping[Place, int]) -> Iterable[Record]:
+        return [m for place, start in starts.items() for m in self.log.after(*place, start, 1000)]
+
+    def send(self, rows: Sequence[OutboxRow]) -> None:
+        if self.dies == "before":
+            raise SystemNotReady("before")
+        for row in rows:
+            self.log.append(row.topic, row.partition, row.key, row.value, list(row.headers))
+        if self.dies == "after":
+            raise SystemNotReady("after")
+
+
+HEADERS: Headers = [
+    ("h", b"\xff"), ("h", None), ("sluicegate-id", b"old"), ("sluicegate-shard", b"a/b/c/0>in#x"), ("sluicegate-fire", b"f"),
+]  # fmt: skip
+persons = (Person("me@here", "fixed", f"hand {n}") for n in range(1_000_000))
+
+
+@pytest.fixture
+def given(log: Log, store: MemoryStore, clock: Clock) -> Driver:
+    """Two records that cannot be decoded, one of them with headers, and a group that timed out."""
+    log.append("in", 0, b"k\xff", b"{bad", list(HEADERS))
+    feed(log, ("good", 1))
+    log.append("in", 0, None, b"worse")
+    driver = Driver(an_agent(count=5, on_timeout="dead-letter"), store, log, clock).give(0).turns(4)
+    return driver.later(40).turns(6)
+
+
+def found(log: Log, wanted: str = "") -> list[Letter]:
+    return [each for each in letters(log.topics["dead"][0], "app", ["sums"]) if wanted in ("", each.place)]
+
+
+def again(log: Log, store: MemoryStore, place: str = "in/0/0", dies: str = "", **more: Any) -> Retried:
+    return retry(store, "app", InLog(log, dies), found(log, place), next(persons), **more)
+
+
+def test_letters_say_what_they_are(given: Driver, log: Log) -> None:
+    log.append("dead", 0, b"", b"of somebody else", [("sluicegate-id", b"x")])
+    said = [(each.place, each.stage, each.reason, each.whole, each.key, each.value) for each in found(log)]
+    why = "decode", "undecodable", False
+    assert said[:2] == [("in/0/0", *why, b"k\xff", b"{bad"), ("in/0/2", *why, None, b"worse")]
+    assert [each[:4] for each in said[2:]] == [("in/0/1", "aggregate", "timeout", True)]
+    assert (list(letters(log.topics["dead"][0], "app", ["other"])), list(letters(log.topics["dead"][0], "other", ["sums"]))) == ([], [])
+    assert len(list(letters([*log.topics["dead"][0]] * 2, "app", ["sums"]))) == 3
+
+
+def test_the_record_goes_back_byte_for_byte(given: Driver, log: Log, store: MemoryStore) -> None:
+    assert again(log, store) == Retried(1, 0, [])
+    sent = log.topics["in"][0][-1]
+    [letter] = found(log, "in/0/0")
+    ours = [("sluicegate-id", retry_id(letter.id, 0).encode()), ("sluicegate-retried-from", b"in/0/0")]
+    assert (sent.k, sent.v, sent.h) == (b"k\xff", b"{bad", [("h", b"\xff"), ("h", None), ("sluicegate-fire", b"f"), *ours])
+
+
+def test_an_agent_takes_it_as_a_new_record(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """Of a topic of our own it would be dropped as a repeat, had it kept its number."""
+    sent: Headers = [("sluicegate-shard", b"app/a/b/0>in#l"), ("sluicegate-seq", b"7"), ("sluicegate-id", b"old")]
+    log.append("in", 0, b"k", b'{"amount": "text"}', sent)
+    driver = Driver(an_agent(count=1, receive=("in",)), store, log, clock).give(0).turns(6)
+    assert dead(log) == [("0", "missing-field")]
+    assert again(log, store).sent == 1
+    driver.turns(6)
+    assert dead(log) == [("0", "missing-field"), ("1", "missing-field")]
+    [second] = found(log, "in/0/1")
+    assert retry(store, "app", InLog(log), [second], next(persons)).sent == 1
+    assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]] == [None, "in/0/0", "in/0/1"]
+
+
+def test_a_second_retry_is_refused_unless_it_is_wanted(given: Driver, log: Log, store: MemoryStore) -> None:
+    assert [again(log, store) for _ in range(2)] == [Retried(1, 0, []), Retried(0, 0, ["in/0/0"])]
+    assert len(log.topics["in"][0]) == 4
+    assert again(log, store, again=True) == Retried(1, 0, [])
+    [first, second] = log.topics["in"][0][-2:]
+    assert header(first, "sluicegate-id") != header(second, "sluicegate-id")
+    assert again(log, store) == Retried(0, 0, ["in/0/0"])
+
+
+def test_twin_without_the_journal_a_second_retry_sends_it_twice(given: Driver, log: Log, store: MemoryStore) -> None:
+    with without("retried"):
+        assert [again(log, store).sent for _ in range(2)] == [1, 1]
+
+
+@pytest.mark.parametrize(("dies", "then"), [("before", Retried(1, 0, [])), ("after", Retried(0, 1, []))])
+def test_a_retry_that_was_killed_half_way_is_finished_once(given: Driver, log: Log, store: MemoryStore, dies: str, then: Retried) -> None:
+    with pytest.raises(SystemNotReady):
+        again(log, store, dies=dies)
+    feed(log, ("other", 1))
+    assert again(log, store) == then
+    assert again(log, store) == Retried(0, 0, ["in/0/0"])
+    assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]].count("in/0/0") == 1
+
+
+def test_twin_whoever_does_not_look_whether_it_came_sends_it_twice(given: Driver, log: Log, store: MemoryStore) -> None:
+    with pytest.raises(SystemNotReady):
+        again(log, store, dies="after")
+    with without("retry-looked"):
+        assert again(log, store) == Retried(1, 0, [])
+    assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]].count("in/0/0") == 2
+
+
+@pytest.mark.parametrize("at", ["retry-asked", "retry-sent"])
+def test_it_may_be_killed_at_each_failpoint(given: Driver, log: Log, store: MemoryStore, at: str) -> None:
+    failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{at}=raise"})
+    with pytest.raises(failpoints.Failpoint):
+        again(log, store)
+    failpoints.arm({})
+    again(log, store)
+    assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]].count("in/0/0") == 1
+
+
+def test_two_at_the_same_time_are_told(given: Driver, log: Log, store: MemoryStore) -> None:
+    class Slow(InLog):
+        def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+            journal.note(store, "app", next(persons), "outbox drop", "x")
+            return super().ends(places)
+
+    with pytest.raises(Fenced):
+        retry(store, "app", Slow(log), found(log, "in/0/0"), next(persons))
+    assert len(log.topics["in"][0]) == 3
+
+
+def test_a_group_is_refused_as_a_whole(given: Driver, log: Log, store: MemoryStore) -> None:
+    with pytest.raises(ConfigurationError, match=r"in/0/1: a completed group"):
+        again(log, store, "")
+    assert len(log.topics["in"][0]) == 3
+    assert totals(log) == []
+
+
+def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(given: Driver, log: Log, store: MemoryStore, clock: Clock) -> None:
+    again(log, store)
+    said = [(each.who, each.what, each.key, each.why) for each in journal.notes(store, "app")]
+    assert said == [("me@here", what, "sums in/0/0", "fixed") for what in ("dead retry", "dead retry sent")]
+    clock.now += 31 * 24 * 3600
+    journal.note(store, "app", next(persons), "outbox drop", "a", "b")
+    assert [each.key for each in journal.notes(store, "app")] == ["a", "b"]
+    view = store.read(journal.place("app"))
+    assert view is not None
+    assert len(view.entries) == 1
