@@ -77,11 +77,18 @@ def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: W
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from streams.cli.output import print_json
     from streams.engine import open_groups
+    from streams.engine.journal import note
+    from streams.leased import shared_groups
 
     with opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
-        open_groups.fire(store, group, person(why, by))
-    text = f"{_where(group)}: {key} fires with {group.records} records or more as soon as the partition has an owner"
+        if its.scope == "shared":
+            batch = shared_groups.sealed(store.buffer, app.name, its, group.key)
+            note(store, app.name, person(why, by), "groups fire", key)
+            shared_groups.fire(store.buffer, app.name, its, batch)
+        else:
+            open_groups.fire(store, group, person(why, by))
+    text = f"{_where(group)}: {key} fires with {group.records} records or more as soon as a worker runs"
     print_json({"fire": _document(group)}) if json else print(text)
     return DONE
 
@@ -101,12 +108,19 @@ def drop(
     """Forget a group and its records: nothing of it is ever sent."""
     from streams.cli.output import print_json
     from streams.engine import open_groups
+    from streams.engine.journal import note
+    from streams.leased import shared_groups
 
     with opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
         if not yes and not typer.confirm(f"{_where(group)}: forget {group.records} records of {key}?", err=True):
             raise ConfigurationError("nothing was changed")
-        open_groups.drop(store, group, its, person(why, by))
+        if its.scope == "shared":
+            batch = shared_groups.sealed(store.buffer, app.name, its, group.key)
+            note(store, app.name, person(why, by), "groups drop", key)
+            shared_groups.drop(store.buffer, app.name, its, batch)
+        else:
+            open_groups.drop(store, group, its, person(why, by))
     print_json({"drop": _document(group)}) if json else print(f"{_where(group)}: {key} is forgotten")
     return DONE
 
@@ -133,8 +147,6 @@ def _named(app: "App", agent: "Agent", store: "Store", key: str) -> list["OpenGr
 
 
 def _one(app: "App", agent: "Agent", store: "Store", key: str, place: str | None) -> "OpenGroup":
-    if agent.scope == "shared":
-        raise ConfigurationError(f"agent {agent.name} has scope shared: its groups end by their count or time, and by nobody's hand yet")
     found = [each for each in _named(app, agent, store, key) if place in (None, _where(each))]
     if len(found) == 1:
         return found[0]

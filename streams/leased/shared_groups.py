@@ -1,4 +1,4 @@
-"""The open groups of `scope: shared` as a person sees them: read from the buffer, which leases nothing."""
+"""The open groups of `scope: shared` as a person sees them: read from the buffer, which leases nothing; ended by hand."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -12,9 +12,12 @@ from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, OPENED, SEEN, State
 from streams.aggregation.rule import Rule
 from streams.engine.open_groups import OpenGroup
-from streams.leased.contracts import BufferReading
+from streams.errors import ConfigurationError
+from streams.leased.contracts import BufferBatches, BufferReading, BufferSealing
+from streams.leased.shared import gate_of
 from streams.leased.shared_firing import endless
-from streams.leased.shared_records import SharedRecord, buffer_name, unpacked
+from streams.leased.shared_records import SharedRecord, buffer_name, group_of, unpacked
+from streams.leased.values import SealedBatch
 from streams.values import Partition
 
 
@@ -45,3 +48,24 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
 
 def _due(agent: Agent, state: State) -> float:
     return inf if agent.aggregation is None else completion(agent.aggregation).due(state)
+
+
+def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedBatch:
+    """The group as it is now, taken out of the open ones with reason `manual`. Raises ConfigurationError when nothing of it is open."""
+    if agent.aggregation is None:
+        raise ConfigurationError(f"agent {agent.name} has no aggregation")
+    batch = buffer.seal(buffer_name(app, agent.name), group_of(key), gate_of(agent.aggregation))
+    if batch is None:
+        raise ConfigurationError(f"agent {agent.name}: nothing of this group is open any more: it is being fired, or was")
+    return batch
+
+
+
+def fire(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
+    """The next worker that looks fires it, once. What comes later is another group."""
+    buffer.release(buffer_name(app, agent.name), batch)
+
+
+def drop(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
+    """Its records go, unsent."""
+    buffer.complete(buffer_name(app, agent.name), batch)

@@ -208,7 +208,7 @@ def test_state_in_the_memory_of_a_run_is_nobody_elses(tmp_path: Any) -> None:
     assert (result.exit_code, "nobody else can reach it" in result.stderr) == (2, True)
 
 
-def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_no_hand(file: str, groups: Callable[..., Result]) -> None:
+def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_hand(file: str, groups: Callable[..., Result]) -> None:
     path = Path(file)
     path.write_text(FILE.replace("    from: in\n", "    from: in\n    scope: shared\n"))
     log = a_log()
@@ -220,6 +220,15 @@ def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_no_hand(f
     assert json.loads(groups("show", "k", "--json").stdout)["groups"][0]["values"] == {"n": 2, "total": 10}
     assert "2 of 3" in groups("why", "k").stdout
     assert "any worker fires it" in groups("why", "k").stdout
-    for change in ("fire", "drop"):
-        refused = groups(change, "k", "--why", "x")
-        assert (refused.exit_code, "scope shared" in refused.output) == (2, True)
+    assert groups("drop", "other", "--yes", "--why", "a mistake").exit_code == 0
+    assert groups("fire", "k", "--why", "now").exit_code == 0
+    assert groups("fire", "k").exit_code == 2
+    driver(file, log).turns()
+    assert json.loads(groups("ls", "--json").stdout)["groups"] == []
+    [row] = a_store(file).outbox.find()
+    said = json.loads(row.message.value or b"")
+    assert (said["reason"], said["count"], said["total"]) == ("manual", 2, 10)
+    audited = CliRunner().invoke(main, ["audit", file, "--json"])
+    assert [(each["what"], each["why"]) for each in json.loads(audited.stdout)["changes"]] == [
+        ("groups drop", "a mistake"), ("groups fire", "now"),
+    ]  # fmt: skip
