@@ -1,0 +1,52 @@
+"""What people change, on every store: written down before it is done, dead rows requeued, a gap accepted."""
+
+from streams.agent import Agent, Aggregation, Destination
+from streams.aggregation.rule import fingerprint
+from streams.contracts import Store
+from streams.engine import journal
+from streams.engine.accepting import accept, preview
+from streams.engine.amending import Person
+from streams.engine.dead_rows import dead_rows, requeue
+from streams.engine.open_groups import held
+from streams.values import Changes, DeadRow, Partition, Source, TopicFacts
+from tests.contracts.given import claimed, row, seen, tokens
+
+AGENT = Agent("agent", ("topic.x",), Aggregation(count=3), Destination("out"), "dead")
+RULE = fingerprint(AGENT)
+
+
+def person() -> Person:
+    return Person("ann@here", "a test", next(tokens))
+
+
+def test_the_journal_keeps_who_what_and_why_in_order(store: Store, partition: Partition) -> None:
+    assert journal.notes(store, partition.app) == []
+    journal.note(store, partition.app, person(), "outbox drop", "ü", "b")
+    journal.note(store, partition.app, person(), "timeouts cancel", "c")
+    said = journal.notes(store, partition.app)
+    assert [(each.who, each.what, each.key, each.why) for each in said] == [
+        ("ann@here", "outbox drop", "ü", "a test"), ("ann@here", "outbox drop", "b", "a test"),
+        ("ann@here", "timeouts cancel", "c", "a test"),
+    ]  # fmt: skip
+    assert said[0].at == said[1].at <= said[2].at
+    assert journal.notes(store, partition.app + "x") == []
+
+
+def test_a_dead_row_is_requeued_once(store: Store, partition: Partition) -> None:
+    claim = store.commit(claimed(store, partition), Changes(1, outbox=[row(1), row(2)]))
+    store.commit(claim, Changes(2, dead=[DeadRow(1, "too large", 3)]))
+    assert [requeue(store, partition, lambda row: True, person()) for _ in range(2)] == [1, 0]
+    assert [(each.number, each.id) for each in store.pending(partition, 0, 10)] == [(2, "id-2"), (3, "id-1")]
+    assert list(dead_rows(store, partition.app, [partition.agent], 10)) == []
+
+
+def test_an_accepted_gap_moves_the_offset_and_begins_an_era(store: Store, partition: Partition) -> None:
+    facts = TopicFacts("id", 9, 0, 40, -1, "")
+    store.commit(claimed(store, partition), Changes(50, epoch=3, source=Source("id", 9, RULE, 9)))
+    found = accept(store, AGENT, partition, lambda: facts, person())
+    view = seen(store, partition)
+    assert found is not None
+    assert (found.error.code, view.claim.offset, view.claim.epoch) == ("log-truncated", 40, -1)
+    assert view.claim.source == Source("id", 9, RULE, 9, 1)
+    assert [each.what for each in held(AGENT, partition, view).amended] == ["accept-gap"]
+    assert preview(store, AGENT, partition, lambda: facts) is None
