@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 
-from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, message_of, relaned, rows_of, settle
+from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, relaned, rows_of, settle
 from connectors.mongodb.migrations import LOCK, MESSAGE, META
 from connectors.mongodb.steps import Data, Document, locked, server_time, until
 from connectors.outboxes import ANY_LANE, check_claim, verdict
@@ -121,7 +121,7 @@ def claim_any(data: Data, token: str, limit: int, lease: timedelta, session: Cli
         taken = rows_of(found)[: limit - len(rows)]
         taking: list[Document | None] = [{"token": token, "held_until": expires}] * len(taken)
         settle(data, found, taking + [None] * (found["count"] - len(taken)), session)
-        rows += [LaneRow(row.order, message_of(row), found["attempts"], row.created_at) for row in taken]
+        rows += [_lane_row(row.order, row, found["attempts"]) for row in taken]
         if len(rows) >= limit:
             break
     return LaneBatch(ANY_LANE, token, expires, sorted(rows, key=lambda row: row.number))
@@ -138,7 +138,7 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
         found = _marked(data, batch, outcomes, now, session)
     became = {outcome.id: outcome for outcome in outcomes}
-    tried = {row.message.id: row.attempts for row in batch.rows if batch.lane != ANY_LANE}
+    tried = {row.id: row.attempts for row in batch.rows if batch.lane != ANY_LANE}
     for each in found:
         fates = [_fate(each, became.get(row.id), tried.get(row.id), now, options) for row in rows_of(each)]
         settle(data, each, fates, session)
@@ -147,7 +147,7 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
 def _marked(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession) -> list[Document]:
     """Marks the documents of which all rows were sent, unread, and returns the others that have outcomes."""
     said = {outcome.id: outcome.kind for outcome in outcomes if outcome.kind != "outage"}
-    numbers = {row.number: said[row.message.id] for row in batch.rows if row.message.id in said}
+    numbers = {row.number: said[row.id] for row in batch.rows if row.id in said}
     if not numbers:
         return []
     sent = {number for number, kind in numbers.items() if kind == "dispatched"}
@@ -200,4 +200,8 @@ def _key(lane: int) -> str:
 
 def _lane_rows(found: Document, rows: Sequence[Row]) -> list[LaneRow]:
     first, attempts = found["first"], found["attempts"]
-    return [LaneRow(number, message_of(row), attempts, row.created_at) for number, row in enumerate(rows, first)]
+    return [_lane_row(number, row, attempts) for number, row in enumerate(rows, first)]
+
+
+def _lane_row(number: int, it: Row, attempts: int) -> LaneRow:
+    return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, attempts, it.created_at)

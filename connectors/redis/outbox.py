@@ -27,9 +27,27 @@ _KEYS = PREFIX + "outbox:"
 _PAGE = 1000
 _PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
 
-Packed = tuple[str, str, bytes | None, bytes | None, list[Header], bytes | None]
-Stored = tuple[int, int, int, Packed]
-"""Hash of the key, created_at, place, message."""
+
+class Packed(msgspec.Struct, array_like=True, gc=False):
+    """A message as it is stored (`outbox_arguments`)."""
+
+    id: str
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+    lane_key: bytes | None
+
+
+class Stored(msgspec.Struct, array_like=True, gc=False):
+    """A row as the scripts store it: `hashed` of its key, `created` in microseconds since 1970, its place in the order of all rows."""
+
+    hashed: int
+    created: int
+    place: int
+    message: Packed
+
+
 _rows = msgspec.msgpack.Decoder(list[Stored]).decode
 _stored = msgspec.msgpack.Decoder(Stored).decode
 _failed = msgspec.msgpack.Decoder(tuple[int, int, str]).decode
@@ -87,8 +105,8 @@ class RedisOutbox:
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
         sent = [each.id for each in outcomes if each.kind == "dispatched"]
-        tried = {row.message.id: row.attempts for row in batch.rows}
-        failed = (each for each in outcomes if each.kind != "dispatched")
+        failed = [each for each in outcomes if each.kind != "dispatched"]
+        tried = {row.id: row.attempts for row in batch.rows} if failed else {}
         others = [part for each in failed for part in (each.id, each.kind, each.error, tried.get(each.id, 0))]
         last = batch.rows[-1].number if batch.rows else 0
         counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
@@ -96,7 +114,7 @@ class RedisOutbox:
             raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
 
     def release(self, batch: LaneBatch) -> None:
-        self._release([batch.lane, batch.token, *(row.message.id for row in batch.rows if batch.lane < 0)])
+        self._release([batch.lane, batch.token, *(row.id for row in batch.rows if batch.lane < 0)])
 
     def wait(self, seconds: float) -> bool:
         """What was added since this thread's last call is told, too."""
@@ -187,26 +205,26 @@ class RedisOutbox:
 
 
 def _message(packed: Packed) -> OutboxMessage:
-    id, topic, key, value, headers, lane_key = packed
-    return OutboxMessage(topic, key, value, headers, id, lane_key)
+    return OutboxMessage(packed.topic, packed.key, packed.value, packed.headers, packed.id, packed.lane_key)
 
 
 def _batch(lane: int, token: str, answer: Sequence[Any]) -> LaneBatch:
     ends, blocked, numbers, attempts, packed = answer
-    moments: dict[int, datetime] = {}
     with translated():
         stored = _rows(packed)
-        for _, created, _, _ in stored:
-            if created not in moments:
-                moments[created] = instant(created)
+        moments = {created: instant(created) for created in {each.created for each in stored}}
         found = zip(numbers, stored, attempts or repeat(0, len(stored)), strict=True)
-        rows = [LaneRow(number, _message(each[3]), tried, moments[each[1]]) for number, each, tried in found]
+        rows = [_lane_row(number, each.message, tried, moments[each.created]) for number, each, tried in found]
     return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
 
 
+def _lane_row(number: int, it: Packed, attempts: int, created_at: datetime) -> LaneRow:
+    return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, attempts, created_at)
+
+
 def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | None) -> tuple[int, StoredMessage]:
-    hashed, created, place, packed = _stored(stored)
+    it = _stored(stored)
     attempts, again, reason = _failed(failed) if failed else (0, 0, "")
     sent = instant(float(score)) if state == "dispatched" else None
     waits = instant(again) if state == "pending" and again else None
-    return place, StoredMessage(_message(packed), state, hashed % lanes, attempts, instant(created), sent, waits, reason)
+    return it.place, StoredMessage(_message(it.message), state, it.hashed % lanes, attempts, instant(it.created), sent, waits, reason)

@@ -121,7 +121,8 @@ def _claim_free(connection: Connection, lane: int, token: str, limit: int, until
 
 
 def _lane_row(number: int, row: Stored) -> LaneRow:
-    return LaneRow(number, message_of(row[3:9]), row[1], _created(row[9]))
+    _, attempts, _, id, topic, key, value, headers, lane_key, created = row
+    return LaneRow(number, plain(id), plain(topic), key, value, headers_of(headers), lane_key, attempts, _created(created))
 
 
 def message_of(columns: Sequence[Any]) -> OutboxMessage:
