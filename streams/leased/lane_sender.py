@@ -23,7 +23,7 @@ class SenderOutput(Output, OutputTogether, Protocol):
 
 
 class Run:
-    """Rows of one batch on their way, ascending by number; satisfies streams.contracts.Reports. Reports change nothing once it is `over`."""
+    """Rows of one batch on their way, by number; satisfies streams.contracts.Reports. When it is `over`, reports change nothing."""
 
     def __init__(self, rows: Sequence[OutboxRow], sender: "Sender") -> None:
         self.rows = list(rows)
