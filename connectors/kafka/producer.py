@@ -19,9 +19,9 @@ CACHED = 60.0
 ALONE = 60.0
 
 
-def open_producer(kafka: settings.Settings) -> "KafkaProducer":
+def open_producer(kafka: settings.Settings, defaults: settings.Settings = settings.PRODUCER_DEFAULTS) -> "KafkaProducer":
     """A producer for these librdkafka settings; it connects when first used. Raises ConfigurationError."""
-    return KafkaProducer(kafka)
+    return KafkaProducer(kafka, defaults=defaults)
 
 
 class _Handed(msgspec.Struct, gc=False):
@@ -56,8 +56,13 @@ class KafkaProducer:
     error is definite: `rejected`. A minute later, when nothing is under way, rows travel together again.
     """
 
-    def __init__(self, kafka: settings.Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kafka, self._clock = kafka, clock
+    def __init__(
+        self,
+        kafka: settings.Settings,
+        clock: Callable[[], float] = time.monotonic,
+        defaults: settings.Settings = settings.PRODUCER_DEFAULTS,
+    ) -> None:
+        self._kafka, self._clock, self._defaults = kafka, clock, defaults
         self._generation = 0
         self._out = 0
         self._refused: list[tuple[Report, str, str]] = []
@@ -160,7 +165,7 @@ class KafkaProducer:
         self._producer.poll(0)
 
     def _made(self) -> Any:
-        wanted = settings.producer(self._kafka, self._on_error)
+        wanted = settings.producer(self._kafka, self._on_error, self._defaults)
         if self._alone_since is not None:
             wanted["batch.num.messages"] = 1
         try:

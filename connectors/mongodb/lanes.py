@@ -15,7 +15,7 @@ from streams.errors import ConcurrencyError
 from streams.leased.messages import LaneBatch, LaneRow, Outcome
 from streams.leased.options import OutboxOptions
 
-SMALL = 100
+SMALL = 10
 """Documents of fewer rows are put together when they get their numbers."""
 _FREE: Document = {"token": None, "held_until": None}
 _SIZES = {"first": 1, "count": 1, "next_at": 1}

@@ -61,7 +61,8 @@ class RedisOutbox:
         self._server, self._options, self._new_token = server, options, new_token
         self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
         self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)
-        self._mark, self._release = guarded(server, scripts.MARK, "fence", scripts.FENCE), step(server, scripts.RELEASE)
+        self._mark, self._mark_all = (guarded(server, text, "fence", scripts.FENCE) for text in (scripts.MARK, scripts.MARK_ALL))
+        self._release = step(server, scripts.RELEASE)
         self._pending = step(server, scripts_care.PENDING)
         self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)
         self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
@@ -104,14 +105,26 @@ class RedisOutbox:
         return _batch(ANY_LANE, token, self._claim_any([token, limit, microseconds(positive(lease))]))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        if not (self._marked_all(batch, outcomes) or self._marked(batch, outcomes)):
+            raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
+
+    def _marked_all(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
+        """The usual case, for which nothing of single rows is sent; False: it is not, or the lane is another's."""
+        if batch.lane == ANY_LANE or not batch.rows or len(outcomes) != len(batch.rows):
+            return False
+        if any(each.kind != "dispatched" for each in outcomes) or {each.id for each in outcomes} != {row.id for row in batch.rows}:
+            return False
+        ends = batch.rows[0].number, batch.rows[-1].number
+        return bool(self._mark_all([batch.lane, batch.token, *ends, len(outcomes)]) == 1)
+
+    def _marked(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
         sent = [each.id for each in outcomes if each.kind == "dispatched"]
         failed = [each for each in outcomes if each.kind != "dispatched"]
         tried = {row.id: row.attempts for row in batch.rows} if failed else {}
         others = [part for each in failed for part in (each.id, each.kind, each.error, tried.get(each.id, 0))]
         last = batch.rows[-1].number if batch.rows else 0
         counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
-        if not self._mark([batch.lane, batch.token, *counts, *sent, *others]):
-            raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
+        return bool(self._mark([batch.lane, batch.token, *counts, *sent, *others]))
 
     def release(self, batch: LaneBatch) -> None:
         self._release([batch.lane, batch.token, *(row.id for row in batch.rows if batch.lane < 0)])
@@ -213,6 +226,8 @@ def _batch(lane: int, token: str, answer: Sequence[Any]) -> LaneBatch:
     with translated():
         stored = _rows(packed)
         moments = {created: instant(created) for created in {each.created for each in stored}}
+        if len(numbers) == 1:
+            numbers = range(numbers[0], numbers[0] + len(stored))
         found = zip(numbers, stored, attempts or repeat(0, len(stored)), strict=True)
         rows = [_lane_row(number, each.message, tried, moments[each.created]) for number, each, tried in found]
     return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
