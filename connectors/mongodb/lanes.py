@@ -16,9 +16,11 @@ from streams.leased.messages import LaneBatch, LaneRow, Outcome
 from streams.leased.options import OutboxOptions
 
 SMALL = 10
-"""Documents of fewer rows are put together when they get their numbers."""
+"""Documents of fewer rows are put together when they get their numbers. That writes their ids into the index anew:
+with documents of 62 rows it cost the server 53 us a row, and leaving them as they are 19."""
 _FREE: Document = {"token": None, "held_until": None}
 _SIZES = {"first": 1, "count": 1, "next_at": 1}
+_LEAN = {"ids": 0}  # they stand in the rows, too
 
 
 def claim(data: Data, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession) -> LaneBatch | None:
@@ -62,14 +64,15 @@ def _sent_next(
 
 
 def _read(data: Data, chosen: list[object], after: int, session: ClientSession) -> list[LaneRow]:
-    found = data[MESSAGE].find({"_id": {"$in": chosen}}, session=session).sort("first") if chosen else ()
+    found = data[MESSAGE].find({"_id": {"$in": chosen}}, _LEAN, session=session).sort("first") if chosen else ()
     return [row for each in found for row in _lane_rows(each, rows_of(each)) if row.number > after]
 
 
 def _given(data: Data, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
     """Rows of the lane that had no number, with one."""
     found, some = [], 0
-    for each in data[MESSAGE].find(own | {"numbered": False}, batch_size=max(2, min(limit, 101)), session=session).sort("first"):
+    unnumbered = data[MESSAGE].find(own | {"numbered": False}, _LEAN, batch_size=max(2, min(limit, 101)), session=session)
+    for each in unnumbered.sort("first"):
         found.append(each)
         some += each["count"]
         if some >= limit:
@@ -137,6 +140,8 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
         if held.get("token") != batch.token and not failpoints.unsafe("fence"):
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
         found = _marked(data, batch, outcomes, now, session)
+    if not found:
+        return
     became = {outcome.id: outcome for outcome in outcomes}
     tried = {row.id: row.attempts for row in batch.rows if batch.lane != ANY_LANE}
     for each in found:
