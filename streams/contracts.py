@@ -201,6 +201,22 @@ class Output(Protocol):
         """Give up this producer and make a new one; reports of the old one no longer come."""
 
 
+class Reports(Protocol):
+    """Who handed rows over together, and hears of each once, by its number, inside `poll`."""
+
+    def delivered(self, numbers: Sequence[int]) -> None: ...
+
+    def refused(self, number: int, outcome: str, text: str) -> None:
+        """With one of the other outcomes of a Report."""
+
+
+class OutputTogether(Protocol):
+    """A producer that is handed many rows at once: a report for each costs a fifth of what `produce` takes for it."""
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        """Hand them over, in order, as far as there is room; returns how many were taken."""
+
+
 class OutputFacts(Protocol):
     """What the relay must know of output topics, and the way out."""
 
@@ -215,7 +231,7 @@ class OutputFacts(Protocol):
         """Wait for outstanding reports; returns how many are still out."""
 
 
-class Producer(Output, OutputFacts, Protocol):
+class Producer(Output, OutputTogether, OutputFacts, Protocol):
     """The Kafka producer of one worker."""
 
     def close(self) -> None: ...

@@ -1,16 +1,17 @@
 """The idempotent producer of one worker: rows go to their explicit partitions, and each is reported exactly once."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 from confluent_kafka import KafkaException, Producer, murmur2
 
 from connectors.kafka import problems, settings
 from connectors.kafka.admin import described, open_admin
 from streams import failpoints
-from streams.contracts import Report
+from streams.contracts import Report, Reports
 from streams.errors import SystemNotReady, TopicMissing
 from streams.values import OutboxRow
 
@@ -18,9 +19,33 @@ CACHED = 60.0
 ALONE = 60.0
 
 
-def open_producer(kafka: settings.Settings) -> "KafkaProducer":
+def open_producer(kafka: settings.Settings, defaults: settings.Settings = settings.PRODUCER_DEFAULTS) -> "KafkaProducer":
     """A producer for these librdkafka settings; it connects when first used. Raises ConfigurationError."""
-    return KafkaProducer(kafka)
+    return KafkaProducer(kafka, defaults=defaults)
+
+
+class _Handed(msgspec.Struct, gc=False):
+    """What librdkafka calls with the report of one row: a `partial` in its place would cost 2 us a row."""
+
+    number: int
+    delivered: list[int]
+    failed: list[tuple[int, Any]]
+
+    def __call__(self, error: Any, _message: Any) -> None:
+        if error is None:
+            self.delivered.append(self.number)
+        else:
+            self.failed.append((self.number, error))
+
+
+class _Together:
+    """The reports of rows that were handed over together, until `poll` tells of them."""
+
+    def __init__(self) -> None:
+        self.out = 0
+        self.delivered: list[int] = []
+        self.failed: list[tuple[int, Any]] = []  # with librdkafka's error
+        self.refused: list[tuple[int, str, str]] = []  # at once, with outcome and text
 
 
 class KafkaProducer:
@@ -31,11 +56,17 @@ class KafkaProducer:
     error is definite: `rejected`. A minute later, when nothing is under way, rows travel together again.
     """
 
-    def __init__(self, kafka: settings.Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kafka, self._clock = kafka, clock
+    def __init__(
+        self,
+        kafka: settings.Settings,
+        clock: Callable[[], float] = time.monotonic,
+        defaults: settings.Settings = settings.PRODUCER_DEFAULTS,
+    ) -> None:
+        self._kafka, self._clock, self._defaults = kafka, clock, defaults
         self._generation = 0
         self._out = 0
         self._refused: list[tuple[Report, str, str]] = []
+        self._together: dict[Reports, _Together] = {}
         self._suspicion = False
         self._alone_since: float | None = None
         self._counts: dict[str, tuple[float, int]] = {}
@@ -56,6 +87,25 @@ class KafkaProducer:
             self._refused.append((report, "rejected" if definite else "failed", problems.said(error)))
         self._out += 1
         return True
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        together = self._together.setdefault(reports, _Together())
+        produce, delivered, failed = self._producer.produce, together.delivered, together.failed
+        free = failpoints.unsafe("row-partition")
+        taken = 0
+        for row in rows:
+            done = _Handed(row.number, delivered, failed)
+            try:
+                produce(row.topic, row.value, row.key, -1 if free else row.partition, done, headers=list(row.headers))
+            except BufferError:
+                break
+            except KafkaException as error:
+                definite = error.args[0].code() in problems.REFUSING
+                together.refused.append((row.number, "rejected" if definite else "failed", problems.said(error)))
+            taken += 1
+        together.out += taken
+        self._out += taken
+        return taken
 
     def poll(self) -> int:
         self._producer.poll(0)
@@ -110,11 +160,12 @@ class KafkaProducer:
         self._generation += 1
         self._out = 0
         self._refused.clear()
+        self._together.clear()
         self._producer.purge()
         self._producer.poll(0)
 
     def _made(self) -> Any:
-        wanted = settings.producer(self._kafka, self._on_error)
+        wanted = settings.producer(self._kafka, self._on_error, self._defaults)
         if self._alone_since is not None:
             wanted["batch.num.messages"] = 1
         try:
@@ -128,21 +179,42 @@ class KafkaProducer:
         self._out -= 1
         if error is None:
             report("delivered", "")
-        elif error.code() in problems.DENYING:
-            report("denied", problems.said(error))
-        elif error.code() not in problems.REFUSING:
-            report("failed", problems.said(error))
-        elif self._alone_since is not None:
-            report("rejected", problems.said(error))
         else:
-            self._suspicion = True
-            report("failed", problems.said(error))
+            report(self._outcome(error), problems.said(error))
+
+    def _outcome(self, error: Any) -> str:
+        if error.code() in problems.DENYING:
+            return "denied"
+        if error.code() not in problems.REFUSING:
+            return "failed"
+        if self._alone_since is not None:
+            return "rejected"
+        self._suspicion = True
+        return "failed"
 
     def _report_refused(self) -> None:
         refused, self._refused = self._refused, []
         for report, outcome, text in refused:
             self._out -= 1
             report(outcome, text)
+        for reports, together in list(self._together.items()):
+            self._tell(reports, together)
+
+    def _tell(self, reports: Reports, together: _Together) -> None:
+        delivered, failed, refused = together.delivered[:], together.failed[:], together.refused[:]
+        for known in (together.delivered, together.failed, together.refused):
+            known.clear()
+        told = len(delivered) + len(failed) + len(refused)
+        self._out -= told
+        together.out -= told
+        if not together.out:
+            del self._together[reports]
+        if delivered:
+            reports.delivered(delivered)
+        for number, error in failed:
+            reports.refused(number, self._outcome(error), problems.said(error))
+        for number, outcome, text in refused:
+            reports.refused(number, outcome, text)
 
     def _on_error(self, error: Any) -> None:
         """Fatal ones show in the reports of the rows."""

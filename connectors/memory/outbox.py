@@ -89,7 +89,7 @@ class MemoryOutbox:
             self._check_held(batch)
             named = {outcome.id: outcome for outcome in outcomes}
             for each in batch.rows:
-                row, outcome = self._rows.get(each.message.id), named.get(each.message.id)
+                row, outcome = self._rows.get(each.id), named.get(each.id)
                 if row is not None and outcome is not None and _is_held(row, batch, each) and not _counted(row, batch, each, outcome):
                     self._settle(row, outcome)
 
@@ -117,7 +117,7 @@ class MemoryOutbox:
     def release(self, batch: LaneBatch) -> None:
         with self._lock:
             for each in batch.rows:
-                row = self._rows.get(each.message.id)
+                row = self._rows.get(each.id)
                 if row is not None and row.holder == batch.token:
                     row.holder = ""
             held = self._lanes.get(batch.lane)
@@ -201,7 +201,8 @@ def _counted(row: Row, batch: LaneBatch, each: LaneRow, outcome: Outcome) -> boo
 
 
 def _lane_row(row: Row, number: int) -> LaneRow:
-    return LaneRow(number, row.message, row.attempts, at(row.created_at))
+    it = row.message
+    return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, row.attempts, at(row.created_at))
 
 
 def _stored(row: Row) -> StoredMessage:

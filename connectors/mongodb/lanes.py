@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 
-from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, message_of, relaned, rows_of, settle
+from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, relaned, rows_of, settle
 from connectors.mongodb.migrations import LOCK, MESSAGE, META
 from connectors.mongodb.steps import Data, Document, locked, server_time, until
 from connectors.outboxes import ANY_LANE, check_claim, verdict
@@ -15,10 +15,12 @@ from streams.errors import ConcurrencyError
 from streams.leased.messages import LaneBatch, LaneRow, Outcome
 from streams.leased.options import OutboxOptions
 
-SMALL = 100
-"""Documents of fewer rows are put together when they get their numbers."""
+SMALL = 10
+"""Documents of fewer rows are put together when they get their numbers. That writes their ids into the index anew:
+with documents of 62 rows it cost the server 53 us a row, and leaving them as they are 19."""
 _FREE: Document = {"token": None, "held_until": None}
 _SIZES = {"first": 1, "count": 1, "next_at": 1}
+_LEAN = {"ids": 0}  # they stand in the rows, too
 
 
 def claim(data: Data, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession) -> LaneBatch | None:
@@ -62,14 +64,15 @@ def _sent_next(
 
 
 def _read(data: Data, chosen: list[object], after: int, session: ClientSession) -> list[LaneRow]:
-    found = data[MESSAGE].find({"_id": {"$in": chosen}}, session=session).sort("first") if chosen else ()
+    found = data[MESSAGE].find({"_id": {"$in": chosen}}, _LEAN, session=session).sort("first") if chosen else ()
     return [row for each in found for row in _lane_rows(each, rows_of(each)) if row.number > after]
 
 
 def _given(data: Data, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
     """Rows of the lane that had no number, with one."""
     found, some = [], 0
-    for each in data[MESSAGE].find(own | {"numbered": False}, batch_size=max(2, min(limit, 101)), session=session).sort("first"):
+    unnumbered = data[MESSAGE].find(own | {"numbered": False}, _LEAN, batch_size=max(2, min(limit, 101)), session=session)
+    for each in unnumbered.sort("first"):
         found.append(each)
         some += each["count"]
         if some >= limit:
@@ -121,7 +124,7 @@ def claim_any(data: Data, token: str, limit: int, lease: timedelta, session: Cli
         taken = rows_of(found)[: limit - len(rows)]
         taking: list[Document | None] = [{"token": token, "held_until": expires}] * len(taken)
         settle(data, found, taking + [None] * (found["count"] - len(taken)), session)
-        rows += [LaneRow(row.order, message_of(row), found["attempts"], row.created_at) for row in taken]
+        rows += [_lane_row(row.order, row, found["attempts"]) for row in taken]
         if len(rows) >= limit:
             break
     return LaneBatch(ANY_LANE, token, expires, sorted(rows, key=lambda row: row.number))
@@ -137,8 +140,10 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
         if held.get("token") != batch.token and not failpoints.unsafe("fence"):
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
         found = _marked(data, batch, outcomes, now, session)
+    if not found:
+        return
     became = {outcome.id: outcome for outcome in outcomes}
-    tried = {row.message.id: row.attempts for row in batch.rows if batch.lane != ANY_LANE}
+    tried = {row.id: row.attempts for row in batch.rows if batch.lane != ANY_LANE}
     for each in found:
         fates = [_fate(each, became.get(row.id), tried.get(row.id), now, options) for row in rows_of(each)]
         settle(data, each, fates, session)
@@ -147,7 +152,7 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
 def _marked(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession) -> list[Document]:
     """Marks the documents of which all rows were sent, unread, and returns the others that have outcomes."""
     said = {outcome.id: outcome.kind for outcome in outcomes if outcome.kind != "outage"}
-    numbers = {row.number: said[row.message.id] for row in batch.rows if row.message.id in said}
+    numbers = {row.number: said[row.id] for row in batch.rows if row.id in said}
     if not numbers:
         return []
     sent = {number for number, kind in numbers.items() if kind == "dispatched"}
@@ -200,4 +205,8 @@ def _key(lane: int) -> str:
 
 def _lane_rows(found: Document, rows: Sequence[Row]) -> list[LaneRow]:
     first, attempts = found["first"], found["attempts"]
-    return [LaneRow(number, message_of(row), attempts, row.created_at) for number, row in enumerate(rows, first)]
+    return [_lane_row(number, row, attempts) for number, row in enumerate(rows, first)]
+
+
+def _lane_row(number: int, it: Row, attempts: int) -> LaneRow:
+    return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, attempts, it.created_at)

@@ -27,9 +27,27 @@ _KEYS = PREFIX + "outbox:"
 _PAGE = 1000
 _PAUSES = 31  # the back-off of OutboxOptions does not grow beyond
 
-Packed = tuple[str, str, bytes | None, bytes | None, list[Header], bytes | None]
-Stored = tuple[int, int, int, Packed]
-"""Hash of the key, created_at, place, message."""
+
+class Packed(msgspec.Struct, array_like=True, gc=False):
+    """A message as it is stored (`outbox_arguments`)."""
+
+    id: str
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+    lane_key: bytes | None
+
+
+class Stored(msgspec.Struct, array_like=True, gc=False):
+    """A row as the scripts store it: `hashed` of its key, `created` in microseconds since 1970, its place in the order of all rows."""
+
+    hashed: int
+    created: int
+    place: int
+    message: Packed
+
+
 _rows = msgspec.msgpack.Decoder(list[Stored]).decode
 _stored = msgspec.msgpack.Decoder(Stored).decode
 _failed = msgspec.msgpack.Decoder(tuple[int, int, str]).decode
@@ -43,7 +61,8 @@ class RedisOutbox:
         self._server, self._options, self._new_token = server, options, new_token
         self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
         self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)
-        self._mark, self._release = guarded(server, scripts.MARK, "fence", scripts.FENCE), step(server, scripts.RELEASE)
+        self._mark, self._mark_all = (guarded(server, text, "fence", scripts.FENCE) for text in (scripts.MARK, scripts.MARK_ALL))
+        self._release = step(server, scripts.RELEASE)
         self._pending = step(server, scripts_care.PENDING)
         self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)
         self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
@@ -86,17 +105,29 @@ class RedisOutbox:
         return _batch(ANY_LANE, token, self._claim_any([token, limit, microseconds(positive(lease))]))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+        if not (self._marked_all(batch, outcomes) or self._marked(batch, outcomes)):
+            raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
+
+    def _marked_all(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
+        """The usual case, for which nothing of single rows is sent; False: it is not, or the lane is another's."""
+        if batch.lane == ANY_LANE or not batch.rows or len(outcomes) != len(batch.rows):
+            return False
+        if any(each.kind != "dispatched" for each in outcomes) or {each.id for each in outcomes} != {row.id for row in batch.rows}:
+            return False
+        ends = batch.rows[0].number, batch.rows[-1].number
+        return bool(self._mark_all([batch.lane, batch.token, *ends, len(outcomes)]) == 1)
+
+    def _marked(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
         sent = [each.id for each in outcomes if each.kind == "dispatched"]
-        tried = {row.message.id: row.attempts for row in batch.rows}
-        failed = (each for each in outcomes if each.kind != "dispatched")
+        failed = [each for each in outcomes if each.kind != "dispatched"]
+        tried = {row.id: row.attempts for row in batch.rows} if failed else {}
         others = [part for each in failed for part in (each.id, each.kind, each.error, tried.get(each.id, 0))]
         last = batch.rows[-1].number if batch.rows else 0
         counts = (last, self._options.attempts, len(self._pauses), *self._pauses, len(sent))
-        if not self._mark([batch.lane, batch.token, *counts, *sent, *others]):
-            raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
+        return bool(self._mark([batch.lane, batch.token, *counts, *sent, *others]))
 
     def release(self, batch: LaneBatch) -> None:
-        self._release([batch.lane, batch.token, *(row.message.id for row in batch.rows if batch.lane < 0)])
+        self._release([batch.lane, batch.token, *(row.id for row in batch.rows if batch.lane < 0)])
 
     def wait(self, seconds: float) -> bool:
         """What was added since this thread's last call is told, too."""
@@ -187,26 +218,28 @@ class RedisOutbox:
 
 
 def _message(packed: Packed) -> OutboxMessage:
-    id, topic, key, value, headers, lane_key = packed
-    return OutboxMessage(topic, key, value, headers, id, lane_key)
+    return OutboxMessage(packed.topic, packed.key, packed.value, packed.headers, packed.id, packed.lane_key)
 
 
 def _batch(lane: int, token: str, answer: Sequence[Any]) -> LaneBatch:
     ends, blocked, numbers, attempts, packed = answer
-    moments: dict[int, datetime] = {}
     with translated():
         stored = _rows(packed)
-        for _, created, _, _ in stored:
-            if created not in moments:
-                moments[created] = instant(created)
+        moments = {created: instant(created) for created in {each.created for each in stored}}
+        if len(numbers) == 1:
+            numbers = range(numbers[0], numbers[0] + len(stored))
         found = zip(numbers, stored, attempts or repeat(0, len(stored)), strict=True)
-        rows = [LaneRow(number, _message(each[3]), tried, moments[each[1]]) for number, each, tried in found]
+        rows = [_lane_row(number, each.message, tried, moments[each.created]) for number, each, tried in found]
     return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
 
 
+def _lane_row(number: int, it: Packed, attempts: int, created_at: datetime) -> LaneRow:
+    return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, attempts, created_at)
+
+
 def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | None) -> tuple[int, StoredMessage]:
-    hashed, created, place, packed = _stored(stored)
+    it = _stored(stored)
     attempts, again, reason = _failed(failed) if failed else (0, 0, "")
     sent = instant(float(score)) if state == "dispatched" else None
     waits = instant(again) if state == "pending" and again else None
-    return place, StoredMessage(_message(packed), state, hashed % lanes, attempts, instant(created), sent, waits, reason)
+    return it.place, StoredMessage(_message(it.message), state, it.hashed % lanes, attempts, instant(it.created), sent, waits, reason)

@@ -45,38 +45,43 @@ if tonumber(ARGV[1]) >= total then return total end
 local holder = redis.call('HGET', O .. 'holders', ARGV[1])
 local ends = redis.call('HGET', O .. 'ends', ARGV[1])
 if holder and holder ~= ARGV[2] and lasting(ends) then return false end
-local function pending(...)  -- numbers, ids, what failed, and until when each waits: in back-off, or claimed by itself
-  local found, ids, numbers = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], ...), {}, {}
-  for i = 1, #found, 2 do
-    ids[(i + 1) / 2], numbers[(i + 1) / 2] = found[i], tonumber(found[i + 1])
-  end
+local function pending(...)  -- ids, what failed, and until when each waits: in back-off, or claimed by itself
+  local ids = redis.call('ZRANGEBYSCORE', O .. 'lane:' .. ARGV[1], ...)
   local tries = failed(ids)
   local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids)
   local waits = (tries or taken) and {}
   for i = 1, waits and #ids or 0 do waits[i] = math.max(tries and tries[i][2] or 0, tonumber(taken and taken[i] or 0)) end
-  return numbers, ids, tries, waits
+  return ids, tries, waits
+end
+local function numbers_of(ids)  -- as they mostly follow each other, only the first
+  if #ids == 0 then return {} end
+  local ends = redis.call('ZMSCORE', O .. 'lane:' .. ARGV[1], ids[1], ids[#ids])
+  if ends[2] - ends[1] == #ids - 1 then return {tonumber(ends[1])} end
+  local numbers = ask('ZMSCORE', O .. 'lane:' .. ARGV[1], ids)
+  for i, each in ipairs(numbers) do numbers[i] = tonumber(each) end
+  return numbers
 end
 local function until_free(waits)
   for i, each in ipairs(waits or {}) do
     if each > now then return i, each end
   end
 end
-local blocked, numbers, ids, tries, waits, first = nil, {}, {}, nil, nil, nil
+local blocked, ids, tries, waits, first = nil, {}, nil, nil, nil
 if ARGV[4] ~= '0' and redis.call('EXISTS', O .. 'failed', O .. 'leased') > 0 then
-  numbers, ids, tries, waits = pending('-inf', ARGV[4], 'WITHSCORES')
+  ids, tries, waits = pending('-inf', ARGV[4])
   first, blocked = until_free(waits)
-  numbers, ids = {}, {}
+  ids = {}
 end
 if not blocked then
-  numbers, ids, tries, waits = pending('(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
+  ids, tries, waits = pending('(' .. ARGV[4], '+inf', 'LIMIT', 0, ARGV[3])
   first, blocked = until_free(waits)
 end
-for i = #ids, first or #ids + 1, -1 do ids[i], numbers[i] = nil, nil end
+for i = #ids, first or #ids + 1, -1 do ids[i] = nil end
 local stored, attempts = ask('HMGET', O .. 'rows', ids), {}
 for i = 1, tries and #ids or 0 do attempts[i] = tries[i][1] end
 redis.call('HSET', O .. 'holders', ARGV[1], ARGV[2])
 redis.call('HSET', O .. 'ends', ARGV[1], text(now + ARGV[5]))
-return {text(now + ARGV[5]), #ids == 0 and blocked and text(blocked) or '', numbers, attempts, array(stored)}
+return {text(now + ARGV[5]), #ids == 0 and blocked and text(blocked) or '', numbers_of(ids), attempts, array(stored)}
 """
 )
 
@@ -118,6 +123,25 @@ return {till, '', numbers, attempts, array(rows)}
 )
 
 FENCE = "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end"
+
+MARK_ALL = (
+    _BEGIN
+    + """
+-- ARGV: lane, token, the first and the last number of a batch, all of which was sent, and how many those are. Not all are there any more,
+-- or others are in between: 2, and nothing is marked
+local any = false
+FENCE
+sound(KINDS, O)
+local lane, sent, moment = O .. 'lane:' .. ARGV[1], {}, text(now)
+local ids = redis.call('ZRANGEBYSCORE', lane, ARGV[3], ARGV[4])
+if #ids ~= tonumber(ARGV[5]) then return 2 end
+for i, id in ipairs(ids) do sent[2 * i - 1], sent[2 * i] = moment, id end
+write('ZADD', O .. 'dispatched', sent)
+redis.call('ZREMRANGEBYSCORE', lane, ARGV[3], ARGV[4])
+if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued', ids) end
+return 1
+""".replace("FENCE", FENCE)
+)
 
 MARK = (
     _BEGIN

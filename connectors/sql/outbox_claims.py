@@ -54,12 +54,13 @@ def claim_lane(connection: Connection, lane: int, token: str, limit: int, after:
     ready = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)][:limit]
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
     gone = {each.seq for each in ready if each.seq not in stored}
-    rows = [_lane_row(each.number, stored[each.seq]) for each in ready if each.seq not in gone]
+    kept = [each for each in ready if each.seq not in gone]
+    rows = _lane_rows([each.number for each in kept], [stored[each.seq] for each in kept])
     given, until = [each for each in held.given if each.seq not in gone], waits.until if waits else None
     if waits is None and len(ready) < limit:
         fresh, until = _unheld(_without_number(connection, lane, given, limit - len(ready)), now)
         numbers = range(held.next_number, held.next_number + len(fresh))
-        rows += [_lane_row(number, row) for number, row in zip(numbers, fresh, strict=True)]
+        rows += _lane_rows(numbers, fresh)
         given += [Given(number, row[0]) for number, row in zip(numbers, fresh, strict=True)]
     if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: who looks again and again writes nothing.
@@ -117,11 +118,17 @@ def _claim_free(connection: Connection, lane: int, token: str, limit: int, until
     seqs = [seq for (seq,) in fetched(connection, _FREE.format(lane=lane, now=now, limit=limit))]
     for page in in_pages(seqs):
         connection.execute(text(_HOLD.format(among=among(connection, page))), {"holder": token, "until": until, "lane": lane})
-    return [_lane_row(seq, row) for seq, row in _of_seqs(connection, lane, seqs).items()]
+    found = _of_seqs(connection, lane, seqs)
+    return _lane_rows(list(found), list(found.values()))
 
 
-def _lane_row(number: int, row: Stored) -> LaneRow:
-    return LaneRow(number, message_of(row[3:9]), row[1], _created(row[9]))
+def _lane_rows(numbers: Sequence[int], stored: Sequence[Stored]) -> list[LaneRow]:
+    if stored and not isinstance(stored[0][3], str):
+        stored = [(*row[:3], plain(row[3]), plain(row[4]), *row[5:]) for row in stored]
+    return [
+        LaneRow(number, id, topic, key, value, headers_of(headers) if headers else (), lane_key, attempts, _created(created))
+        for number, (_, attempts, _, id, topic, key, value, headers, lane_key, created) in zip(numbers, stored, strict=True)
+    ]
 
 
 def message_of(columns: Sequence[Any]) -> OutboxMessage:

@@ -47,7 +47,7 @@ def mark(
         return
     held = of_token(connection, batch.lane, batch.token)
     numbered = {each.number: each.seq for each in held.given}
-    chosen = {numbered[row.number]: named[row.message.id] for row in batch.rows if row.number in numbered and row.message.id in named}
+    chosen = {numbered[row.number]: named[row.id] for row in batch.rows if row.number in numbered and row.id in named}
     if not ask and all(outcome.kind == "dispatched" for outcome in chosen.values()):
         waits: Mapping[int, float | None] = {}
         dispatch(connection, batch.lane, list(chosen), now)
@@ -64,7 +64,7 @@ def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, 
     count = lanes(connection)
     found: dict[int, dict[int, str]] = {}
     for row in batch.rows:
-        found.setdefault(lane_of(row.message, count), {})[row.number] = row.message.id
+        found.setdefault(lane_of(row, count), {})[row.number] = row.id
     for lane, rows in found.items():
         held: set[int] = set()
         for page in in_pages(list(rows)):

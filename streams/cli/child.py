@@ -47,6 +47,7 @@ def leased_options(app: App) -> LeasedOptions:
 def make_dispatcher(app: App, report: Report) -> Runner:
     """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
     from connectors.kafka.producer import open_producer
+    from connectors.kafka.settings import DISPATCHER_DEFAULTS
     from streams.leased import dispatcher
 
     store = open_store(app.store, app.folder, options=leased_options(app))
@@ -55,7 +56,7 @@ def make_dispatcher(app: App, report: Report) -> Runner:
         store=store,
         close=store.close,
         source=store.incarnation,
-        producer=open_producer(app.kafka),
+        producer=open_producer(app.kafka, DISPATCHER_DEFAULTS),
         clock=SystemClock(),
         time=time.time,
         meter=Meter(),

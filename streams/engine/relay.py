@@ -34,7 +34,7 @@ class Shard:
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
     __slots__ = (
-        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "denied", "more", "oldest", "out",
+        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out",
         "refusal", "stops", "waiting",
     )  # fmt: skip
 
@@ -50,7 +50,6 @@ class Shard:
         self.out: dict[int, tuple[OutboxRow, float]] = {}
         self.delivered: list[int] = []
         self.dead: list[DeadRow] = []
-        self.denied: dict[int, str] | None = None  # of a lane: what its rows' topics did not take; else that is a failure like others
         self.oldest: float | None = None  # monotonic time since when something waits
 
     @property
@@ -182,11 +181,6 @@ class Relay:
     def _report(self, shard: Shard, number: int, outcome: str, text: str) -> None:
         known = shard.out.get(number)
         if known is None:
-            return
-        if outcome == "denied" and shard.denied is not None:
-            shard.denied[number] = text
-            shard.waiting.clear()  # nothing goes past it
-            del shard.out[number]
             return
         if outcome == "denied":
             outcome = "failed"

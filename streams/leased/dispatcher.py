@@ -12,7 +12,6 @@ from streams.agent import App
 from streams.contracts import Clock, Producer
 from streams.engine.backoff import Backoff
 from streams.engine.pool import Pool
-from streams.engine.relay import Relay
 from streams.errors import ConcurrencyError, SluicegateError
 from streams.leased.calls import Calls
 from streams.leased.care import Health, Sweeper
@@ -20,6 +19,7 @@ from streams.leased.contracts import Leased
 from streams.leased.due import TimeoutEmitter
 from streams.leased.lane_relay import LaneRelay
 from streams.leased.lane_rows import LaneRows
+from streams.leased.lane_sender import Sender
 from streams.leased.lane_spans import TracedOutput
 from streams.observe.metrics import Meter
 from streams.observe.report import DISPATCHER, WorkerReport
@@ -59,8 +59,6 @@ class Dispatcher:
         self._woken = threading.Event()
         self._told = threading.Event()  # there are new rows
         self._calls = Calls(parts.pool, self._woken.set)
-        output = parts.producer if parts.spans is None else TracedOutput(parts.producer, parts.spans)
-        self._relay = Relay(output, parts.meter, self._backoff())
         self.lanes = self._lane_relay() if app.outbox else None
         self._emitter = self._timeout_emitter() if app.timeouts else None
         self._sweeper, self.health = self._care()
@@ -77,7 +75,9 @@ class Dispatcher:
         assert settings is not None
         source = parts.token() if failpoints.unsafe("lane-source") else parts.source
         rows = LaneRows(parts.producer, source)
-        return LaneRelay(parts.store.outbox, settings, rows, self._calls, parts.meter, self._backoff(), parts.time, parts.token)
+        output = parts.producer if parts.spans is None else TracedOutput(parts.producer, parts.spans)
+        sender = Sender(output, parts.meter, self._backoff())
+        return LaneRelay(parts.store.outbox, settings, rows, sender, self._calls, parts.meter, self._backoff(), parts.time, parts.token)
 
     def _timeout_emitter(self) -> TimeoutEmitter:
         parts, settings = self._parts, self._app.timeouts
@@ -124,7 +124,7 @@ class Dispatcher:
         self._calls.turn()
         if self.lanes is not None:
             self.lanes.expire(now)
-            self._relay.turn(self.lanes.shards(), now)
+            self.lanes.send(now)
             self.lanes.turn(now)
             self._look(now)
         for part in (self._emitter, self._sweeper, self.health):
@@ -137,7 +137,7 @@ class Dispatcher:
     def rest(self) -> float:
         """Seconds until there is something to do, unless somebody wakes us before."""
         now = self._parts.clock.monotonic()
-        if self.lanes is not None and any(shard.unsent for shard in self.lanes.shards()):
+        if self.lanes is not None and self.lanes.sending:
             return RELAYING
         due = [self._look_at] if self.lanes is not None and not self._looking else []
         due += [self._emitter.due] if self._emitter is not None and not self._emitter.busy else []

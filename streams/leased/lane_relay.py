@@ -13,14 +13,13 @@ import structlog
 from streams import failpoints
 from streams.agent import Outbox as Settings
 from streams.engine.backoff import Backoff
-from streams.engine.relay import Shard
 from streams.errors import ConcurrencyError, SluicegateError
 from streams.leased.calls import Calls
 from streams.leased.contracts import LaneClaims, LaneEnding
 from streams.leased.lane_rows import LaneRows, Sendable
+from streams.leased.lane_sender import Run, Sender
 from streams.leased.messages import LaneBatch, Outcome
 from streams.observe.metrics import Meter
-from streams.values import OutboxRow
 
 RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
 LIMIT = 2_000  # rows of a batch
@@ -43,16 +42,12 @@ class Lane:
         self.phase: Phase = "idle"
         self.checked = self.until = self.renew_at = 0.0
         self.renewing = False
-        self.shard = Shard(_nothing, 0, "")
+        self.run: Run | None = None  # while it is being sent
         self.held: LaneBatch | None = None
         self.ids: dict[int, str] = {}
         self.failed: Sequence[Outcome] = ()
         self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is not known whether it landed
         self.away = ""  # why store or broker did not answer last
-
-
-def _nothing(after: int, limit: int) -> Sequence[OutboxRow]:
-    return ()
 
 
 class LaneRelay:
@@ -63,13 +58,14 @@ class LaneRelay:
         outbox: Lanes,
         settings: Settings,
         rows: LaneRows,
+        sender: Sender,
         calls: Calls,
         meter: Meter,
         backoff: Backoff,
         time: Callable[[], float],
         token: Callable[[], str],
     ) -> None:
-        self._outbox, self._settings, self._rows, self._calls = outbox, settings, rows, calls
+        self._outbox, self._settings, self._rows, self._sender, self._calls = outbox, settings, rows, sender, calls
         self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
         self._lease = settings.lease
         self._log = structlog.get_logger()
@@ -86,9 +82,14 @@ class LaneRelay:
         """Why store or broker did not answer last."""
         return next((lane.away for lane in self.lanes if lane.away), "")
 
-    def shards(self) -> list[Shard]:
-        """Of the lanes that are being sent."""
-        return [lane.shard for lane in self.lanes if lane.phase == "sending"]
+    @property
+    def sending(self) -> bool:
+        """Rows are on their way."""
+        return any(lane.run is not None and lane.run.unsent for lane in self.lanes)
+
+    def send(self, now: float) -> None:
+        """Reports, and hand over what there is room for."""
+        self._sender.turn([lane.run for lane in self.lanes if lane.run is not None], now)
 
     def resize(self, count: int) -> None:
         """The store has so many lanes now; nothing is pending in the old ones when that changes."""
@@ -109,23 +110,23 @@ class LaneRelay:
         """Before the relay's turn: give up what could not be renewed."""
         self._now = now
         for lane in self.lanes:
-            if lane.phase == "sending" and lane.number >= 0 and lane.shard.unsent and now >= lane.until - MARGIN * self._lease:
+            if lane.run is not None and lane.number >= 0 and lane.run.unsent and now >= lane.until - MARGIN * self._lease:
                 self._lose(lane, "its lease could not be renewed in time")
 
     def turn(self, now: float) -> None:
         """After the relay's turn: renew, mark."""
         self._now = now
         for lane in self.lanes:
-            if lane.phase == "sending":
-                self._follow(lane)
+            if lane.run is not None:
+                self._follow(lane, lane.run)
             elif lane.unmarked and now >= lane.checked and lane.held is not None:
                 self._send_marks(lane, lane.held, lane.unmarked)
 
-    def _follow(self, lane: Lane) -> None:
-        if not lane.shard.unsent or (self.closing and not lane.shard.out):
-            self._mark(lane)
+    def _follow(self, lane: Lane, run: Run) -> None:
+        if not run.unsent or (self.closing and not run.out):
+            self._mark(lane, run)
         elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
-            self._renew(lane)
+            self._renew(lane, run)
 
     # -- taking a lane -------------------------------------------------------------------------------------------------
 
@@ -166,10 +167,8 @@ class LaneRelay:
         if failpoints.armed:
             failpoints.hit("lane-numbered")
         lane.phase, lane.failed = "sending", found.failed
-        lane.shard = Shard(_nothing, 0, "")
-        lane.shard.denied = {}
+        lane.run = Run(found.rows, self._sender)
         lane.ids = {row.number: row.id for row in found.rows}
-        lane.shard.add(found.rows, self._now)
 
     def _unclaimed(self, lane: Lane, error: SluicegateError) -> None:
         lane.phase = "idle"
@@ -183,19 +182,19 @@ class LaneRelay:
 
     # -- keeping it ----------------------------------------------------------------------------------------------------
 
-    def _renew(self, lane: Lane) -> None:
+    def _renew(self, lane: Lane, run: Run) -> None:
         lane.renewing = True
-        shard, number, token = lane.shard, lane.number, lane.token
+        number, token = lane.number, lane.token
         after = max(lane.ids)
         call = partial(self._outbox.claim, number, token, 1, after, timedelta(seconds=self._lease))
-        self._calls.begin(call, partial(self._renewed, lane, shard, self._now), partial(self._not_renewed, lane))
+        self._calls.begin(call, partial(self._renewed, lane, run, self._now), partial(self._not_renewed, lane))
 
-    def _renewed(self, lane: Lane, shard: Shard, began: float, found: LaneBatch | None) -> None:
+    def _renewed(self, lane: Lane, run: Run, began: float, found: LaneBatch | None) -> None:
         lane.renewing = False
         if found is not None:
             lane.away = ""
             lane.until, lane.renew_at = began + self._lease, began + RENEW_AFTER * self._lease
-        elif lane.shard is shard and lane.phase == "sending":
+        elif lane.run is run:
             self._lose(lane, "another has it")
 
     def _not_renewed(self, lane: Lane, error: SluicegateError) -> None:
@@ -213,13 +212,17 @@ class LaneRelay:
 
     def _forget(self, lane: Lane) -> None:
         lane.phase, lane.failed, lane.unmarked, lane.ids = "idle", (), (), {}
-        lane.shard.waiting.clear()
-        lane.shard.out.clear()
+        self._leave(lane)
+
+    def _leave(self, lane: Lane) -> None:
+        if lane.run is not None:
+            lane.run.over, lane.run = True, None
 
     # -- marking -------------------------------------------------------------------------------------------------------
 
-    def _mark(self, lane: Lane) -> None:
-        outcomes = self._outcomes(lane)
+    def _mark(self, lane: Lane, run: Run) -> None:
+        outcomes = self._outcomes(lane, run)
+        self._leave(lane)
         if not outcomes or lane.held is None:
             self._forget(lane)
             return
@@ -227,12 +230,11 @@ class LaneRelay:
             failpoints.hit("lane-sent")
         self._send_marks(lane, lane.held, outcomes)
 
-    def _outcomes(self, lane: Lane) -> list[Outcome]:
-        shard, ids = lane.shard, lane.ids
-        delivered, dead = shard.taken()
-        outcomes = [Outcome(ids[number], "dispatched") for number in delivered]
-        outcomes += [Outcome(ids[row.number], "rejected", row.reason) for row in dead]
-        denied = sorted((shard.denied or {}).items())
+    def _outcomes(self, lane: Lane, run: Run) -> list[Outcome]:
+        ids = lane.ids
+        outcomes = [Outcome(ids[number], "dispatched") for number in run.sent]
+        outcomes += [Outcome(ids[number], "rejected", text) for number, text in run.dead.items()]
+        denied = sorted(run.denied.items())
         if lane.number >= 0 and denied:  # the first one holds up the others: they did not fail by themselves
             denied, lane.failed = denied[:1], ()
         return [*outcomes, *lane.failed, *(Outcome(ids[number], "failed", text) for number, text in denied)]
@@ -248,7 +250,7 @@ class LaneRelay:
         lane.away = ""
         self._backoff.reset()
         failed = [outcome for outcome in outcomes if outcome.kind == "failed"]
-        attempts = {row.message.id: row.attempts for row in held.rows} if failed else {}
+        attempts = {row.id: row.attempts for row in held.rows} if failed else {}
         for outcome in failed:
             self._count_failed(outcome, attempts[outcome.id] + 1)
         full = len(held.rows) == LIMIT or len(outcomes) < len(held.rows)
@@ -281,7 +283,8 @@ class LaneRelay:
         """Nothing more is claimed or handed over; what is under way is waited for and marked."""
         self.closing = True
         for lane in self.lanes:
-            lane.shard.waiting.clear()
+            if lane.run is not None:
+                lane.run.stop()
 
     def release(self) -> None:
         """Others may have them at once."""

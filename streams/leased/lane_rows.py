@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from streams.contracts import OutputFacts
 from streams.errors import SystemNotReady, TopicMissing
-from streams.leased.messages import LaneBatch, OutboxMessage, Outcome
+from streams.leased.messages import LaneBatch, LaneRow, Outcome
 from streams.values import OutboxRow
 
 OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))
 SHARD = b"outbox/"
+KEYS = 50_000  # of which the partitions are remembered
 
 
 def lane_of(row: OutboxRow) -> int:
@@ -33,12 +34,13 @@ class LaneRows:
 
     def __init__(self, facts: OutputFacts, source: str) -> None:
         self._facts, self._source = facts, source
-        self._shards: dict[tuple[int, str], bytes] = {}
+        self._shards: dict[tuple[int, str], tuple[str, bytes]] = {}
+        self._places: dict[int, dict[bytes, int]] = {}  # of keys, by how many partitions their topics have
 
     def _counts(self, batch: LaneBatch) -> dict[str, int | SystemNotReady]:
         """Partitions by topic, or why there are none: asked once for all rows of a topic."""
         counts: dict[str, int | SystemNotReady] = {}
-        for topic in {row.message.topic for row in batch.rows}:
+        for topic in {row.topic for row in batch.rows}:
             try:
                 counts[topic] = self._facts.partitions(topic)
             except SystemNotReady as error:
@@ -48,16 +50,16 @@ class LaneRows:
     def ordered(self, batch: LaneBatch) -> Sendable:
         """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while it is under way."""
         rows: list[OutboxRow] = []
-        counts, lane = self._counts(batch), batch.lane
+        counts, lane, made = self._counts(batch), batch.lane, self._made
         for row in batch.rows:
             if row.attempts and rows:
                 break
-            count = counts[row.message.topic]
+            count = counts[row.topic]
             if isinstance(count, TopicMissing):
-                return Sendable(batch, rows, [Outcome(row.message.id, "failed", str(count))])
+                return Sendable(batch, rows, [Outcome(row.id, "failed", str(count))])
             if isinstance(count, SystemNotReady):
                 return Sendable(batch, rows, (), str(count))
-            rows.append(self._made(row.number, row.message, lane, count))
+            rows.append(made(row.number, row, lane, count))
             if row.attempts:
                 break
         return Sendable(batch, rows)
@@ -68,27 +70,37 @@ class LaneRows:
         failed: list[Outcome] = []
         away, counts = "", self._counts(batch)
         for place, row in enumerate(batch.rows, 1):
-            count = counts[row.message.topic]
+            count = counts[row.topic]
             if isinstance(count, TopicMissing):
-                failed.append(Outcome(row.message.id, "failed", str(count)))
+                failed.append(Outcome(row.id, "failed", str(count)))
             elif isinstance(count, SystemNotReady):
                 away = str(count)
-                failed.append(Outcome(row.message.id, "outage", away))
+                failed.append(Outcome(row.id, "outage", away))
             else:
-                rows.append(self._made(place, row.message, -1, count))
+                rows.append(self._made(place, row, -1, count))
         return Sendable(batch, rows, failed, away)
 
-    def _made(self, number: int, message: OutboxMessage, lane: int, count: int) -> OutboxRow:
-        key, topic, identity = message.key, message.topic, message.id.encode()
-        place = self._facts.partition_of(key, count) if key is not None else zlib.crc32(identity) % count
+    def _made(self, number: int, row: LaneRow, lane: int, count: int) -> OutboxRow:
+        key, topic, identity = row.key, row.topic, row.id.encode()
+        place = self._place(key, count) if key is not None else zlib.crc32(identity) % count
         headers: list[tuple[str, bytes | None]] = [("sluicegate-id", identity)]
         if lane >= 0:
             shard = self._shards.get((lane, topic)) or self._shard(lane, topic)
-            headers = [("sluicegate-id", identity), ("sluicegate-shard", shard), ("sluicegate-seq", b"%d" % number)]
-        if message.headers:
-            headers += [header for header in message.headers if header[0] not in OURS]
-        return OutboxRow(number, "", message.id, topic, place, key, message.value, headers)
+            headers = [("sluicegate-id", identity), shard, ("sluicegate-seq", b"%d" % number)]
+        if row.headers:
+            headers += [header for header in row.headers if header[0] not in OURS]
+        return OutboxRow(number, "", row.id, topic, place, key, row.value, headers)
 
-    def _shard(self, lane: int, topic: str) -> bytes:
-        shard = self._shards[lane, topic] = SHARD + f"{lane}>{topic}#{self._source}".encode()
+    def _place(self, key: bytes, count: int) -> int:
+        """The key's partition; its hash is made once."""
+        known = self._places.setdefault(count, {})
+        place = known.get(key)
+        if place is None:
+            if len(known) >= KEYS:
+                known.clear()
+            place = known[key] = self._facts.partition_of(key, count)
+        return place
+
+    def _shard(self, lane: int, topic: str) -> tuple[str, bytes]:
+        shard = self._shards[lane, topic] = "sluicegate-shard", SHARD + f"{lane}>{topic}#{self._source}".encode()
         return shard

@@ -1,9 +1,11 @@
 """A span for each row that the dispatcher hands to Kafka, from the hand-over to its delivery report."""
 
+from collections.abc import Sequence
 from functools import partial
 
-from streams.contracts import Output, Report
+from streams.contracts import Output, Report, Reports
 from streams.leased.lane_rows import lane_of
+from streams.leased.lane_sender import one_by_one
 from streams.observe.tracing import Spans
 from streams.values import OutboxRow
 
@@ -17,6 +19,9 @@ class TracedOutput:
 
     def produce(self, row: OutboxRow, report: Report) -> bool:
         return self._output.produce(row, partial(self._reported, row, report, self._spans.time()))
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        return one_by_one(self, rows, reports)
 
     def _reported(self, row: OutboxRow, report: Report, began: int, outcome: str, text: str) -> None:
         attributes: dict[str, str | int] = {

@@ -44,7 +44,7 @@ class Dispatch:
             self._producer.produce(row, lambda outcome, text: None)
         self._producer.poll()
         self._deaths.reach("lane-sent")
-        self._outbox.mark(batch, [Outcome(row.message.id, "dispatched") for row in batch.rows])
+        self._outbox.mark(batch, [Outcome(row.id, "dispatched") for row in batch.rows])
         self._deaths.reach("lane-marked")
         return True
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from streams.contracts import Report, TopicPartition
+from streams.contracts import Report, Reports, TopicPartition
 from streams.errors import TopicMissing
+from streams.leased.lane_sender import one_by_one
 from streams.record import Headers, Record
 from streams.testing import hashing
 from streams.values import OutboxRow, TopicFacts
@@ -221,6 +222,9 @@ class LogProducer:
         if self.fate(row) in ("delivered", "ack-lost"):
             self.log.append(row.topic, row.partition, row.key, row.value, list(row.headers), int(self._time() * 1000))
         return True
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        return one_by_one(self, rows, reports)
 
     def poll(self) -> int:
         if not self.hold:

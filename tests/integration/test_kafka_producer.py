@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -36,6 +36,21 @@ class Outcomes:
         wait_until(lambda: self.producer.poll() == 0, timeout, "all reports")
         found, self.of = self.of, {}
         return found
+
+
+class Together(Outcomes):
+    """The same of rows that are handed over together; satisfies streams.contracts.Reports."""
+
+    def delivered(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self.refused(number, "delivered", "")
+
+    def refused(self, number: int, outcome: str, _text: str) -> None:
+        assert number not in self.of, "reported twice"
+        self.of[number] = outcome
+
+    def send_all(self, topic: str, values: dict[int, bytes]) -> int:
+        return self.producer.produce_all([row(number, topic, value=value) for number, value in values.items()], self)
 
 
 @pytest.fixture
@@ -165,6 +180,53 @@ def test_a_replaced_producer_reports_no_more(ns: str, make_topic: MakeTopic, pro
     assert producer.poll() == 0
     outcomes.send(1000, ns)
     assert outcomes.wait() == {1000: "delivered"}
+
+
+def test_rows_handed_over_together_arrive_once_in_order_and_each_is_reported(
+    kafka: str, ns: str, make_topic: MakeTopic, producer: KafkaProducer
+) -> None:
+    make_topic(ns)
+    together, single = Together(producer), Outcomes(producer)
+    assert together.send_all(ns, {number: b"%d" % number for number in range(3_000)}) == 3_000
+    single.send(0, ns, value=b"3000")
+    assert together.wait() == dict.fromkeys(range(3_000), "delivered")
+    assert single.of == {0: "delivered"}
+    assert [message.value() for message in everything(kafka, ns, 0, 3_001)] == numbers(0, 3_001)
+
+
+def test_of_rows_handed_over_together_a_full_queue_takes_the_first_and_says_how_many(ns: str) -> None:
+    together = Together(open_producer({"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 3}))
+    values = dict.fromkeys(range(5), b"v")
+    assert [together.send_all(ns, values), together.send_all(ns, values)] == [3, 0]
+    assert together.producer.poll() == 3
+    together.producer.close()
+
+
+def test_of_rows_handed_over_together_only_the_one_at_fault_is_rejected(
+    ns: str, make_topic: MakeTopic, producer: KafkaProducer
+) -> None:
+    make_topic(ns, max_message_bytes=2000)
+    together = Together(producer)
+    values = {number: incompressible(4000) if number == 3 else b"small" for number in range(6)}
+    together.send_all(ns, values)
+    assert set(together.wait().values()) == {"failed"}
+    producer.replace()
+    together.send_all(ns, values | {6: bytes(1_100_000)})
+    assert together.wait() == {**dict.fromkeys(values, "delivered"), 3: "rejected", 6: "rejected"}
+    together.send_all(f"{ns}-missing", {1: b"v"})
+    assert together.wait() == {1: "denied"}
+
+
+def test_a_replaced_producer_reports_no_more_of_rows_handed_over_together(
+    ns: str, make_topic: MakeTopic, producer: KafkaProducer
+) -> None:
+    make_topic(ns)
+    old, new = Together(producer), Together(producer)
+    old.send_all(ns, dict.fromkeys(range(100), b"v"))
+    producer.replace()
+    assert producer.poll() == 0
+    new.send_all(ns, {1000: b"v"})
+    assert (new.wait(), old.of) == ({1000: "delivered"}, {})
 
 
 @pytest.mark.timeout(120)

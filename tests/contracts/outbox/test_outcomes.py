@@ -233,6 +233,26 @@ def test_what_is_not_named_stays_as_it_is_and_a_repeated_mark_changes_nothing(st
     assert said(store, "m2") == [(1, "success", "")]
 
 
+def test_a_whole_batch_is_marked_but_for_what_was_taken_from_it_meanwhile(store: Store) -> None:
+    added(store, 1, 2, 3, 4, 5)
+    batch = claimed(store, limit=4)
+    assert store.outbox.drop(["m2"]) == 1
+    for _ in range(2):
+        store.outbox.mark(batch, [Outcome(row.id, "dispatched") for row in batch.rows])
+        assert counts(store) == (1, 3, 0)
+    rest = claimed(store)
+    assert (ids(rest.rows), numbers(rest)) == (["m5"], [5])
+    for _ in range(2):
+        store.outbox.mark(rest, [Outcome("m5", "dispatched")])
+        assert counts(store) == (0, 4, 0)
+
+
+def test_as_many_outcomes_as_rows_are_not_a_whole_batch_when_they_name_others(store: Store) -> None:
+    added(store, 1, 2)
+    store.outbox.mark(claimed(store), [Outcome("m2", "dispatched"), Outcome("nobody", "dispatched")])
+    assert (ids(claimed(store).rows), counts(store)) == (["m1"], (1, 1, 0))
+
+
 def test_a_repeated_mark_counts_a_failure_once(store: Store) -> None:
     """Its first reply was lost."""
     added(store, 1, 2)

@@ -1,0 +1,199 @@
+"""What is handed over, heard and sent again of a lane's batch."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from streams import failpoints
+from streams.contracts import Reports
+from streams.engine.backoff import Backoff
+from streams.leased.lane_sender import Run, Sender, one_by_one
+from streams.observe.metrics import Meter
+from streams.values import OutboxRow
+
+
+def rows(*numbers: int) -> list[OutboxRow]:
+    return [OutboxRow(number, "", f"id-{number}", "t", 0, b"k", b"v", []) for number in numbers]
+
+
+class Broker:
+    """A producer that takes `room` rows at a time; the test says what became of them."""
+
+    def __init__(self, room: int = 1 << 30) -> None:
+        self.sent: list[int] = []
+        self.open: dict[int, Reports] = {}
+        self.room = room
+        self.replaced = 0
+
+    def produce(self, row: OutboxRow, report: Callable[[str, str], None]) -> bool:
+        raise AssertionError("rows are handed over together")
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        taken = rows[: self.room - len(self.open)]
+        self.sent += [row.number for row in taken]
+        self.open.update((row.number, reports) for row in taken)
+        return len(taken)
+
+    def delivered(self, *numbers: int) -> None:
+        reports = {self.open.pop(number) for number in numbers}
+        for each in reports:
+            each.delivered(numbers)
+
+    def refused(self, number: int, outcome: str) -> None:
+        self.open.pop(number).refused(number, outcome, "MSG_SIZE_TOO_LARGE")
+
+    def poll(self) -> int:
+        return len(self.open)
+
+    def replace(self) -> None:
+        self.open.clear()
+        self.replaced += 1
+
+
+class Sending:
+    def __init__(self, *numbers: int, room: int = 1 << 30) -> None:
+        self.broker, self.meter, self.now = Broker(room), Meter(), 100.0
+        self.sender = Sender(self.broker, self.meter, Backoff(1.0, 1.0, lambda: 0.5))
+        self.run = Run(rows(*numbers), self.sender)
+
+    def turn(self, seconds: float = 0.0) -> list[int]:
+        """What was handed over since the last one."""
+        self.now += seconds
+        self.broker.sent.clear()
+        self.sender.turn([self.run], self.now)
+        return list(self.broker.sent)
+
+    def count(self, outcome: str) -> float:
+        return sum(value for name, labels, value in self.meter.snapshot() if name == "dispatch_attempts" and labels == (outcome,))
+
+
+@pytest.fixture
+def without() -> Iterator[Callable[[str], None]]:
+    yield lambda protection: failpoints.arm({"SLUICEGATE_UNSAFE": protection})
+    failpoints.arm({})
+
+
+def test_as_many_rows_as_there_is_room_for_are_handed_over_in_order() -> None:
+    it = Sending(1, 2, 3, 4, room=3)
+    assert it.turn() == [1, 2, 3]
+    assert (it.run.out, it.run.unsent) == (3, 4)
+    it.broker.delivered(2)
+    assert it.turn() == [4]
+    it.broker.delivered(1, 3, 4)
+    it.turn()
+    assert (it.run.out, it.run.unsent, sorted(it.run.sent), it.count("success")) == (0, 0, [1, 2, 3, 4], 4)
+
+
+def failed_in_between() -> tuple[Sending, list[int]]:
+    """Of five, the second failed; what was handed over afterwards."""
+    it = Sending(1, 2, 3, 4, 5, room=3)
+    it.turn()
+    it.broker.delivered(1)
+    it.broker.refused(2, "failed")
+    after = it.turn()
+    it.broker.delivered(3)
+    return it, after
+
+
+def test_nothing_is_handed_over_past_a_failure_and_only_what_has_no_report_is_sent_again() -> None:
+    it, after = failed_in_between()
+    assert after == []
+    it.turn()
+    assert it.broker.replaced == 1
+    assert it.turn() == []
+    assert it.turn(2.0) == [2, 4, 5]
+    assert (sorted(it.run.sent), it.run.unsent, it.count("transient")) == ([1, 3], 3, 1)
+
+
+def test_without_it_newer_rows_pass_one_that_failed(without: Callable[[str], None]) -> None:
+    without("relay-order")
+    _, after = failed_in_between()
+    assert after == [4, 5]
+
+
+def test_a_report_that_never_comes_is_given_up_with_its_producer() -> None:
+    it = Sending(1, 2)
+    it.turn()
+    it.broker.refused(1, "failed")
+    it.turn(4.0)
+    assert it.broker.replaced == 0
+    it.turn(2.0)
+    assert it.broker.replaced == 1
+    assert it.turn(2.0) == [1, 2]
+
+
+def test_a_row_that_its_topic_does_not_take_stops_what_waits_behind_it() -> None:
+    it = Sending(1, 2, 3, 4, room=3)
+    it.turn()
+    it.broker.refused(2, "denied")
+    assert it.turn() == []
+    it.broker.delivered(1, 3)
+    assert (it.run.denied, it.run.unsent, it.run.sent) == ({2: "MSG_SIZE_TOO_LARGE"}, 0, [1, 3])
+
+
+def test_a_row_that_is_rejected_is_dead_and_others_go_on() -> None:
+    it = Sending(1, 2, 3, room=2)
+    it.turn()
+    it.broker.refused(1, "rejected")
+    assert it.turn() == [3]
+    it.broker.delivered(2, 3)
+    assert (it.run.dead, it.run.unsent, it.count("rejected")) == ({1: "MSG_SIZE_TOO_LARGE"}, 0, 1)
+
+
+def reported_late(over: bool) -> Sending:
+    it = Sending(1, 2)
+    it.turn()
+    it.run.over = over
+    it.broker.delivered(1)
+    it.broker.refused(2, "failed")
+    it.turn(6.0)
+    return it
+
+
+def test_reports_of_a_run_that_was_given_up_change_nothing() -> None:
+    it = reported_late(over=True)
+    assert (it.run.sent, it.broker.replaced, it.count("transient")) == ([], 0, 0)
+
+
+def test_of_one_that_was_not_they_do() -> None:
+    it = reported_late(over=False)
+    assert (it.run.sent, it.broker.replaced, it.count("transient")) == ([1], 1, 1)
+
+
+def test_the_time_of_each_report_counts_from_its_own_hand_over() -> None:
+    it = Sending(1, 2, 3, room=2)
+    it.turn()
+    it.broker.delivered(1)
+    it.turn(20.0)
+    it.broker.delivered(2, 3)
+    it.turn(2.0)
+    [counts] = [value for name, _, value in it.meter.snapshot() if name == "dispatch_seconds"]
+    assert isinstance(counts, list)
+    assert counts[-1] == pytest.approx(20 + 22 + 2)
+
+
+def test_rows_go_one_by_one_where_the_producer_has_no_other_way() -> None:
+    handed, heard = list[int](), list[object]()
+
+    class Single:
+        def produce(self, row: OutboxRow, report: Callable[[str, str], None]) -> bool:
+            if len(handed) == 2:
+                return False
+            handed.append(row.number)
+            report("delivered" if row.number == 1 else "denied", "why")
+            return True
+
+        def poll(self) -> int:
+            return 0
+
+        def replace(self) -> None: ...
+
+    class Told:
+        def delivered(self, numbers: Sequence[int]) -> None:
+            heard.extend(numbers)
+
+        def refused(self, number: int, outcome: str, text: str) -> None:
+            heard.append((number, outcome, text))
+
+    assert one_by_one(Single(), rows(1, 2, 3), Told()) == 2
+    assert (handed, heard) == ([1, 2], [1, (2, "denied", "why")])
