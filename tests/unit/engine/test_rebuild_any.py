@@ -1,0 +1,130 @@
+"""Any input, any deaths and deadlines, any moment at which the store is lost: what is rebuilt goes on as if nothing had been."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streams.agent import Agent, Reducer, Until
+from tests.unit.engine.driver import Clock, Driver, Log, header, memory
+from tests.unit.engine.rebuilding import emitted_twice, feed_at, rebuild, state
+from tests.unit.engine.scene import a_log, an_agent
+
+COMPUTE = (Reducer("total", "sum", "n"), Reducer("all", "collect", "n"))
+RULES: dict[str, dict[str, Any]] = {
+    "count": {"count": 3, "since_first": None},
+    "timeout": {"count": 4, "since_first": 20.0},
+    "idle": {"count": None, "since_last": 15.0, "since_first": None},
+    "until": {"count": 5, "since_first": 40.0, "until": Until("end", True)},
+    "limit": {"count": None, "since_first": 60.0, "max_items": 3},
+    "letters": {"count": 3, "since_first": 20.0, "on_timeout": "dead-letter"},
+}
+STEP = st.one_of(
+    st.tuples(st.just("feed"), st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["", "end", "bad"])), min_size=1, max_size=8)),
+    st.tuples(st.just("turn"), st.integers(1, 4)),
+    st.tuples(st.just("later"), st.sampled_from([0.5, 7.0, 25.0])),
+    st.tuples(st.just("die"), st.none()),
+    st.tuples(st.just("unsent"), st.booleans()),
+    st.tuples(st.just("unheard"), st.booleans()),
+    st.tuples(st.just("lose"), st.none()),
+)
+
+
+class World:
+    """An agent over a log, on stores that get lost; `taken` numbers its records."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent, self.clock, self.log = agent, Clock(), a_log()
+        self.store = memory(self.clock)
+        self.taken = 0
+        self.start()
+
+    def start(self) -> None:
+        self.driver = Driver(self.agent, self.store, self.log, self.clock).give(0)
+
+    def step(self, what: str, how: Any) -> None:
+        if what == "feed":
+            for key, kind in how:
+                value = b"{" if kind == "bad" else json.dumps({"n": self.taken, "end": kind == "end"}).encode()
+                feed_at(self.log, self.clock, key, value)
+                self.taken += 1
+        elif what == "turn":
+            self.driver.turns(how)
+        elif what == "later":
+            self.driver.later(how).turns(2)
+        elif what == "die":
+            self.start()
+        elif what == "unsent":
+            self.driver.producer.room = 0 if how else 1 << 30
+        elif what == "unheard":
+            self.driver.producer.hold = how
+        else:
+            self.lose()
+
+    def lose(self) -> None:
+        self.store = memory(self.clock)
+        rebuild(self.agent, self.store, self.log, self.clock)
+        before = snapshot(self)
+        assert rebuild(self.agent, self.store, self.log, self.clock) == [] or before is None
+        assert snapshot(self) == before
+        self.start()
+
+    def finish(self) -> None:
+        """Everything is read, sent and, where there is a timeout, ended."""
+        self.step("unsent", False)
+        self.step("unheard", False)
+        self.driver.turns(8)
+        for _ in range(4):
+            self.driver.later(100).turns(4)
+
+
+def snapshot(world: World) -> Any:
+    partitions = world.store.partitions("app")
+    return [(world.store.read(p).claim, world.store.read(p).entries) for p in partitions] or None  # type: ignore[union-attr]
+
+
+def grouped(log: Log) -> dict[str, list[list[int]]]:
+    """By key the records of each result, each result once, in the order of their records."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for topic in ("out", "dead"):
+        for m in log.topics[topic][0]:
+            if header(m, "sluicegate-first"):
+                document = json.loads(m.v or b"")
+                assert document["total"] == sum(document["all"])
+                found.setdefault(document["key"], {})[header(m, "sluicegate-id") or ""] = document["all"]
+    return {key: sorted(results.values()) for key, results in found.items()}
+
+
+def judged(world: World) -> str:
+    """What is wrong in the end; empty: nothing."""
+    if twice := emitted_twice(world.log, "out", "dead"):
+        return f"{len(twice)} ids were emitted twice"
+    sent = [json.loads(m.v or b"") | {"key": (m.k or b"").decode(), "at": m.o} for m in world.log.topics["in"][0] if m.v != b"{"]
+    letters = [m for m in world.log.topics["dead"][0] if not header(m, "sluicegate-first")]
+    refused = sorted({int(header(m, "sluicegate-dead-offset") or -1) for m in letters})
+    bad = [m.o for m in world.log.topics["in"][0] if m.v == b"{"]
+    if refused != bad:
+        return f"dead letters of {refused} instead of {bad}"
+    results = grouped(world.log)
+    _, still = state(world.agent, world.store)
+    for key in {each["key"] for each in sent}:
+        mine = [each["n"] for each in sent if each["key"] == key]
+        ended = [n for result in results.get(key, []) for n in result]
+        rest = still[key.encode()][3]["all"] if key.encode() in still else []
+        if ended + rest != mine:
+            return f"{key}: {ended} and {rest} instead of {mine}"
+    return ""
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=st.lists(STEP, max_size=25))
+def test_whenever_the_store_is_lost_each_record_counts_once_and_no_id_is_emitted_twice(rule: str, steps: list[tuple[str, Any]]) -> None:
+    world = World(an_agent(compute=COMPUTE, **RULES[rule]))
+    for what, how in steps:
+        world.step(what, how)
+    world.step("lose", None)
+    world.finish()
+    assert judged(world) == ""
