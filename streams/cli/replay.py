@@ -27,7 +27,7 @@ def replay(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")] = False,
     since: Annotated[
         str | None,
-        typer.Option("--from", metavar="OFFSET|TIME|earliest", help="What lies before counts as done: no group was open there."),
+        typer.Option("--from", metavar="OFFSET|TIME|earliest", help="What lies before is done: no group was open there."),
     ] = None,
     accept_gaps: Annotated[
         bool, typer.Option("--accept-gaps", help="Forget records in no result before a later one: groups dropped by hand, dead rows.")
@@ -80,10 +80,10 @@ def _wanted(since: str | None, accept_gaps: bool) -> "Wanted":
     from streams.config.units import moment
     from streams.engine.rebuild_plan import Wanted
 
-    if since is None or since == "earliest":
+    if since is None:
         return Wanted(accept_gaps=accept_gaps)
-    if since.isdigit() and len(since) <= 18:
-        return Wanted(since=int(since), accept_gaps=accept_gaps)
+    if since == "earliest" or (since.isdigit() and len(since) <= 18):
+        return Wanted(since=0 if since == "earliest" else int(since), accept_gaps=accept_gaps)
     at = moment(since)
     if at is None:
         raise ConfigurationError(f"--from {since}: write an offset, an RFC 3339 time, or earliest")

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from schemas import Codec
 from streams.agent import Agent, Aggregation
 from streams.aggregation.accept import accept
-from streams.aggregation.events import Event, Fire, Refused
+from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
-from streams.aggregation.layout import COUNT, FIRST, OPENED, State
+from streams.aggregation.layout import COUNT, FIRST, State
 from streams.aggregation.rule import Rule
 from streams.aggregation.seen import Seen
 from streams.engine.dedupe import Dedupe, IdRule
@@ -28,18 +28,20 @@ from streams.values import Partition
 
 
 class Reach(NamedTuple):
-    """How far the topics go back. `whole`: no group was open where the input begins. Before `results` and `letters` (seconds since
-    1970) the topics of the results and of the dead letters no longer have everything (-inf: they have)."""
+    """Offsets from which on the `results` of groups that begin there, and the dead `letters`, are still in their topics, if they were
+    sent. `mixed`: results lie in both topics, so that one does not tell that a later one is there."""
 
-    whole: bool = True
     results: float = -inf
     letters: float = -inf
+    mixed: bool = False
 
 
 class Rebuilt(NamedTuple):
-    """State of `partition` at `offset`. `decided` are the events that were never sent, by what they begin with; `records` were read;
-    `doubtful` are first offsets of groups of which the topics do not tell whether they are open; `gaps` those of records that are in
-    no result though a later one of their key is there; `lost` those of results whose records are not in the input."""
+    """State of `partition` at `offset`. `decided` are the events that were never sent, by what they begin with; `records` were read.
+
+    By the first offset of each: `doubtful` are groups, and refused records, of which the topics do not tell whether they were sent;
+    `gaps` are groups that are in no result though a later one of their key is there; `lost` are results whose records are not in the input.
+    """
 
     partition: Partition
     offset: int
@@ -63,16 +65,13 @@ class Intake:
         self.senders = Senders(partition.topic)
         self.dedupe = Dedupe(ids) if ids else None
         self._receives, self._known, self._latest = partition.topic in agent.receive, known, latest
-        self.now, self.began, self.records, self.epoch = 0.0, inf, 0, -1
-        self.timeless = False  # a record has no time of its own
+        self.now, self.records, self.epoch = 0.0, 0, -1
 
     def fresh(self, record: Record, groups: Groups) -> Iterator[Sequence[Record]]:
         """The record, or nothing; as Dedupe.runs."""
         kind, milliseconds = record.timestamp()
-        self.timeless |= kind == 0 or milliseconds <= 0
         at = milliseconds / 1000 if kind and milliseconds > 0 else self._latest
         self.now = max(self.now, min(at, self._latest))
-        self.began = min(self.began, self.now)
         self.records += 1
         epoch = record.leader_epoch()
         self.epoch = -1 if epoch is None else epoch
@@ -95,10 +94,10 @@ class Rebuild:
         self._groups = Groups(Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads))
         self._intake = Intake(known.partition, agent, ids, known, latest)
         self._decided: dict[int, Event] = {}
-        self._times: dict[int, float] = {}  # of what was decided: when its group was opened
         self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
         self._settled: set[bytes] = set()  # keys of which a result ended within what was read
-        self._open, self._crossing, self._gaps = dict(known.results), dict(known.crossing), list[int]()
+        self._open, self._crossing = dict(known.results), dict(known.crossing)
+        self._gaps, self._unsure = list[int](), list[int]()  # offsets
 
     def take(self, records: Sequence[Record]) -> None:
         """Raises DecodeStopped where the file says stop."""
@@ -124,15 +123,15 @@ class Rebuild:
         """A known result begins with this record: whatever was open of its key had ended."""
         for first in self._again.pop(key, ()):
             del self._decided[first]
-            self._gap(first, self._times[first])
+            self._gap(first)
         state = self._groups.states[key]
         if state[COUNT] > 1:
-            self._gap(state[FIRST], state[OPENED])
+            self._gap(state[FIRST])
             self._let_go(key)
             accept(self._groups, run, self._intake.now)
 
-    def _gap(self, first: int, opened: float) -> None:
-        if opened >= self._reach.results:
+    def _gap(self, first: int) -> None:
+        if first >= self._reach.results:
             self._gaps.append(first)
 
     def _let_go(self, key: bytes) -> None:
@@ -167,32 +166,32 @@ class Rebuild:
         return "limit" if state[COUNT] >= rule.completion.most and rule.aggregation.on_full == "fire-oldest" else None
 
     def _drain(self) -> None:
-        """What is decided anew. A dead letter of which the topic may no longer have a copy was sent."""
+        """What is decided anew."""
         for event in self._groups.drain():
             if isinstance(event, Fire):
-                self._decided[event.first], self._times[event.first] = event, event.opened
+                self._decided[event.first] = event
                 self._again.setdefault(event.key, []).append(event.first)
-            elif self._intake.now >= self._reach.letters:
-                self._decided[event.record.offset()] = event
+            else:
+                offset = event.record.offset()
+                self._decided[offset] = event
+                if offset < self._reach.letters:
+                    self._unsure.append(offset)
 
     def finish(self, offset: int) -> Rebuilt:
         """All records below `offset` were taken."""
         groups, intake, known = self._groups, self._intake, self._known
-        tails = [(key, state[FIRST], state[OPENED]) for key, state in groups.states.items()]
-        tails += [(event.key, first, event.opened) for first, event in self._decided.items() if isinstance(event, Fire)]
-        doubtful = sorted(first for key, first, opened in tails if key not in self._settled and self._doubtful(opened))
+        tails = [(key, state[FIRST]) for key, state in groups.states.items()]
+        tails += [(event.key, first) for first, event in self._decided.items() if isinstance(event, Fire)]
+        doubtful = sorted([*self._unsure, *(first for key, first in tails if self._doubtful(key, first))])
         lost = sorted([*self._open, *self._crossing.values()])
         return Rebuilt(
             known.partition, offset, intake.epoch, groups, intake.senders, intake.dedupe.seen if intake.dedupe else None, self._decided,
             intake.records, len(known.results) + len(known.crossing), doubtful, sorted(self._gaps), lost,
         )  # fmt: skip
 
-    def _doubtful(self, opened: float) -> bool:
-        """May records before the first one have been in the group, or may it have had a result?"""
-        reach, rule = self._reach, self._rule.completion
-        if self._intake.timeless:
-            return not reach.whole or reach.results > -inf
-        return opened < reach.results or (not reach.whole and opened < self._intake.began + min(rule.since_first, rule.since_last))
+    def _doubtful(self, key: bytes, first: int) -> bool:
+        """May the group have had a result? Not where an earlier one of its key is there: what follows it in its partition is there, too."""
+        return first < self._reach.results and (self._reach.mixed or key not in self._settled)
 
 
 def _unending(aggregation: Aggregation) -> Aggregation:
@@ -219,5 +218,3 @@ def refused(agent: Agent, why: str) -> ConfigurationError:
         f"agent {agent.name} cannot be rebuilt: {why}; restore the store from a backup, or start the agent under another name"
     )
 
-
-__all__ = ["Intake", "Reach", "Rebuild", "Rebuilt", "Refused", "refused", "unaccountable"]

@@ -28,11 +28,14 @@ class Known:
     """Of one input partition, as far as it concerns records from `begin` on.
 
     `results` by the offset of their first record; `crossing` the last record, by key, of groups that were open at `begin`; `dead` the
-    offsets of refused records; `sent` the ids under which records went on (repartition); `newest`, by partition of the results' topic,
-    the last record of the newest result that its last record decided; `end` is the offset after the newest record that was surely read.
+    offsets of refused records; `sent` the ids under which records went on (repartition), with the partition. By output partition:
+    `oldest` and `newest`, the last records of the first and last results that were decided when that record was read, and `letters`, the
+    first refused record. `end` is the offset after the newest record that was surely read.
     """
 
-    __slots__ = ("_dead_id", "_fire_id", "begin", "crossing", "dead", "end", "newest", "number", "partition", "results", "sent")
+    __slots__ = (
+        "_dead_id", "_fire_id", "begin", "crossing", "dead", "end", "letters", "newest", "number", "oldest", "partition", "results", "sent",
+    )  # fmt: skip
 
     def __init__(self, partition: Partition, topic_id: str, begin: int) -> None:
         self.partition, self.begin = partition, begin
@@ -40,8 +43,10 @@ class Known:
         self.results: dict[int, Result] = {}
         self.crossing: dict[bytes, int] = {}
         self.dead: set[int] = set()
-        self.sent: set[str] = set()
+        self.sent: dict[str, int] = {}
+        self.oldest: dict[int, int] = {}
         self.newest: dict[int, int] = {}
+        self.letters: dict[int, int] = {}
         self.end = -1
         self.number = 0  # the highest of the outbox
 
@@ -55,8 +60,9 @@ class Known:
             if said.get("sluicegate-id") == self._dead_id(offset).encode():
                 self.end = max(self.end, offset + 1)
                 self.dead.add(offset)
+                self.letters[record.partition()] = min(self.letters.get(record.partition(), offset), offset)
         elif rekeys and (fire := said.get("sluicegate-fire")):
-            self.sent.add(fire.decode("ascii", "replace"))
+            self.sent[fire.decode("ascii", "replace")] = record.partition()
         else:
             raise _unsaid(record, "sluicegate-first")
 
@@ -66,7 +72,7 @@ class Known:
             return  # of a topic of this name that was there before
         self.end = max(self.end, last + 1)
         if "sluicegate-dead-topic" not in said and said.get("sluicegate-reason") in AT_ITS_LAST:
-            self.newest[record.partition()] = max(self.newest.get(record.partition(), -1), last)
+            self._decided(record.partition(), last)
         if last < self.begin:
             return
         if first < self.begin:
@@ -80,10 +86,18 @@ class Known:
                 "the store had lost acknowledged writes before; what is true cannot be told from the topic"
             )
 
+    def _decided(self, place: int, last: int) -> None:
+        self.oldest[place] = min(self.oldest.get(place, last), last)
+        self.newest[place] = max(self.newest.get(place, last), last)
+
     def rekeyed(self, begin: int, high: int) -> None:
-        """Find out how far records went on."""
+        """Find out which records went on."""
         sent, identify = self.sent, self._fire_id
-        self.end = max(self.end, next((offset + 1 for offset in range(high - 1, begin - 1, -1) if identify(offset) in sent), -1))
+        for offset in range(begin, high):
+            place = sent.get(identify(offset))
+            if place is not None:
+                self._decided(place, offset)
+                self.end = max(self.end, offset + 1)
 
     def went_on(self, offset: int) -> bool:
         return self._fire_id(offset) in self.sent

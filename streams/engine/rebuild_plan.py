@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from streams import failpoints, formats
 from streams.agent import Agent, App
-from streams.aggregation.events import Fire
+from streams.aggregation.events import Event, Fire, Sent
 from streams.aggregation.rule import fingerprint
 from streams.contracts import OutputFacts, Store
 from streams.engine.amending import Person
@@ -60,8 +60,9 @@ class History(Past, Topics, Members, Protocol):
 
 
 class Wanted(NamedTuple):
-    """`since` is an offset of every partition, seconds since 1970 (`since_time`), or None: where the agent began. What lies before counts
-    as done. `accept_gaps`: records in no result before a later one are forgotten."""
+    """`since` is an offset of every partition (0: what is there), or seconds since 1970 (`since_time`): what lies before is done, its
+    results were sent, and no group was open there. Without them all must be there from where the agent began. `accept_gaps`: records in
+    no result before a later one are forgotten."""
 
     since: int | None = None
     since_time: float | None = None
@@ -73,7 +74,8 @@ class Wanted(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A partition to rebuild. `committed` is the group's informational offset, -1 when it has none of ours; `whole` as in Reach."""
+    """A partition to rebuild. `committed` is the group's informational offset, -1 when it has none of ours; `whole`: all of its input is
+    there, or somebody said that what is there is enough."""
 
     known: Known
     facts: TopicFacts
@@ -106,12 +108,12 @@ class Plans:
         found = [each for topic in self._agent.topics for each in self._lost(topic)]
         if not found:
             return []
-        gone = self._read_outputs([each.known for each in found], told)
+        cut = self._read_outputs([each.known for each in found], told)
         planned = []
         for each in found:
             if each.committed < 0 and each.known.end < 0 and not self._went_on(each):
                 continue  # nothing was ever done there
-            planned.append(self._rebuilt(each, gone, latest, told))
+            planned.append(self._rebuilt(each, cut, latest, told))
         return planned
 
     def _judge_agent(self) -> None:
@@ -143,7 +145,7 @@ class Plans:
             yield Lost(Known(partition, facts.topic_id, begin), facts, committed, whole)
 
     def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
-        """Where the input begins for us; was no group open there?"""
+        """Where the input begins for us, and Lost.whole."""
         wanted, start = self._wanted, self._agent.start
         if wanted.since is not None:
             return max(facts.low, wanted.since), True
@@ -152,36 +154,39 @@ class Plans:
         first = self._history.offset_at(topic, number, float(start)) if not isinstance(start, str) else 0
         return max(facts.low, first), facts.low <= first
 
-    def _read_outputs(self, known: Sequence[Known], told: Callable[[str], None]) -> dict[str, float]:
-        """Fill `known`; for each topic the time before which some of it is gone."""
+    def _read_outputs(self, known: Sequence[Known], told: Callable[[str], None]) -> dict[str, list[int]]:
+        """Fill `known`; the partitions of each topic that have lost their beginning."""
         results = self._agent.to.topic if self._agent.to else None
-        messages, gone = Messages(known, results, bool(self._agent.rekeys)), dict[str, float]()
+        messages, cut = Messages(known, results, bool(self._agent.rekeys)), dict[str, list[int]]()
         for topic in dict.fromkeys(self._written()):
-            gone[topic] = -inf
-            for number, (low, high) in enumerate(self._history.spans(topic)):
+            spans = self._history.spans(topic)
+            cut[topic] = [number for number, (low, _) in enumerate(spans) if low > 0]
+            for number, (low, high) in enumerate(spans):
                 told(f"reading {topic}/{number}: {high - low} messages")
-                first = inf
                 for records in self._history.read(topic, number, low, high):
-                    first = min(first, _time(records[0])) if first == inf else first
                     for record in records if not failpoints.unsafe("rebuild-boundaries") else ():
                         messages.take(record)
-                gone[topic] = max(gone[topic], first if low > 0 else -inf)
-        return gone
+        return cut
 
     def _went_on(self, each: Lost) -> bool:
         if self._agent.rekeys:
             each.known.rekeyed(each.known.begin, each.facts.high)
         return each.known.end >= 0
 
-    def _rebuilt(self, each: Lost, gone: dict[str, float], latest: float, told: Callable[[str], None]) -> Planned:
+    def _rebuilt(self, each: Lost, cut: dict[str, list[int]], latest: float, told: Callable[[str], None]) -> Planned:
         facts, known, place = each.facts, each.known, f"{each.known.partition.topic}/{each.known.partition.number}"
         end = max(known.end, each.committed)
         if end < facts.low:
             raise refused(self._agent, f"{place} was read to {end} and begins at {facts.low}: records were deleted before they were read")
         if end > facts.high:
             raise refused(self._agent, f"{place} was read to {end} and ends at {facts.high}: records that were read are gone")
+        if not each.whole:
+            raise ConfigurationError(
+                f"{place} begins at {facts.low}: groups may have been open of which records are gone; name a time at which none was open, "
+                "and all results were sent, with --from TIME (or --from earliest)"
+            )
         known.begin = min(known.begin, end)
-        making = self._making(each, gone, latest)
+        making = self._making(each, cut, latest)
         told(f"reading {place}: {end - known.begin} records")
         for records in self._history.read(known.partition.topic, known.partition.number, known.begin, end):
             making.take(records)
@@ -189,16 +194,23 @@ class Plans:
         self._judge(built, known, place)
         return Planned(built, each)
 
-    def _making(self, each: Lost, gone: dict[str, float], latest: float) -> Rebuild | Rekeyed:
-        agent, letters = self._agent, gone[self._agent.dead_letters]
-        rule = agent.aggregation
-        results = gone[agent.to.topic] if agent.to else letters
-        if rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full):
-            results = max(results, letters)
-        reach = Reach(each.whole, results, letters)
+    def _making(self, each: Lost, cut: dict[str, list[int]], latest: float) -> Rebuild | Rekeyed:
+        agent, reach = self._agent, self._reach(each.known, cut)
         if agent.rekeys:
             return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
         return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
+
+    def _reach(self, known: Known, cut: dict[str, list[int]]) -> Reach:
+        """What retention took of an output partition was sent before what is there: so it is about earlier records. Whoever says --from
+        says that nothing is missing from there on."""
+        rule, to, letters = self._agent.aggregation, self._agent.to, self._agent.dead_letters
+        if self._wanted.said:
+            return Reach()
+        both = rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full)
+        oldest = [known.oldest.get(number, inf) for number in cut[to.topic]] if to else []
+        oldest += [inf for _ in cut[letters] if both or to is None]
+        dead = [known.letters.get(number, inf) for number in cut[letters]]
+        return Reach(max(oldest, default=-inf), max(dead, default=-inf), both and to is not None and bool(cut[letters]))
 
     def _judge(self, built: Rebuilt, known: Known, place: str) -> None:
         """Raises ConfigurationError when topics and results do not fit together."""
@@ -210,10 +222,10 @@ class Plans:
             )  # fmt: skip
         if built.doubtful:
             raise ConfigurationError(
-                f"{place}: {len(built.doubtful)} groups, the first at offset {built.doubtful[0]}, may have had records or a result that "
-                "the topics no longer hold; if no group was open at some later time, name it with --from TIME: what lies before is done"
+                f"{place}: {len(built.doubtful)} groups or dead letters, the first at offset {built.doubtful[0]}, may have been sent to "
+                "topics that no longer hold them; name a later time at which no group was open, and all results were sent, with --from TIME"
             )
-        gaps = sorted({*built.gaps, *(first for first, event in built.decided.items() if self._overtaken(event, known))})
+        gaps = sorted({*built.gaps, *(first for first, event in built.decided.items() if self._overtaken(first, event, known))})
         if gaps and not self._wanted.accept_gaps:
             raise ConfigurationError(
                 f"{place}: {len(gaps)} groups, the first at offset {gaps[0]}, have no result, though later ones are there: somebody "
@@ -224,12 +236,13 @@ class Plans:
         if len(built.decided) > MOST_DECIDED:
             raise refused(agent, f"{place}: {len(built.decided)} results are not in the topic, more than ever wait to be sent")
 
-    def _overtaken(self, event: object, known: Known) -> bool:
+    def _overtaken(self, first: int, event: Event, known: Known) -> bool:
         """Is a result there that was sent after it? Rows of one output partition arrive in their order."""
-        if not isinstance(event, Fire) or self._agent.to is None:
+        if not isinstance(event, Fire | Sent) or self._agent.to is None:
             return False
+        last = event.last if isinstance(event, Fire) else first
         count = self._outputs.partitions(self._agent.to.topic)
-        return event.last < known.newest.get(self._outputs.partition_of(event.key, count), -1)
+        return last < known.newest.get(self._outputs.partition_of(event.key or b"", count), -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:
         """Write it, and tell Kafka's group whose offset this is. Raises as `write`, and SystemNotReady."""
@@ -251,10 +264,4 @@ class Plans:
                     continue
                 if any(said.what == WHAT for said in held(self._agent, partition, view).amended):
                     self._history.inform(topic, number, view.claim.offset, informational(view.claim))
-
-
-def _time(record: Record) -> float:
-    """Seconds since 1970; infinity for a record that does not say."""
-    kind, milliseconds = record.timestamp()
-    return milliseconds / 1000 if kind and milliseconds > 0 else inf
 

@@ -43,12 +43,9 @@ class Rekeyed:
         self._intake.settle()
 
     def _decide(self, offset: int, event: Event) -> None:
-        """What the topics may have lost is not decided anew: a dead letter was sent, of anything else nobody knows."""
-        gone = self._reach.letters if isinstance(event, Refused) else self._reach.results
-        certain = self._intake.now >= gone and not (self._intake.timeless and gone > 0)
-        if certain:
-            self._decided[offset] = event
-        elif not isinstance(event, Refused):
+        sure = self._reach.letters if isinstance(event, Refused) else self._reach.results
+        self._decided[offset] = event
+        if offset < sure:
             self._doubtful.append(offset)
 
     def finish(self, offset: int) -> Rebuilt:

@@ -11,7 +11,7 @@ from streams.engine.rebuild_plan import Planned, Plans, Wanted
 from streams.record import Record
 from streams.testing.log import LogInput, LogProducer
 from streams.values import Partition, TopicFacts
-from tests.unit.engine.driver import Clock, Log, header
+from tests.unit.engine.driver import Clock, Log, Message, header
 
 ANNE = Person("anne@here", "the store was lost", "rebuild-token")
 EPOCH = 1_700_000_000
@@ -82,12 +82,9 @@ def state(agent: Agent, store: Store, number: int = 0) -> tuple[int, dict[bytes,
     }
 
 
-def emitted_twice(log: Log, *topics: str) -> list[str]:
+def emitted_twice(messages: Sequence[Message]) -> list[str]:
     """Ids that were sent as more than one row."""
     rows: dict[str, set[tuple[Any, Any]]] = {}
-    for topic in topics:
-        for number in range(log.count(topic)):
-            for m in log.topics[topic][number]:
-                row = header(m, "sluicegate-shard"), header(m, "sluicegate-seq")
-                rows.setdefault(cast(str, header(m, "sluicegate-id")), set()).add(row)
+    for m in messages:
+        rows.setdefault(cast(str, header(m, "sluicegate-id")), set()).add((header(m, "sluicegate-shard"), header(m, "sluicegate-seq")))
     return [name for name, copies in rows.items() if len(copies) > 1]

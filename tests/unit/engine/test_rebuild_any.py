@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streams.agent import Agent, Reducer, Until
-from tests.unit.engine.driver import Clock, Driver, Log, header, memory
-from tests.unit.engine.rebuilding import emitted_twice, feed_at, rebuild, state
+from streams.engine.rebuild_plan import Wanted
+from streams.errors import ConfigurationError
+from tests.unit.engine.driver import Clock, Driver, Message, header, memory
+from tests.unit.engine.rebuilding import EPOCH, PLAIN, emitted_twice, feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent
 
 COMPUTE = (Reducer("total", "sum", "n"), Reducer("all", "collect", "n"))
@@ -40,10 +42,25 @@ class World:
         self.agent, self.clock, self.log = agent, Clock(), a_log()
         self.store = memory(self.clock)
         self.taken = 0
+        self.gone: dict[str, list[Message]] = {"in": [], "out": [], "dead": []}
         self.start()
 
     def start(self) -> None:
         self.driver = Driver(self.agent, self.store, self.log, self.clock).give(0)
+        self.driver.producer._time = lambda: self.clock.now + EPOCH
+
+    def everything(self, topic: str) -> list[Message]:
+        """What was ever in the topic."""
+        return [*self.gone[topic], *self.log.topics[topic][0]]
+
+    def forget(self, topic: str, seconds: float) -> None:
+        """Retention takes what is older; of the input only what was committed."""
+        oldest, messages = (self.clock.now + EPOCH - seconds) * 1000, self.log.topics[topic][0]
+        read = state(self.agent, self.store)[0] if topic == "in" else len(messages) + len(self.gone[topic])
+        kept = [m for m in messages if m.at > oldest or m.o >= read]
+        self.gone[topic] += messages[: len(messages) - len(kept)]
+        self.log.topics[topic][0] = kept
+        self.log.low[topic, 0] = kept[0].o if kept else len(self.gone[topic])
 
     def step(self, what: str, how: Any) -> None:
         if what in ("feed", "work", "work unsent"):
@@ -62,9 +79,9 @@ class World:
         else:
             self.lose()
 
-    def lose(self) -> None:
+    def lose(self, wanted: Wanted = PLAIN) -> None:
         self.store = memory(self.clock)
-        rebuild(self.agent, self.store, self.log, self.clock)
+        rebuild(self.agent, self.store, self.log, self.clock, wanted)
         before = snapshot(self)
         assert rebuild(self.agent, self.store, self.log, self.clock) == [] or before is None
         assert snapshot(self) == before
@@ -84,11 +101,11 @@ def snapshot(world: World) -> Any:
     return [(world.store.read(p).claim, world.store.read(p).entries) for p in partitions] or None  # type: ignore[union-attr]
 
 
-def grouped(log: Log) -> dict[str, list[list[int]]]:
+def grouped(world: World) -> dict[str, list[list[int]]]:
     """By key the records of each result, each result once, in the order of their records."""
     found: dict[str, dict[str, list[int]]] = {}
     for topic in ("out", "dead"):
-        for m in log.topics[topic][0]:
+        for m in world.everything(topic):
             if header(m, "sluicegate-first"):
                 document = json.loads(m.v or b"")
                 assert document["total"] == sum(document["all"])
@@ -98,15 +115,15 @@ def grouped(log: Log) -> dict[str, list[list[int]]]:
 
 def judged(world: World) -> str:
     """What is wrong in the end; empty: nothing."""
-    if twice := emitted_twice(world.log, "out", "dead"):
+    if twice := emitted_twice([*world.everything("out"), *world.everything("dead")]):
         return f"{len(twice)} ids were emitted twice"
-    sent = [json.loads(m.v or b"") | {"key": (m.k or b"").decode(), "at": m.o} for m in world.log.topics["in"][0] if m.v != b"{"]
-    letters = [m for m in world.log.topics["dead"][0] if not header(m, "sluicegate-first")]
+    sent = [json.loads(m.v or b"") | {"key": (m.k or b"").decode(), "at": m.o} for m in world.everything("in") if m.v != b"{"]
+    letters = [m for m in world.everything("dead") if not header(m, "sluicegate-first")]
     refused = sorted({int(header(m, "sluicegate-dead-offset") or -1) for m in letters})
-    bad = [m.o for m in world.log.topics["in"][0] if m.v == b"{"]
+    bad = [m.o for m in world.everything("in") if m.v == b"{"]
     if refused != bad:
         return f"dead letters of {refused} instead of {bad}"
-    results = grouped(world.log)
+    results = grouped(world)
     _, still = state(world.agent, world.store)
     for key in {each["key"] for each in sent}:
         mine = [each["n"] for each in sent if each["key"] == key]
@@ -118,12 +135,59 @@ def judged(world: World) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEP, min_size=2, max_size=15))
 def test_whenever_the_store_is_lost_each_record_counts_once_and_no_id_is_emitted_twice(rule: str, steps: list[tuple[str, Any]]) -> None:
     world = World(an_agent(compute=COMPUTE, **RULES[rule]))
     for what, how in steps:
         world.step(what, how)
     world.step("lose", None)
+    world.finish()
+    assert judged(world) == ""
+
+
+KEPT = st.sampled_from([0.0, 2.0, 5.0, 12.0, 30.0, 1000.0])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=st.lists(STEP, min_size=4, max_size=15), kept=st.tuples(KEPT, KEPT, KEPT))
+def test_what_retention_took_is_not_needed_or_the_rebuild_is_refused(
+    rule: str, steps: list[tuple[str, Any]], kept: tuple[float, float, float]
+) -> None:
+    world = World(an_agent(compute=COMPUTE, **RULES[rule]))
+    for what, how in steps:
+        if what != "lose":
+            world.step(what, how)
+    world.driver.later(0.5).turns()  # the group's offset is newer than what goes
+    for topic, seconds in zip(("in", "out", "dead"), kept, strict=True):
+        world.forget(topic, seconds)
+    try:
+        world.lose()
+    except ConfigurationError:
+        return
+    world.finish()
+    assert judged(world) == ""
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "count"])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(early=st.lists(STEP, max_size=6), steps=st.lists(STEP, min_size=1, max_size=10), kept=st.tuples(KEPT, KEPT, KEPT))
+def test_from_a_quiet_moment_on_nothing_before_it_is_needed(
+    rule: str, early: list[tuple[str, Any]], steps: list[tuple[str, Any]], kept: tuple[float, float, float]
+) -> None:
+    world = World(an_agent(compute=COMPUTE, **RULES[rule]))
+    for what, how in early:
+        world.step(what, how)
+    world.finish()
+    moment = world.clock.now
+    world.driver.later(1)
+    for what, how in steps:
+        if what != "lose":
+            world.step(what, how)
+    world.driver.later(0.5).turns()
+    for topic, seconds in zip(("in", "out", "dead"), kept, strict=True):
+        world.forget(topic, max(seconds, world.clock.now - moment))
+    world.lose(Wanted(since_time=moment + EPOCH))
     world.finish()
     assert judged(world) == ""
