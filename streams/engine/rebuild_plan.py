@@ -19,7 +19,7 @@ from streams.engine.rebuild_known import Known, Messages
 from streams.engine.rebuild_rekeyed import Rekeyed
 from streams.engine.rebuild_write import WHAT, lost, write
 from streams.engine.rows import Rows
-from streams.errors import ConfigurationError
+from streams.errors import ConfigurationError, Fenced
 from streams.record import Record
 from streams.values import Claim, Partition, Source, TopicFacts
 
@@ -109,12 +109,10 @@ class Plans:
         if not found:
             return []
         cut = self._read_outputs([each.known for each in found], told)
-        planned = []
-        for each in found:
-            if each.committed < 0 and each.known.end < 0 and not self._went_on(each):
-                continue  # nothing was ever done there
-            planned.append(self._rebuilt(each, cut, latest, told))
-        return planned
+        for each in found if self._agent.rekeys else ():
+            each.known.rekeyed(each.known.begin, each.facts.high)
+        read = [each for each in found if max(each.known.end, each.committed) >= 0]  # of others nothing was ever done
+        return [self._rebuilt(each, cut, latest, told) for each in read]
 
     def _judge_agent(self) -> None:
         agent = self._agent
@@ -128,7 +126,9 @@ class Plans:
                 f"agent {agent.name} began at `latest`, and where that was is lost with the store; name the time with --from TIME"
             )
         if members := self._history.members():
-            raise ConfigurationError(f"{members} members of the group {self._app.name}.{agent.name} are running; stop them first")
+            raise ConfigurationError(
+                f"the group {self._app.name}.{agent.name} has {members} members: stop them first (one that died is gone after its session)"
+            )
 
     def _written(self) -> list[str]:
         return [*([self._agent.to.topic] if self._agent.to else []), self._agent.dead_letters]
@@ -167,11 +167,6 @@ class Plans:
                     for record in records if not failpoints.unsafe("rebuild-boundaries") else ():
                         messages.take(record)
         return cut
-
-    def _went_on(self, each: Lost) -> bool:
-        if self._agent.rekeys:
-            each.known.rekeyed(each.known.begin, each.facts.high)
-        return each.known.end >= 0
 
     def _rebuilt(self, each: Lost, cut: dict[str, list[int]], latest: float, told: Callable[[str], None]) -> Planned:
         facts, known, place = each.facts, each.known, f"{each.known.partition.topic}/{each.known.partition.number}"
@@ -245,12 +240,17 @@ class Plans:
         return last < known.newest.get(self._outputs.partition_of(event.key or b"", count), -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:
-        """Write it, and tell Kafka's group whose offset this is. Raises as `write`, and SystemNotReady."""
+        """Write it, and tell Kafka's group whose offset this is. Raises ConfigurationError when somebody else claims it meanwhile,
+        PersistenceError (unknown: run it again) and SystemNotReady."""
         built, facts, agent = planned.built, planned.lost.facts, self._agent
         rows = Rows(built.partition, agent, self._writes, self._outputs, self._most)
         source = Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
         on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
-        claim = write(self._store, built, rows, on_timeout, planned.lost.known.number, source, person)
+        try:
+            claim = write(self._store, built, rows, on_timeout, planned.lost.known.number, source, person)
+        except Fenced as error:
+            place = f"{built.partition.topic}/{built.partition.number}"
+            raise ConfigurationError(f"{place} was claimed by somebody else: stop the agent's workers and run this again") from error
         self._history.inform(built.partition.topic, built.partition.number, claim.offset, informational(claim))
         return claim
 
@@ -260,7 +260,9 @@ class Plans:
             for number in range(self._history.facts(topic, 0).partitions):
                 partition = Partition(self._app.name, self._agent.name, topic, number)
                 view, facts = self._store.read(partition), self._history.facts(topic, number)
-                if view is None or lost(view) or maker_of(facts.metadata) in (None, view.claim.incarnation):
+                if view is None or lost(view) or view.claim.offset < facts.committed:
+                    continue
+                if maker_of(facts.metadata) in (None, view.claim.incarnation):
                     continue
                 if any(said.what == WHAT for said in held(self._agent, partition, view).amended):
                     self._history.inform(topic, number, view.claim.offset, informational(view.claim))

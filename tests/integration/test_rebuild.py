@@ -125,7 +125,7 @@ class Shop:
             run.wait("partition.halted", PARTITIONS, 60, code=code)
             refused = CliRunner().invoke(main, ["replay", self.file, "fives", "--rebuild"])
             assert refused.exit_code == 2
-            assert "stop them first" in refused.stderr
+            assert "1 members: stop them first" in refused.stderr
             run.signal(signal.SIGTERM)
             run.exit_code(40)
         finally:
