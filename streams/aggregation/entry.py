@@ -11,6 +11,8 @@ from streams.aggregation.seen import halves as seen_halves
 from streams.errors import BufferFull, ChangelogIncomplete
 
 PLAIN, LZ4 = b"\x00", b"\x01"
+REBUILDING = b"\x02"
+"""The first entry of a state that `sluicegate replay --rebuild` has not finished."""
 BIG_INT = 1
 
 
@@ -77,6 +79,8 @@ def packed(entry: Entry, compress: bool) -> bytes:
 
 
 def unpacked(blob: bytes) -> Entry:
+    if blob == REBUILDING:
+        raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay FILE AGENT --rebuild` again")
     try:
         body = lz4.frame.decompress(blob[1:]) if blob[:1] == LZ4 else blob[1:]
         return _decode(body)

@@ -12,6 +12,7 @@ from streams.cli.groups import groups
 from streams.cli.migrate import migrate
 from streams.cli.outbox import outbox
 from streams.cli.parked import parked
+from streams.cli.replay import replay
 from streams.cli.run import run
 from streams.cli.status import status
 from streams.cli.test import play_tests
@@ -28,6 +29,7 @@ main = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (run, check, topics, migrate, status, explain, accept_gap, audit, demo, version):
+for command in (run, check, topics, migrate, status, audit, replay, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
 main.add_typer(groups)

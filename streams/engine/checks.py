@@ -95,6 +95,11 @@ def _ours(metadata: str) -> tuple[Seen, str | None]:
     return NOTHING, None
 
 
+def maker_of(metadata: str) -> str | None:
+    """The incarnation of the store behind an informational commit, None for one that is not ours."""
+    return _ours(metadata)[1]
+
+
 def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggregation, open_groups: int) -> bool:
     """Were input partitions added since the last commit? Raises PartitionsChanged when open groups whose keys moved away
     could never end."""

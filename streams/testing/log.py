@@ -104,7 +104,7 @@ class Log:
     ) -> Message:
         """`at` is the message's own time, in milliseconds since 1970."""
         records = self.topics[topic][number]
-        message = Message(topic, number, records[-1].o + 1 if records else 0, key, value, headers, at)
+        message = Message(topic, number, self.high(topic, number), key, value, headers, at)
         records.append(message)
         self.order.setdefault(topic, []).append(message)
         return message

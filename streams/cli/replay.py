@@ -1,0 +1,98 @@
+"""`sluicegate replay`: an agent over its old input. Only `--rebuild` is there: restoring the state of an agent whose store was lost."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.changing import AgentName, Why, opened, person
+from streams.cli.outcome import DONE, complain, ending
+from streams.cli.parameters import AsJson, File
+from streams.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from streams.agent import Agent, App
+    from streams.contracts import Store
+    from streams.engine.rebuild_plan import Planned, Plans, Wanted
+
+COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
+
+
+@ending
+def replay(
+    file: File,
+    agent: AgentName,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="OFFSET|TIME|earliest", help="What lies before is done: no group was open there."),
+    ] = None,
+    accept_gaps: Annotated[
+        bool, typer.Option("--accept-gaps", help="Forget records in no result before a later one: groups dropped by hand, dead rows.")
+    ] = False,
+    why: Why = "",
+    json: AsJson = False,
+) -> int:
+    """Restore lost state from the input, and from what the results say was done; nothing is sent twice."""
+    from streams.cli.output import print_json, print_table
+
+    if not rebuild:
+        raise ConfigurationError("only `replay FILE AGENT --rebuild` is there: it restores the state of an agent whose store was lost")
+    wanted = _wanted(since, accept_gaps)
+    with opened(file, agent) as (app, its, store), _plans(app, its, store, wanted) as plans:
+        plans.inform_again()
+        planned = plans.plan(time.time(), lambda text: None if json else complain(text))
+        done = []
+        for each in planned:
+            claim = plans.carry_out(each, person(why))
+            done.append(_document(each) | {"offset": claim.offset})
+    if json:
+        print_json({"rebuilt": done})
+    elif done:
+        print_table(COLUMNS, [[str(value) for value in each.values()] for each in done])
+    else:
+        print(f"nothing to do: the store has a state of every partition that {agent} has read")
+    return DONE
+
+
+@contextmanager
+def _plans(app: "App", agent: "Agent", store: "Store", wanted: "Wanted") -> Iterator["Plans"]:
+    """Raises SystemNotReady for a store that `run` would not use."""
+    from connectors.kafka.history import KafkaHistory
+    from connectors.kafka.producer import open_producer
+    from streams.cli.systems import migrates
+    from streams.cli.wiring import judge_store
+    from streams.config.kafka import EMBEDDED
+    from streams.engine.rebuild_plan import Plans
+
+    if app.kafka["bootstrap.servers"] == EMBEDDED:
+        raise ConfigurationError("the embedded broker forgets everything when its run ends: there is nothing to rebuild from")
+    may = migrates(app)
+    steps = store.migrate(dry_run=not may)
+    judge_store(app, () if may else steps, store.level())
+    with closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history, closing(open_producer(app.kafka)) as outputs:
+        yield Plans(app, agent, store, history, outputs, wanted)
+
+
+def _wanted(since: str | None, accept_gaps: bool) -> "Wanted":
+    from streams.config.units import moment
+    from streams.engine.rebuild_plan import Wanted
+
+    if since is None:
+        return Wanted(accept_gaps=accept_gaps)
+    if since == "earliest" or (since.isdigit() and len(since) <= 18):
+        return Wanted(since=0 if since == "earliest" else int(since), accept_gaps=accept_gaps)
+    at = moment(since)
+    if at is None:
+        raise ConfigurationError(f"--from {since}: write an offset, an RFC 3339 time, or earliest")
+    return Wanted(since_time=at, accept_gaps=accept_gaps)
+
+
+def _document(planned: "Planned") -> dict[str, object]:
+    built = planned.built
+    return {
+        "topic": built.partition.topic, "partition": built.partition.number, "offset": built.offset, "records_read": built.records,
+        "results_found": built.results, "groups_restored": len(built.groups.states), "sent_anew": len(built.decided),
+    }  # fmt: skip

@@ -1,0 +1,35 @@
+"""`sluicegate replay`: what it says when it cannot begin. What it does: tests/unit/engine/test_rebuild.py and others beside it."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streams.cli import main
+from tests.unit.cli.files import FILE, written
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "only `replay FILE AGENT --rebuild` is there: it restores the state of an agent whose store was lost"),
+        (["--rebuild", "--from", "yesterday"], "--from yesterday: write an offset, an RFC 3339 time, or earliest"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, options: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, ["replay", written(tmp_path), "totals", *options])
+    assert (result.exit_code, result.stderr) == (2, f"sluicegate: {said}\n")
+    assert list(tmp_path.glob("state.db*")) == []
+
+
+def test_the_embedded_broker_has_nothing_to_rebuild_from(tmp_path: Path) -> None:
+    file = written(tmp_path, text=FILE.replace("BOOTSTRAP", "embedded"))
+    result = CliRunner().invoke(main, ["replay", file, "totals", "--rebuild"])
+    assert result.exit_code == 2
+    assert "the embedded broker forgets everything when its run ends" in result.stderr
+
+
+def test_without_kafka_it_says_so_and_writes_no_state(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["replay", written(tmp_path), "totals", "--rebuild"])
+    assert result.exit_code == 3
+    assert "Kafka" in result.stderr

@@ -1,0 +1,225 @@
+"""What cannot be rebuilt is refused before anything is written, and says what to do."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connectors.memory.state import MemoryStore
+from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from streams.engine.open_groups import drop, open_groups
+from streams.engine.rebuild_plan import Wanted
+from streams.errors import ConfigurationError
+from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
+from tests.unit.engine.rebuilding import ANNE, EPOCH, PLAIN, LogHistory, feed_at, plans, rebuild, state
+from tests.unit.engine.scene import an_agent, totals
+
+FIVES = an_agent(count=5, since_first=600.0, compute=(Reducer("total", "sum", "amount"),))
+ACCEPTED = Wanted(accept_gaps=True)
+
+
+def amounts(log: Log, clock: Clock, keys: str) -> None:
+    for key in keys:
+        feed_at(log, clock, key, json.dumps({"amount": 1}).encode())
+
+
+def worked(agent: Agent, store: MemoryStore, log: Log, clock: Clock) -> Driver:
+    return Driver(agent, store, log, clock).give(0).turns().later(0.5).turns()
+
+
+@pytest.fixture
+def done(log: Log, store: MemoryStore, clock: Clock) -> Log:
+    """A log of a worker that has ended two groups and holds two."""
+    amounts(log, clock, "ababaababbabc")
+    worked(FIVES, store, log, clock)
+    assert totals(log) == [("a", "count", 5, 5), ("b", "count", 5, 5)]
+    return log
+
+
+def refusal(agent: Agent, log: Log, clock: Clock, wanted: Wanted = PLAIN) -> str:
+    """Why, with nothing written."""
+    store, committed = memory(clock), dict(log.committed)
+    with pytest.raises(ConfigurationError) as error:
+        rebuild(agent, store, log, clock, wanted)
+    assert list(store.partitions("app")) == []
+    assert log.committed == committed
+    return str(error.value)
+
+
+def cut(log: Log, topic: str, offset: int) -> None:
+    """Retention: the topic begins there."""
+    log.topics[topic][0] = [m for m in log.topics[topic][0] if m.o >= offset]
+    log.low[topic, 0] = offset
+
+
+def changed(log: Log, topic: str, offset: int, change: Callable[[dict[str, bytes | None]], object]) -> None:
+    """The headers of a message, otherwise."""
+    m = log.topics[topic][0][offset]
+    headers = dict(m.h or ())
+    change(headers)
+    log.topics[topic][0][offset] = Message(m.t, m.p, m.o, m.k, m.v, list(headers.items()), m.at)
+
+
+@pytest.mark.parametrize(
+    ("agent", "why"),
+    [
+        (Agent("sums", ("in",), None, Destination("out"), "dead", handler=Handler(("m:f",))), "what its handler did is not in a topic"),
+        (an_agent(on_timeout="discard"), "on_timeout: discard"),
+        (an_agent(start="latest"), "began at `latest`"),
+    ],
+)
+def test_agents_whose_topics_do_not_tell_are_refused(done: Log, clock: Clock, agent: Agent, why: str) -> None:
+    said = refusal(agent, done, clock)
+    assert why in said
+    assert "another name" in said or "--from TIME" in said
+
+
+def test_a_group_with_members_is_refused(done: Log, clock: Clock) -> None:
+    history = LogHistory(done, "app.sums")
+    history.running = 2
+    with pytest.raises(ConfigurationError, match="has 2 members: stop them first"):
+        plans(FIVES, memory(clock), done, history=history).plan(clock.now, print)
+
+
+@pytest.mark.parametrize("topic", ["in", "out", "dead"])
+def test_compacted_topics_are_refused(done: Log, clock: Clock, topic: str) -> None:
+    history = LogHistory(done, "app.sums")
+    history.compact = [topic]
+    with pytest.raises(ConfigurationError, match=f"records of {topic} are deleted by their key"):
+        plans(FIVES, memory(clock), done, history=history).plan(clock.now, print)
+
+
+@pytest.mark.parametrize("gone", ["sluicegate-shard", "sluicegate-first", "sluicegate-last", "sluicegate-count", "sluicegate-seq"])
+def test_results_without_their_headers_are_refused(done: Log, clock: Clock, gone: str) -> None:
+    changed(done, "out", 1, lambda headers: headers.pop(gone))
+    assert f"out/0/1: the message has no header {gone}" in refusal(FIVES, done, clock)
+
+
+def test_messages_of_others_among_the_dead_letters_are_let_be(done: Log, store: MemoryStore, clock: Clock) -> None:
+    done.append("dead", 0, b"k", b"of another program", [("h", b"x")])
+    lost = memory(clock)
+    rebuild(FIVES, lost, done, clock)
+    assert state(FIVES, lost) == state(FIVES, store)
+
+
+def test_two_contents_of_one_result_are_refused(done: Log, clock: Clock) -> None:
+    first = done.topics["out"][0][0]
+    done.append("out", 0, first.k, first.v, list(first.h or ()))
+    changed(done, "out", 2, lambda headers: headers.update({"sluicegate-count": b"4"}))
+    assert "out/0/2: two results begin with record 0 of in/0 and differ" in refusal(FIVES, done, clock)
+
+
+def test_a_result_of_other_records_than_the_input_has_is_refused(done: Log, clock: Clock) -> None:
+    del done.topics["in"][0][2]
+    assert "1 results, the first at offset 0, have other records than the input" in refusal(FIVES, done, clock)
+
+
+def test_a_result_that_is_gone_while_a_later_one_of_its_key_is_there_is_refused_unless_gaps_are_accepted(
+    log: Log, store: MemoryStore, clock: Clock
+) -> None:
+    amounts(log, clock, "a" * 12)
+    worked(FIVES, store, log, clock)
+    del log.topics["out"][0][0]
+    assert "1 groups, the first at offset 0, have no result, though later ones are there" in refusal(FIVES, log, clock)
+    lost = memory(clock)
+    rebuild(FIVES, lost, log, clock, ACCEPTED)
+    assert state(FIVES, lost) == state(FIVES, store)
+
+
+def test_a_result_that_is_gone_while_one_that_was_sent_after_it_is_there_is_refused(done: Log, clock: Clock) -> None:
+    del done.topics["out"][0][0]
+    assert "1 groups, the first at offset 0, have no result, though later ones are there" in refusal(FIVES, done, clock)
+    [planned] = rebuild(FIVES, memory(clock), done, clock, ACCEPTED)
+    assert planned.built.decided == {}
+
+
+def test_a_group_that_somebody_dropped_is_forgotten_again_when_a_later_result_of_its_key_tells(
+    log: Log, store: MemoryStore, clock: Clock
+) -> None:
+    amounts(log, clock, "aa")
+    worked(FIVES, store, log, clock)
+    [group] = open_groups(store, "app", FIVES)
+    drop(store, group, FIVES, ANNE)
+    amounts(log, clock, "a" * 6)
+    worked(FIVES, store, log, clock)
+    assert "the first at offset 0, have no result" in refusal(FIVES, log, clock)
+    lost = memory(clock)
+    rebuild(FIVES, lost, log, clock, ACCEPTED)
+    assert state(FIVES, lost) == state(FIVES, store)
+
+
+def test_input_that_retention_took_is_refused_until_somebody_names_a_quiet_moment(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "aaaaabbbbb")
+    worked(FIVES, store, log, clock)
+    clock.now += 10
+    moment = clock.now + EPOCH
+    amounts(log, clock, "abab")
+    worked(FIVES, store, log, clock)
+    cut(log, "in", 3)
+    cut(log, "out", 1)
+    assert "in/0 begins at 3: groups may have been open of which records are gone" in refusal(FIVES, log, clock)
+    for wanted in (Wanted(since_time=moment), Wanted(since=10)):
+        lost = memory(clock)
+        [planned] = rebuild(FIVES, lost, log, clock, wanted)
+        assert (planned.built.records, state(FIVES, lost)) == (4, state(FIVES, store))
+
+
+def test_results_that_retention_took_are_refused_where_groups_may_be_theirs(done: Log, clock: Clock) -> None:
+    cut(done, "out", 2)
+    assert "5 groups or dead letters, the first at offset 0, may have been sent to topics that no longer" in refusal(FIVES, done, clock)
+
+
+def test_results_that_retention_took_are_not_missed_where_later_ones_of_the_key_are_there(
+    log: Log, store: MemoryStore, clock: Clock
+) -> None:
+    amounts(log, clock, "a" * 12)
+    worked(FIVES, store, log, clock)
+    cut(log, "out", 1)
+    lost = memory(clock)
+    rebuild(FIVES, lost, log, clock)
+    assert state(FIVES, lost) == state(FIVES, store)
+
+
+def test_records_that_were_deleted_unread_or_are_gone_after_they_were_read_are_refused(done: Log, clock: Clock) -> None:
+    high = done.high("in", 0)
+    del done.topics["in"][0][-2:]
+    assert f"in/0 was read to {high} and ends at {high - 2}" in refusal(FIVES, done, clock)
+    done.topics["in"][0].clear()
+    done.low["in", 0] = high + 3
+    assert f"in/0 was read to {high} and begins at {high + 3}" in refusal(FIVES, done, clock, Wanted(since=0))
+
+
+def test_whoever_claims_meanwhile_wins(done: Log, clock: Clock) -> None:
+    lost = memory(clock)
+    found = plans(FIVES, lost, done)
+    [planned] = found.plan(clock.now + EPOCH, lambda text: None)
+    commit: Any = lost.commit
+
+    def claimed(claim: Any, changes: Any) -> Any:
+        lost.claim(claim.partition, "another", "worker")
+        return commit(claim, changes)
+
+    lost.commit = claimed  # type: ignore[method-assign]
+    with pytest.raises(ConfigurationError, match="in/0 was claimed by somebody else"):
+        found.carry_out(planned, ANNE)
+
+
+def test_a_state_that_came_meanwhile_is_left_alone(done: Log, clock: Clock) -> None:
+    lost = memory(clock)
+    found = plans(FIVES, lost, done)
+    [planned] = found.plan(clock.now + EPOCH, lambda text: None)
+    rebuild(FIVES, lost, done, clock)
+    before = state(FIVES, lost)
+    with pytest.raises(ConfigurationError, match="in/0 has a state meanwhile; nothing was changed there"):
+        found.carry_out(planned, ANNE)
+    assert state(FIVES, lost) == before
+
+
+def test_an_aggregation_without_a_destination_has_its_results_among_the_dead_letters(log: Log, store: MemoryStore, clock: Clock) -> None:
+    agent = Agent("sums", ("in",), Aggregation(count=2), None, "dead")
+    amounts(log, clock, "aaa")
+    worked(agent, store, log, clock)
+    lost = memory(clock)
+    [planned] = rebuild(agent, lost, log, clock)
+    assert (planned.built.results, planned.built.decided, state(agent, lost)) == (1, {}, state(agent, store))
