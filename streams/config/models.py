@@ -230,6 +230,7 @@ class Agent(BaseModel):
     format: Format = "json"
     schema_: Text | None = Field(default=None, alias="schema")
     writer_schema: Text | None = None
+    writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
     key: Annotated[Key | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None

@@ -1,12 +1,15 @@
 """`on_error: {decode: wait}`: a record that cannot be decoded yet holds its partition's intake, and nothing else, until it can be."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors.memory.state import MemoryStore
+from schemas import Avro, codecs
 from streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer
 from streams.engine.intake import Intake
 from streams.errors import SystemNotReady
@@ -183,6 +186,19 @@ def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(log: Log,
     log.append("in", 0, b"k", b'{"amount": "' + b"x" * 3000 + b'"}')
     passing(Driver(counting(max_record_bytes=2000), store, log, clock).give(0), 3)
     assert (amounts(log), [reason for _, reason in dead(log)]) == ([3], ["null-value", "too-large"])
+
+
+def test_a_record_waits_for_the_file_of_its_writers_schema(log: Log, store: MemoryStore, clock: Clock, tmp_path: Path) -> None:
+    older = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]})
+    newer = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "long"}]})
+    for id, (schema, amount) in enumerate([(newer, 1), (older, 2), (newer, 3)]):
+        log.append("in", 0, b"k", codecs.codec("avro", Avro(schema, None, "confluent", id % 2)).encode({"amount": amount}))
+    agent = replace(counting(), format="avro", avro=Avro(newer, None, "confluent", 0, str(tmp_path)))
+    driver = passing(Driver(agent, store, log, clock).give(0), 10)
+    assert (amounts(log), dead(log)) == ([1], [])
+    assert "there is no 1.avsc" in str(driver.worker.describe(clock.now).partitions[0].detail)
+    (tmp_path / "1.avsc").write_text(older)
+    assert amounts(passing(driver, 61) and log) == [1, 2, 3]
 
 
 def test_a_revoked_partition_is_waited_for_no_more(log: Log, store: MemoryStore, clock: Clock) -> None:
