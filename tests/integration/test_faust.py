@@ -117,7 +117,8 @@ def test_nothing_is_acknowledged_before_it_is_durable(scene: Scene, unsafe: str)
     """The third insert never returns; what Kafka was told meanwhile is not read again."""
     scene.feed(300)
     with scene.worker(unsafe=unsafe, stall=3, most=20):
-        wait_until(lambda: scene.found().total() > 0 and scene.committed() >= scene.found().total(), SOON, "the commit of what is durable")
+        wait_until((scene.folder / "stalled").exists, SOON, "the insert that never returns")
+        wait_until(lambda: scene.committed() >= scene.found().total() > 0, SOON, "the commit of what is durable")
         if unsafe:
             wait_until(lambda: scene.committed() > scene.found().total(), SOON, "the commit of what is not durable")
     with scene.worker(unsafe=unsafe):

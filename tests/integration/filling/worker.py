@@ -4,6 +4,7 @@ import itertools
 import json
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -15,16 +16,17 @@ from streams.leased.values import Gate, SealedBatch
 
 
 class Stalling:
-    """A buffer whose insert number `at` (and all that follow) never returns."""
+    """A buffer whose insert number `at` (and all that follow) never returns; the file `sign` is there from then on."""
 
-    def __init__(self, buffer: Any, at: int) -> None:
-        self._buffer, self._at, self._calls = buffer, at, itertools.count(1)
+    def __init__(self, buffer: Any, at: int, sign: Path) -> None:
+        self._buffer, self._at, self._sign, self._calls = buffer, at, sign, itertools.count(1)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._buffer, name)
 
     def insert_and_seal(self, *given: Any) -> Any:
         if next(self._calls) >= self._at:
+            self._sign.touch()
             threading.Event().wait()
         return self._buffer.insert_and_seal(*given)
 
@@ -32,8 +34,8 @@ class Stalling:
 class Stall:
     """The store with that buffer."""
 
-    def __init__(self, store: Any, at: int) -> None:
-        self.buffer = Stalling(store.buffer, at)
+    def __init__(self, store: Any, at: int, sign: Path) -> None:
+        self.buffer = Stalling(store.buffer, at, sign)
 
 
 def told(batch: SealedBatch) -> list[OutboxMessage]:
@@ -50,7 +52,7 @@ def app_of(orders: dict[str, Any]) -> Any:
     )  # fmt: skip
     store = open_store(orders["store"])
     store.migrate()
-    given = Stall(store, orders["stall"]) if orders.get("stall") else store
+    given = Stall(store, orders["stall"], Path(orders["folder"], "stalled")) if orders.get("stall") else store
     kafka = {"bootstrap.servers": orders["bootstrap"]}
     sink = BufferSink(given, "orders", topic_ids(kafka), gate=Gate(count=10), most=orders.get("most", 1000))
     topic = app.topic(orders["topic"], key_type=bytes, value_type=bytes)
