@@ -78,17 +78,13 @@ class BufferSink:
         self._sources: dict[Place, Source] = {}
 
     async def fill(self, stream: Any) -> AsyncIterator[Filled]:
-        """For ever: insert what came, acknowledge it, and yield what the insert came to (the batches that it completed are leased to us).
+        """Insert what came, acknowledge it, and yield what the insert came to (the batches that it completed are leased to us), until Faust
+        stops the agent.
 
         While the store is away nothing is acknowledged and the same records are tried again. Raises ConfigurationError.
         """
         _check(stream)
-        queue = stream.channel.queue
-        while True:
-            if not self._waiting:
-                self._waiting.append(await queue.get())
-            while len(self._waiting) < self._most and not queue.empty():
-                self._waiting.append(queue.get_nowait())
+        while await self._read(stream.channel.queue):
             for place in dict.fromkeys(map(_place, self._waiting)):
                 filled = await self._stored(stream.app, place)
                 if filled is not None:
@@ -103,6 +99,17 @@ class BufferSink:
     async def complete(self, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         """The batch is done: its rows go and the messages are written, in one transaction. Raises ConcurrencyError."""
         return await asyncio.to_thread(self._buffer.complete, self._name, batch, outbox)
+
+    async def _read(self, queue: Any) -> bool:
+        """Take what is queued, at least one record. False: Faust stops the agent; what waits is read again by whoever comes next."""
+        try:
+            if not self._waiting:
+                self._waiting.append(await queue.get())
+            while len(self._waiting) < self._most and not queue.empty():
+                self._waiting.append(queue.get_nowait())
+        except StopAsyncIteration:
+            return False
+        return True
 
     async def _stored(self, app: Any, place: Place) -> Filled | None:
         """What waits of one partition is durable, then acknowledged; None when it was assigned anew meanwhile: it will come again."""

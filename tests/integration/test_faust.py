@@ -135,6 +135,9 @@ def test_what_was_completed_and_is_read_again_does_not_come_in_again(scene: Scen
         wait_until(lambda: scene.store.outbox.count() == 28, SOON, "all full batches")
     assert scene.committed() == 0
     assert scene.store.buffer.count("orders") == 0
-    with scene.worker():
+    with scene.worker() as worker:
         wait_until(lambda: scene.committed() == sum(scene.fed), SOON, "the commit of everything")
+        worker.terminate()
+        assert worker.wait(60) == 0
     assert scene.found() == scene.expected()
+    assert "Traceback" not in (scene.folder / "worker.log").read_text()

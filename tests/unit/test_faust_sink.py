@@ -91,6 +91,22 @@ def test_what_waits_is_one_insert_for_each_partition_and_acknowledged_in_order(s
     assert (scene.store.buffer.watermark("b", "id-1", 0), scene.store.buffer.watermark("b", "id-1", 1)) == (2, 1)
 
 
+def test_it_ends_with_its_agent(scene: Scene, app: Any) -> None:
+    """Faust ends an agent by an error in its channel."""
+
+    async def whole() -> list[Filled]:
+        queue = scene.stream.channel.queue = app.FlowControlQueue(10)
+        app.flow_control.resume()
+        queue.put_nowait(SimpleNamespace(message=Message(0, 0), ack=list))
+        filled = []
+        async for each in scene.sink().fill(scene.stream):
+            filled.append(each)
+            await queue.throw(StopAsyncIteration())
+        return filled
+
+    assert [each.result.stored for each in asyncio.run(whole())] == [1]
+
+
 def test_a_transaction_has_at_most_so_many_records(scene: Scene) -> None:
     scene.come(*offsets(*range(5)))
     assert [each.result.stored for each in scene.filled(scene.sink(most=2), 3)] == [2, 2, 1]
