@@ -15,7 +15,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from connectors import open_store
+from streams.leased.messages import StoredMessage
 from streams.leased.values import entry_key
+from tests.contracts.own import own_url
 from tests.servers.process import die_with_parent
 from tests.waiting import wait_until
 
@@ -25,11 +27,10 @@ SOON = 60.0  # a worker is ready after about 3 s on a machine that is not busy
 
 
 class Scene:
-    """A topic, a group, a store in a file, and what is in it."""
+    """A topic, a group and a buffer of one name, and what is in the store."""
 
-    def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
-        self.bootstrap, self.topic, self.folder = bootstrap, topic, folder
-        self.url = f"sqlite:///{folder}/orders.db"
+    def __init__(self, bootstrap: str, topic: str, folder: Path, url: str) -> None:
+        self.bootstrap, self.topic, self.folder, self.url = bootstrap, topic, folder, url
         self.store = open_store(self.url)
         self.store.migrate()
         self.fed = [0] * PARTITIONS
@@ -38,6 +39,8 @@ class Scene:
 
     def close(self) -> None:
         self._asking.close()
+        self.store.buffer.remove_all(self.topic)
+        self.store.outbox.drop([row.message.id for row in self.told()])
         self.store.close()
 
     def feed(self, count: int) -> None:
@@ -59,10 +62,15 @@ class Scene:
         group = self._admin.describe_consumer_groups([self.topic])[self.topic].result(30)
         return sum(bool(member.assignment and member.assignment.topic_partitions) for member in group.members)
 
+    def told(self) -> list[StoredMessage]:
+        """One for each completed batch."""
+        return [row for row in self.store.outbox.find(limit=100_000) if row.message.topic == f"{self.topic}.done"]
+
     def found(self) -> Counter[str]:
         """How often each record is in a completed batch or still in the buffer."""
-        told = [json.loads(row.message.value or b"[]") for row in self.store.outbox.find(limit=100_000)]
-        return Counter([key for keys in told for key in keys] + [entry.idempotency_key for entry in self.store.buffer.get_data("orders")])
+        completed = [json.loads(row.message.value or b"[]") for row in self.told()]
+        held = [entry.idempotency_key for entry in self.store.buffer.get_data(self.topic)]
+        return Counter([key for keys in completed for key in keys] + held)
 
     def expected(self) -> Counter[str]:
         return Counter(entry_key(self.topic, number, offset) for number, fed in enumerate(self.fed) for offset in range(fed))
@@ -83,8 +91,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene(kafka: str, ns: str, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(kafka, make_topic(ns, PARTITIONS), tmp_path)
+def scene(request: pytest.FixtureRequest, kafka: str, ns: str, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Scene]:
+    """On SQLite unless another store is asked for."""
+    url = own_url("faust", getattr(request, "param", "sqlite"), request, tmp_path, ns)
+    made = Scene(kafka, make_topic(ns, PARTITIONS), tmp_path, url)
     yield made
     made.close()
 
@@ -100,6 +110,7 @@ def test_a_worker_that_is_killed_again_and_again_loses_and_repeats_nothing(scene
     assert scene.found() == scene.expected()
 
 
+@pytest.mark.parametrize("scene", ["redis"], indirect=True)
 def test_what_one_of_two_workers_leaves_at_its_death_the_other_takes(scene: Scene) -> None:
     scene.feed(200)
     with scene.worker(instance=None):
@@ -132,9 +143,9 @@ def test_what_was_completed_and_is_read_again_does_not_come_in_again(scene: Scen
     """The first worker dies before its first commit to Kafka, with all of it in completed batches. (The twin: tests/unit.)"""
     scene.feed(140)
     with scene.worker(commit=3600.0):
-        wait_until(lambda: scene.store.outbox.count() == 28, SOON, "all full batches")
+        wait_until(lambda: len(scene.told()) == 28, SOON, "all full batches")
     assert scene.committed() == 0
-    assert scene.store.buffer.count("orders") == 0
+    assert scene.store.buffer.count(scene.topic) == 0
     with scene.worker() as worker:
         wait_until(lambda: scene.committed() == sum(scene.fed), SOON, "the commit of everything")
         worker.terminate()

@@ -38,10 +38,10 @@ class Stall:
         self.buffer = Stalling(store.buffer, at, sign)
 
 
-def told(batch: SealedBatch) -> list[OutboxMessage]:
+def told(topic: str, batch: SealedBatch) -> list[OutboxMessage]:
     """One message that names all keys of the batch."""
     keys = json.dumps([entry.idempotency_key for entry in batch.entries]).encode()
-    return [OutboxMessage("done", key=batch.group.encode(), value=keys, id=batch.id)]
+    return [OutboxMessage(f"{topic}.done", key=batch.group.encode(), value=keys, id=batch.id)]
 
 
 def app_of(orders: dict[str, Any]) -> Any:
@@ -54,14 +54,14 @@ def app_of(orders: dict[str, Any]) -> Any:
     store.migrate()
     given = Stall(store, orders["stall"], Path(orders["folder"], "stalled")) if orders.get("stall") else store
     kafka = {"bootstrap.servers": orders["bootstrap"]}
-    sink = BufferSink(given, "orders", topic_ids(kafka), gate=Gate(count=10), most=orders.get("most", 1000))
+    sink = BufferSink(given, orders["topic"], topic_ids(kafka), gate=Gate(count=10), most=orders.get("most", 1000))
     topic = app.topic(orders["topic"], key_type=bytes, value_type=bytes)
 
     @app.agent(topic)
     async def collect(stream: Any) -> None:
         async for filled in sink.fill(stream):
             for batch in filled.batches:
-                await sink.complete(batch, told(batch))
+                await sink.complete(batch, told(orders["topic"], batch))
 
     return app
 

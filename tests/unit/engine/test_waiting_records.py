@@ -188,6 +188,17 @@ def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(log: Log,
     assert (amounts(log), [reason for _, reason in dead(log)]) == ([3], ["null-value", "too-large"])
 
 
+def test_a_record_that_only_seems_to_be_readable_waits_on(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Intake, "_decodes", lambda self, record: True)
+    given(log, (1, 1), (3, 2), (4, 1))
+    driver = passing(Driver(counting(), store, log, clock).give(0), 60)
+    assert (amounts(log), dead(log), shown(driver)[0]) == ([1], [], ["waits at in/0 offset 1: undecodable"])
+    known.add(2)
+    assert amounts(passing(driver, 61) and log) == [1, 3, 4]
+
+
 def test_a_record_waits_for_the_file_of_its_writers_schema(log: Log, store: MemoryStore, clock: Clock, tmp_path: Path) -> None:
     older = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]})
     newer = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "long"}]})
