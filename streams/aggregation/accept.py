@@ -197,7 +197,7 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
 def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str) -> None:
     if policy == "wait" and reason == "undecodable":
         where = f"{record.topic()}/{record.partition()}/{record.offset()}"
-        text = f"{where}: {error}; on_error.decode is wait: give the codec its schema, or let it be dead-letter, and restart"
+        text = f"{where}: {error}; on_error.decode is wait: tried again until it can be read; else let it be dead-letter, and restart"
         raise DecodeWaits(text, record.offset())
     if policy == "skip":
         groups.counts["skipped"] += 1
