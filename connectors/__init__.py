@@ -1,16 +1,16 @@
 """The outside systems, one folder each; drivers are imported when a URL asks for them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
 from streams.contracts import Store
-from streams.errors import ConfigurationError
+from streams.errors import ConfigurationError, SystemNotReady, TopicMissing
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.leased.values import Types
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "topic_ids"]
 
 
 def open_store(url: str, folder: str = ".", types: Types | None = None, options: LeasedOptions | None = None) -> Store:
@@ -26,6 +26,24 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
         raise ConfigurationError(f"there is no store for {scheme}://; known are {_known()}")
     options = options or STANDARD
     return _OPENERS[scheme](url, rest, folder, options if types is None else options._replace(types=types))
+
+
+def topic_ids(kafka: Mapping[str, str | int | float | bool]) -> Callable[[str], str]:
+    """A function that asks the brokers for the id of a topic: a topic made anew under the same name has another one. `kafka` are
+    librdkafka's settings, `bootstrap.servers` at least. The function raises TopicMissing and SystemNotReady."""
+    from connectors.kafka.admin import described, open_admin
+
+    admin = open_admin(kafka)
+
+    def topic_id(topic: str) -> str:
+        found = described(admin, [topic])[topic]
+        if found is None:
+            raise TopicMissing(f"there is no topic {topic}")
+        if not found.id:
+            raise SystemNotReady(f"the brokers do not say the id of topic {topic}: Kafka 2.8 or later does")
+        return found.id
+
+    return topic_id
 
 
 def _known() -> str:

@@ -7,7 +7,9 @@ infinities null. A record is always read whole: fastavro leaves out what is dama
 import json as standard
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import fastavro
@@ -114,6 +116,8 @@ def _is_record(schema: Any) -> bool:
 
 def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
     """Raises msgspec.DecodeError. All of the message must be the datum; of a record only the fields of these names are kept (None: all)."""
+    if avro.writers is not None:
+        return _by_id(replace(avro, writers=None), avro.writers, reader, names)
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
     same = writer is reader
     schema, restore = restoring(reader, names, same)
@@ -137,10 +141,38 @@ def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) 
     return datum
 
 
-def _check_frame(value: bytes, wanted: int | None) -> None:
+def _by_id(avro: Avro, folder: str, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
+    """The schema of each id is read when its first record comes; a file that is missing is looked for again with the next one."""
+    known = {avro.schema_id: _reader(avro, reader, reader, names)}
+
+    def datum(value: bytes) -> Any:
+        id = _id(value)
+        read = known.get(id)
+        if read is None:
+            read = known[id] = _reader(replace(avro, schema_id=id), _written_with(folder, id), reader, names)
+        return read(value)
+
+    return datum
+
+
+def _written_with(folder: str, id: int) -> Schema:
+    try:
+        return parsed(Path(folder, f"{id}.avsc").read_text(encoding="utf-8"))
+    except OSError:
+        raise msgspec.DecodeError(f"was written with schema id {id}, and there is no {id}.avsc in writer_schemas") from None
+    except ValueError as error:
+        raise msgspec.DecodeError(f"was written with schema id {id}, whose {id}.avsc {error}") from None
+
+
+def _id(value: bytes) -> int:
     if len(value) < FRAME.size or value[0] != 0:
         raise msgspec.DecodeError("has no Confluent frame: a zero byte and four bytes of schema id")
-    _, found = FRAME.unpack_from(value)
+    found: int = FRAME.unpack_from(value)[1]
+    return found
+
+
+def _check_frame(value: bytes, wanted: int | None) -> None:
+    found = _id(value)
     if wanted is not None and found != wanted:
         raise msgspec.DecodeError(f"was written with schema id {found}, not {wanted}")
 

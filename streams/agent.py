@@ -112,10 +112,11 @@ class OnError:
     that fail: `Handler.then`.) `dead`: a dead letter, or once it is in the outbox a dead row of the store; `stop`: the partition halts.
 
     `decode` means records that are undecodable or too large; without an aggregation (which has `on_null` and `on_missing`) also those
-    that have no value or that are not of the handler's type.
+    that have no value or that are not of the handler's type. `wait` holds the intake before an undecodable one until it can be decoded;
+    the others are dead letters then.
     """
 
-    decode: Literal["dead-letter", "skip", "stop"] = "dead-letter"
+    decode: Literal["dead-letter", "skip", "stop", "wait"] = "dead-letter"
     produce: Literal["dead", "stop"] = "dead"
 
 

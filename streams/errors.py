@@ -12,6 +12,7 @@ SluicegateError
 │   └── AggregationNotFound the buffer has no rows (also a KeyNotFoundError)
 ├── KeyNotFoundError        there is nothing of that name
 ├── HandlerFailed           a handler raised and may be tried again: the same way back, after its own back-off
+├── DecodeWaits             a record cannot be decoded and the file says `wait`: the same way back, then intake stands before it
 └── Halt                    going on would lose or repeat silently: this partition stops, loudly; the others go on
     ├── RetentionPassed     the topic no longer holds the next offset
     ├── LogTruncated        the topic ends before the next offset, or its leader epoch went back
@@ -82,6 +83,14 @@ class HandlerFailed(SluicegateError):
     def __init__(self, text: str, delay: float) -> None:
         super().__init__(text)
         self.delay = delay
+
+
+class DecodeWaits(SluicegateError):
+    """The record at `offset` cannot be decoded now, and may be later."""
+
+    def __init__(self, text: str, offset: int) -> None:
+        super().__init__(text)
+        self.offset = offset
 
 
 class Halt(SluicegateError):

@@ -15,7 +15,7 @@ import msgspec
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, State
 from streams.aggregation.reducers import plus
-from streams.errors import DecodeStopped, Halt
+from streams.errors import DecodeStopped, DecodeWaits, Halt
 from streams.record import Record
 
 SUM, MIN, MAX = COLUMNS, COLUMNS + 1, COLUMNS + 2
@@ -178,7 +178,7 @@ def _add(groups: Groups, key: bytes, state: State, record: Record, read: Any, it
 
 def refuse(groups: Groups, record: Record, error: Exception) -> None:
     """Why this record could not be read, in the order in which a person would look."""
-    if isinstance(error, Halt):
+    if isinstance(error, Halt | DecodeWaits):
         raise error
     if record.error() is not None:
         return
@@ -196,6 +196,10 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
 
 
 def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str) -> None:
+    if policy == "wait" and reason == "undecodable":
+        where = f"{record.topic()}/{record.partition()}/{record.offset()}"
+        text = f"{where}: {error}; on_error.decode is wait: tried again until it can be read; else let it be dead-letter, and restart"
+        raise DecodeWaits(text, record.offset())
     if policy == "skip":
         groups.counts["skipped"] += 1
     elif policy == "stop":

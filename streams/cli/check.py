@@ -11,7 +11,7 @@ from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.cli.systems import Finding
+    from streams.cli.finding import Finding
     from streams.config import Loaded, Problem
 
 

@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Callable
-from math import inf
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from streams.agent import Agent, App
+from streams.agent import App
+from streams.cli import duplicates
+from streams.cli.finding import Finding
 from streams.cli.topics import needed, written
 from streams.config import redacted
 from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
-from streams.config.units import spoken_duration
 from streams.engine.backoff import Backoff
 from streams.errors import PersistenceError, SystemNotReady
 from streams.values import LEVELS, Level
@@ -22,18 +22,8 @@ SAID = {
 }
 LONGEST_CALL = 5.0
 SAFER = "one broker that dies may take acknowledged records along: replication 3 and min.insync.replicas 2 prevent it"
-LATER_DUPLICATES = "a duplicate that is written later counts again: a horizon as long as the topic's retention prevents it"
 
 T = TypeVar("T")
-
-
-class Finding(NamedTuple):
-    """One thing about a system: `ok`, or what it lacks and what to do (`hint`)."""
-
-    system: str
-    ok: bool
-    text: str
-    hint: str = ""
 
 
 def within(
@@ -123,17 +113,7 @@ def _kafka(app: App) -> list[Finding]:
         facts = f"{there[topic]} partitions, replication {replicas}, min.insync.replicas {insync or 'unknown'}"
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
         found.append(Finding("kafka", True, f"topic {topic}: {facts}", hint))
-    deduped = [(agent, topic) for agent in app.agents for topic in agent.topics if agent.dedupe and there[topic]]
-    kept = admin.retention(app.kafka, sorted({topic for _, topic in deduped}), call_timeout(app)) if deduped else {}
-    return found + [outlived(agent, topic, kept[topic]) for agent, topic in deduped]
-
-
-def outlived(agent: Agent, topic: str, kept: float | None) -> Finding:
-    """Does the topic keep records longer than the agent remembers their ids? `kept` in seconds, None: nobody knows."""
-    horizon = agent.dedupe.horizon if agent.dedupe else inf
-    words = "for an unknown time" if kept is None else "for ever" if kept == inf else f"for {spoken_duration(kept)}"
-    text = f"topic {topic} keeps records {words}, {agent.name} remembers their ids for {spoken_duration(horizon)}"
-    return Finding("kafka", True, text, LATER_DUPLICATES if kept is None or horizon < kept else "")
+    return found + duplicates.findings(app, app.agents, there, time.time(), call_timeout(app))
 
 
 def fragile(replicas: int, insync: int | None) -> bool:

@@ -1,5 +1,6 @@
 """What a run checks before it starts, and the embedded broker: where the supervisor meets the connectors."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,6 +9,8 @@ import structlog
 
 from connectors import open_store
 from streams.agent import Agent, App
+from streams.cli import duplicates
+from streams.cli.finding import Finding
 from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said, within
 from streams.cli.topics import written
 from streams.config.kafka import EMBEDDED
@@ -35,6 +38,8 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
             weak = within(app.start_timeout, lambda: _fragile(app, chosen), pause)
             if weak:
                 structlog.get_logger().warning("topics.fragile", topics=weak, text=SAFER)
+            for short in within(app.start_timeout, lambda: _forgetful(app, chosen), pause):
+                structlog.get_logger().warning("dedupe.short", text=f"{short.text}; {short.hint}")
         yield ready
 
 
@@ -76,6 +81,15 @@ def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
 
     found = durability(app.kafka, sorted(written(agents)), call_timeout(app))
     return [topic for topic, (replicas, insync) in found.items() if fragile(replicas, insync)]
+
+
+def _forgetful(app: App, agents: Sequence[Agent]) -> list[Finding]:
+    """Where `dedupe` remembers less than its topics can bring again."""
+    from connectors.kafka.admin import existing
+
+    topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
+    there = existing(app.kafka, topics, call_timeout(app)) if topics else {}
+    return [found for found in duplicates.findings(app, agents, there, time.time(), call_timeout(app)) if found.hint]
 
 
 def _store_facts(app: App) -> tuple[Sequence[str], Level]:

@@ -13,7 +13,7 @@ from streams.config.models import Agent as AgentModel
 from streams.config.models import Destination, File
 from streams.config.problems import Finding, Path, did_you_mean, printable
 
-KEYS = {"schema": "schema_", "writer_schema": "writer_schema", "framing": "framing", "schema_id": "schema_id"}
+KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id")} | {"schema": "schema_"}
 NUMERIC = ("int", "long", "float", "double")
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 
@@ -40,9 +40,22 @@ def _of(model: AgentModel | Destination, path: Path, folder: FilePath) -> Iterat
     for key in ("schema", "writer_schema"):
         if key in given and (why := _unreadable(folder, str(given[key]))):
             yield Finding((*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),))
+    if "writer_schemas" in given:
+        yield from _of_writers(given, path, folder)
     for key, other in (("writer_schema", "schema"), ("schema_id", "framing")):
         if key in given and other not in given:
             yield Finding((*path, key), f"has no meaning without {other}", f"add {other}, or leave it out", ((*path, key), (*path, other)))
+
+
+def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Iterator[Finding]:
+    at = (*path, "writer_schemas")
+    if not (folder / str(given["writer_schemas"])).is_dir():
+        yield Finding(at, "is no folder", "name the folder of the schema files (ID.avsc), relative to the folder of this file", (at,))
+    for key in [key for key in ("schema", "schema_id") if key not in given] + ["framing"] * (given.get("framing") != "confluent"):
+        hint = {"schema_id": "write schema_id: NUMBER, the id of `schema`", "framing": "write framing: confluent"}
+        yield Finding(at, f"needs {key}", hint.get(key, "write schema: FILE.avsc, what all records are read as"), (at, (*path, key)))
+    if "writer_schema" in given:
+        yield Finding(at, "excludes writer_schema", "keep one of them", (at, (*path, "writer_schema")))
 
 
 def _unreadable(folder: FilePath, name: str) -> str | None:
@@ -58,7 +71,9 @@ def given(model: AgentModel | Destination, folder: FilePath) -> Avro | None:
     if model.format != "avro" or (model.schema_ is None and model.framing is None):
         return None
     writer = getattr(model, "writer_schema", None)
-    return Avro(_text(folder, model.schema_) or "", _text(folder, writer), model.framing or "none", model.schema_id)
+    writers = getattr(model, "writer_schemas", None)
+    known = None if writers is None else str((folder / writers).absolute())
+    return Avro(_text(folder, model.schema_) or "", _text(folder, writer), model.framing or "none", model.schema_id, known)
 
 
 def _text(folder: FilePath, name: str | None) -> str | None:
@@ -92,7 +107,7 @@ def _with_results(agent: Agent) -> Agent:
 def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
     """What agents of the file write is read as they write it; the agent's own schema is then the one it is read with."""
     own = agent.avro
-    if agent.format != "avro" or (own is not None and own.writer_schema is not None):
+    if agent.format != "avro" or (own is not None and (own.writer_schema is not None or own.writers is not None)):
         return agent
     written = {known for topic in agent.topics for known in _written(topic, agents)}
     first = written.pop() if len(written) == 1 else None
@@ -139,6 +154,24 @@ def _compiled(make: Callable[[], object], avro: Avro | None, path: Path, at: Pat
         for why in incompatible(avro.schema, avro.writer_schema) if avro.writer_schema else ():
             hint = "give the field a default, or another type; or keep the schemas equal"
             yield Finding((*path, "writer_schema"), f"cannot be read with `schema`: {printable(why)}", hint)
+        for file in sorted(FilePath(avro.writers).glob("*.avsc")) if avro.writers else ():
+            for why in _misfits(avro.schema, file):
+                what = f"{printable(file.name)} cannot be read with `schema`: {printable(why)}"
+                yield Finding((*path, "writer_schemas"), what, "correct that file, or `schema`; records of its id cannot be decoded")
+
+
+def _misfits(schema: str, file: FilePath) -> list[str]:
+    from schemas.avro import parsed
+    from schemas.avro_check import incompatible, strict
+
+    try:
+        parsed(text := read(file))
+        why = strict(text)
+        return [why] if why else list(incompatible(schema, text))
+    except Unreadable as error:
+        return [error.message]
+    except ValueError as error:
+        return [str(error)]
 
 
 def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown
 Senders = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition", "shared"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
-OnDecode = Annotated[Literal["dead-letter", "skip", "stop"], unless_unknown("dead-letter")]
+OnDecode = Annotated[Literal["dead-letter", "skip", "stop", "wait"], unless_unknown("dead-letter")]
 OnProduce = Annotated[Literal["dead", "stop"], unless_unknown("dead")]
 Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
@@ -230,6 +230,7 @@ class Agent(BaseModel):
     format: Format = "json"
     schema_: Text | None = Field(default=None, alias="schema")
     writer_schema: Text | None = None
+    writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
     key: Annotated[Key | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None

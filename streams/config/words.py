@@ -48,7 +48,11 @@ def _where(agent: Agent) -> str:
 
 
 def _unusable(agent: Agent) -> list[str]:
-    decode = {"skip": "leaves out, and counts, what cannot be decoded", "stop": "stops the partition at what cannot be decoded"}
+    decode = {
+        "skip": "leaves out, and counts, what cannot be decoded",
+        "stop": "stops the partition at what cannot be decoded",
+        "wait": "waits before what cannot be decoded, and tries it again",
+    }
     sentences = [decode[agent.on_error.decode]] if agent.on_error.decode in decode else []
     if agent.on_error.produce == "stop":
         sentences.append("stops the partition at an output that cannot be sent")

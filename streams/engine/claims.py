@@ -14,11 +14,14 @@ from streams.engine.acquittals import Acquittals
 from streams.engine.backoff import Backoff
 from streams.engine.checks import NOTHING, Seen, check_low, seen
 from streams.engine.halted import Halted
+from streams.engine.checks import check_low
+from streams.engine.intake import Intake
 from streams.engine.owner import Owner
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
 from streams.engine.slow import given_back
 from streams.errors import (
+    DecodeWaits,
     Fenced,
     Halt,
     HandlerFailed,
@@ -35,7 +38,7 @@ from streams.record import Record
 from streams.values import Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
-LOST = (Halt, Fenced, HandlerFailed, PersistenceError, SystemNotReady)
+LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)
 """What ends an owner, and only that."""
 NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
@@ -66,6 +69,8 @@ class Claims:
         self._backoffs: dict[TopicPartition, Backoff] = {}
         self._halted = Halted()
         self._paused: set[TopicPartition] = set()
+        self._halted: dict[TopicPartition, Halt] = {}
+        self.intake = Intake(setting, random, clock, self._log)
         self._again: set[TopicPartition] = set()
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
         self._acquittals = Acquittals(setting.store)
@@ -118,8 +123,9 @@ class Claims:
         taking = self._taking.pop(place, None)
         for known in (self._waiting, self._halted, self._backoffs, self._unreadable):
             known.pop(place, None)
-        for some in (self._paused, self._again, self._told):
+        for some in (self._again, self._told):
             some.discard(place)
+        self.intake.forget(place)
         if owner is not None:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
         if self._setting.handling is not None:
@@ -176,6 +182,8 @@ class Claims:
                 self._setting.input.pause([place])
                 self._paused.discard(place)
                 self._versions[owner.partition] = seen(owner.claim)
+                self.intake.begins(place)
+                self._versions[owner.partition] = owner.claim.version
                 self._acquit(owner)
                 del self.owners[place]
                 self._waiting[place] = self._clock()
@@ -192,7 +200,7 @@ class Claims:
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
         if not failpoints.unsafe("stale-batch"):
             self._setting.input.pause([place])
-        self._paused.discard(place)  # the next claim starts it again, full or not
+        self.intake.begins(place)
         self._acquit(owner)
         if isinstance(error, HandlerStopped):
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
@@ -202,6 +210,10 @@ class Claims:
             return
         if isinstance(error, HandlerFailed):  # said by the handling already
             self._waiting[place], self._outage = self._clock() + error.delay, str(error)
+            return
+        if isinstance(error, DecodeWaits):
+            self.intake.waits(place, error)
+            self._waiting[place] = self._clock()
             return
         backoff = self._backoffs.setdefault(place, Backoff(0.1, 2.0, self._random))
         self._waiting[place] = self._clock() + (delay := backoff.delay())
@@ -255,6 +267,7 @@ class Claims:
     def well(self, owner: Owner) -> None:
         """A commit with records went through: back-off begins anew next time."""
         self._backoffs.pop(place := (owner.partition.topic, owner.partition.number), None)
+        self.intake.well(place, owner.claim.offset)
         self._again.discard(place)
         self._unreadable.pop(place, None)
 
@@ -274,20 +287,11 @@ class Claims:
         if owner.marks.names() and not failpoints.unsafe("acquit"):
             self._acquittals.add(owner.claim, owner.marks.names(), self._clock())
 
-    def balance_intake(self) -> None:
-        """Too many unsent rows, or sealed items, pause a partition's intake (never its deadlines)."""
-        for place, owner in self.owners.items():
-            if owner.full and place not in self._paused:
-                self._setting.input.pause([place])
-                self._paused.add(place)
-            elif place in self._paused and owner.shard.roomy and not owner.full:
-                self._setting.input.resume([place])
-                self._paused.discard(place)
-
     def reasons(self) -> list[str]:
         """Why this worker is not ready; empty when it is."""
         found = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
+        found += self.intake.reasons()
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]
         return found + [f"waiting to claim {topic}/{number}: {self._reason((topic, number))}" for topic, number in self._waiting]
 

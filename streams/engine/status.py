@@ -17,15 +17,15 @@ from streams.observe.tracing import Spans
 FORGOTTEN = "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise max_ids or lower horizon"
 
 
-def partition_report(owner: Owner, monotonic: float, gauge: Gauge) -> PartitionReport:
-    """Offsets, open groups and unsent rows as the owner knows them, without a request."""
+def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | None = None) -> PartitionReport:
+    """Offsets, open groups and unsent rows as the owner knows them, without a request. `waits`: what its intake stands before."""
     partition, groups, shard = owner.partition, owner.groups, owner.shard
     now = owner.now(monotonic)
     oldest, due = groups.oldest(), groups.next_due()
     return PartitionReport(
         partition.topic,
         partition.number,
-        "paused" if shard.full else "running",
+        "paused" if shard.full or waits else "running",
         offset=owner.claim.offset,
         high=gauge.high(partition.topic, partition.number),
         groups=len(groups.states),
@@ -36,6 +36,8 @@ def partition_report(owner: Owner, monotonic: float, gauge: Gauge) -> PartitionR
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
         read_age=_read_age(owner, now),
+        error="decode-waits" if waits else None,
+        detail=waits,
     )
 
 

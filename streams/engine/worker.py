@@ -165,6 +165,9 @@ class Worker:
             records = [record for record in records if record.error() is None]
             if not records or self._claims.misplaced(owner, records[0]):
                 return
+        intake = self._claims.intake
+        if intake.unresolved and not (records := intake.passed((owner.partition.topic, owner.partition.number), records)):
+            return
         if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
             return
@@ -225,7 +228,7 @@ class Worker:
         return [owner.shard for owner in self._owners.values()]
 
     def _house_keeping(self, now: float) -> None:
-        self._claims.balance_intake()
+        self._claims.intake.balance(self._owners)
         if self._claims.fresh or now >= self._probe_at:
             self._claims.fresh, self._probe_at = False, now + PROBE_EVERY
             self._probe()
@@ -268,7 +271,8 @@ class Worker:
             reasons.append(f"the store does not answer: {self._away}")
         if self._draining:
             reasons = ["draining", *reasons]
-        partitions = [partition_report(owner, now, self._parts.input) for owner in self._owners.values()]
+        text = self._claims.intake.text
+        partitions = [partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()]
         level = (self._level.name, self._level.reasons)
         metrics = self._parts.meter.snapshot()
         return WorkerReport(

@@ -15,10 +15,11 @@ DISPATCHER = "dispatcher"
 
 class PartitionReport(msgspec.Struct, frozen=True):
     """One assigned partition. `state` is claiming, restoring, running, paused or halted; `error` the code of the error
-    that halted it and `detail` its text. `offset` is the committed one, `high` the end of the partition as last heard
-    (-1: unknown). `oldest` is the age of the oldest open group, `next_deadline` the seconds until the nearest deadline
-    (negative: overdue), `sealed` counts what slow handlers have yet to end, `unsent_age` is the age of the oldest unsent row,
-    `read_age` that of the newest record taken, by the record's own time; None where there is none."""
+    that halted it (or `decode-waits`: its intake waits) and `detail` its text. `offset` is the committed one, `high` the
+    end of the partition as last heard (-1: unknown). `oldest` is the age of the oldest open group, `next_deadline` the
+    seconds until the nearest deadline (negative: overdue), `sealed` counts what slow handlers have yet to end,
+    `unsent_age` is the age of the oldest unsent row, `read_age` that of the newest record taken, by the record's own
+    time; None where there is none."""
 
     topic: str
     number: int

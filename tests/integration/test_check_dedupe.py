@@ -1,4 +1,4 @@
-"""`check --connect` compares the horizon with what the input topics really keep."""
+"""`check --connect` and the start of `run` compare what `dedupe` remembers with what the input topics really keep and get."""
 
 import json
 import subprocess
@@ -7,9 +7,13 @@ from math import inf
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from structlog.testing import capture_logs
 
 from streams.agent import Agent, Aggregation, Deduplication, Destination
-from streams.cli.systems import LATER_DUPLICATES, outlived
+from streams.cli.duplicates import LATER_DUPLICATES, crowded, outlived
+from streams.cli.wiring import prepare
+from streams.config import load
 
 FILE = """\
 app: NAME
@@ -19,27 +23,63 @@ dead_letters: NAME.dead
 agents:
   sums:
     from: [NAME.hour, NAME.ever]
-    dedupe: {id: header:message-id, horizon: 1h}
+    dedupe: {id: header:message-id, horizon: 1h, max_ids: 2}
     aggregate: {count: 2}
     to: {topic: NAME.out}
 """
 
 
-def test_175_a_topic_that_outlives_the_horizon_of_known_ids_is_warned_of(kafka, ns, make_topic, tmp_path):
+MORE = "ids are forgotten before their horizon: write max_ids: 6 (128 bytes each), or a shorter horizon"
+
+
+@pytest.fixture
+def file(kafka, ns, make_topic, tmp_path):
+    """Two topics, one of which keeps its records for ever and got three in the last hour, and nine in 1970; the other two."""
     make_topic(f"{ns}.hour", retention_ms=3_600_000)
-    make_topic(f"{ns}.ever", retention_ms=-1)
+    make_topic(f"{ns}.ever", 2, retention_ms=-1)
     for name in ("out", "dead"):
         make_topic(f"{ns}.{name}")
-    file = tmp_path / "f.yaml"
-    file.write_text(FILE.replace("NAME", ns).replace("BOOTSTRAP", kafka))
+    producer = Producer({"bootstrap.servers": kafka})
+    for topic, partition, at in [  # at 0: now
+        *[("hour", 0, 0)] * 2,
+        *[("ever", 1, 0)] * 3,
+        *[("ever", 0, 1000)] * 9,
+    ]:
+        producer.produce(f"{ns}.{topic}", b"{}", partition=partition, timestamp=at)
+    producer.flush(30)
+    path = tmp_path / "f.yaml"
+    path.write_text(FILE.replace("NAME", ns).replace("BOOTSTRAP", kafka))
+    return path
+
+
+def test_175_a_topic_that_outlives_the_horizon_of_known_ids_is_warned_of(file, ns):
     command = [Path(sys.executable).with_name("sluicegate"), "check", file, "--connect", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = [(each["text"], each["hint"]) for each in json.loads(done.stdout)["systems"] if "keeps records" in each["text"]]
+    said = [(each["text"], each["hint"]) for each in json.loads(done.stdout)["systems"] if "ids" in each["text"]]
     assert said == [
         (f"topic {ns}.hour keeps records for 1 h, sums remembers their ids for 1 h", ""),
+        (f"topic {ns}.hour got up to 2 records in a partition within 1 h, sums remembers 2 ids", ""),
         (f"topic {ns}.ever keeps records for ever, sums remembers their ids for 1 h", LATER_DUPLICATES),
+        (f"topic {ns}.ever got up to 3 records in a partition within 1 h, sums remembers 2 ids", MORE),
     ]
+
+
+def test_the_start_of_a_run_warns_of_the_same(file, ns):
+    app = load(file, {}).app
+    with capture_logs() as lines, prepare(app, ("sums",), lambda seconds: None):
+        pass
+    warned = [line["text"] for line in lines if line["event"] == "dedupe.short"]
+    assert warned == [
+        f"topic {ns}.ever keeps records for ever, sums remembers their ids for 1 h; {LATER_DUPLICATES}",
+        f"topic {ns}.ever got up to 3 records in a partition within 1 h, sums remembers 2 ids; {MORE}",
+    ]
+
+
+@pytest.mark.parametrize(("busiest", "warned"), [(0, False), (1_000_000, False), (1_000_001, True)])
+def test_as_many_ids_as_records_are_enough(busiest, warned):
+    agent = Agent("sums", ("in",), Aggregation(count=2), Destination("out"), "dead", dedupe=Deduplication("key"))
+    assert bool(crowded(agent, "in", busiest).hint) is warned
 
 
 @pytest.mark.parametrize(

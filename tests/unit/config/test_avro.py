@@ -27,6 +27,9 @@ def folder(tmp_path: Path) -> Path:
     texts = {"order": TEXT, "old": OLD, "other": OTHER, "result": json.dumps(RESULT), "none": "{", "twice": '["int","int"]'}
     for name, text in texts.items():
         (tmp_path / "schemas" / f"{name}.avsc").write_text(text, encoding="utf-8")
+    (tmp_path / "ids").mkdir()
+    for number, name in [(2, "old"), (3, "other"), (4, "none")]:
+        (tmp_path / "ids" / f"{number}.avsc").write_text(texts[name], encoding="utf-8")
     return tmp_path
 
 
@@ -44,6 +47,16 @@ def test_schemas_are_read_from_the_folder_of_the_file(folder: Path) -> None:
     [made] = found.app.agents
     assert made.avro == Avro(TEXT, OLD, "confluent")
     assert made.to.avro == Avro(formats.result_schema(made), None, "confluent", 7)
+
+
+def test_the_folder_of_the_writers_schemas_lies_beside_the_file(folder: Path) -> None:
+    for name in ("3", "4"):
+        (folder / "ids" / f"{name}.avsc").unlink()
+    text = agent(f"{IN}\nschema: schemas/order.avsc\nwriter_schemas: ids\nframing: confluent\nschema_id: 1\n{COUNT}\n{TO}")
+    found = loaded(folder, text)
+    assert found.problems == ()
+    [made] = found.app.agents
+    assert made.avro == Avro(TEXT, None, "confluent", 1, str(folder / "ids"))
 
 
 def test_an_agent_reads_what_another_one_writes_by_its_schema(folder: Path) -> None:
@@ -122,6 +135,20 @@ WRONG = [
     (f"{IN}\nschema: schemas/order.avsc\nschema_id: 3\n{COUNT}\nto: {{topic: totals, format: avro, framing: confluent}}", [
         "10:5: agents.a.schema_id: has no meaning without framing; add framing, or leave it out",
         "12:39: agents.a.to.framing: needs schema_id: what the registry calls the schema; write schema_id: NUMBER beside it",
+    ]),
+    (f"{IN}\nwriter_schema: schemas/old.avsc\nwriter_schemas: nowhere\n{COUNT}\n{TO}", [
+        "9:5: agents.a.writer_schema: has no meaning without schema; add schema, or leave it out",
+        "10:5: agents.a.writer_schemas: excludes writer_schema; keep one of them",
+        "10:5: agents.a.writer_schemas: is no folder; name the folder of the schema files (ID.avsc), relative to the folder of this file",
+        "10:5: agents.a.writer_schemas: needs framing; write framing: confluent",
+        "10:5: agents.a.writer_schemas: needs schema; write schema: FILE.avsc, what all records are read as",
+        "10:5: agents.a.writer_schemas: needs schema_id; write schema_id: NUMBER, the id of `schema`",
+    ]),
+    (f"{IN}\nschema: schemas/order.avsc\nwriter_schemas: ids\nframing: confluent\nschema_id: 1\n{COUNT}\n{TO}", [
+        "10:5: agents.a.writer_schemas: 3.avsc cannot be read with `schema`: customer, reader type: double not compatible with writer "
+        "type: string (at /fields/0, /fields/1/type); correct that file, or `schema`; records of its id cannot be decoded",
+        "10:5: agents.a.writer_schemas: 4.avsc cannot be read with `schema`: is no Avro schema (Expecting property name enclosed in double "
+        "quotes: line 1 column 2 (char 1)); correct that file, or `schema`; records of its id cannot be decoded",
     ]),
     (f"{IN}\nschema: schemas/order.avsc\nframing: magic\nschema_id: -1\n{COUNT}\n{TO}", [
         "10:5: agents.a.framing: must be none or confluent; write one of these words",

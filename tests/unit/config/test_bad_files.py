@@ -92,7 +92,7 @@ AGENT = [
         "9:26: agents.a.retry.isolate_after: is more than attempts: it would never happen; write at most the number of attempts",
     ]),
     (f"{FROM}\non_error: {{decode: ignore, produce: dead-letter, handler: stop}}\n{COUNT}\n{TO}", [
-        "8:16: agents.a.on_error.decode: must be dead-letter, skip or stop; write one of these words",
+        "8:16: agents.a.on_error.decode: must be dead-letter, skip, stop or wait; write one of these words",
         "8:32: agents.a.on_error.produce: must be dead or stop; write one of these words",
         "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce",
     ]),

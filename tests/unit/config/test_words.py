@@ -113,6 +113,9 @@ def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
             "stops the partition at what cannot be decoded", "stops the partition at an output that cannot be sent",
             "sends what else it cannot use to shop.dead, byte for byte",
         ]),
+        ("wait", "dead", [
+            "waits before what cannot be decoded, and tries it again", "sends what else it cannot use to shop.dead, byte for byte",
+        ]),
     ],
 )  # fmt: skip
 def test_the_policy_for_errors_is_said_in_words(tmp_path, decode, produce, expected):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import avro.io
@@ -116,6 +117,26 @@ def test_what_does_not_decode_says_where_and_never_what(value: bytes, error: str
         by(SHOP).decode(value)
     assert str(caught.value) == error
     assert caught.value.__cause__ is None
+
+
+def test_records_of_other_ids_are_read_by_the_schema_in_the_file_of_their_id_from_when_it_is_there(tmp_path: Path) -> None:
+    older = {**SHOP, "fields": [field for field in SHOP["fields"] if field["name"] != "note"]}
+    ours_, theirs = by(SHOP, framing="confluent", schema_id=1, writers=str(tmp_path)), by(older, framing="confluent", schema_id=7)
+    value = theirs.encode({name: each for name, each in ORDER.items() if name != "note"})
+    assert ours_.decode(ours_.encode(ORDER)) == ORDER
+    for text, why in [(None, "7, and there is no 7.avsc in writer_schemas"), ("{", "7, whose 7.avsc is no Avro schema")]:
+        if text is not None:
+            (tmp_path / "7.avsc").write_text(text)
+        with pytest.raises(msgspec.DecodeError, match=why):
+            ours_.decode(value)
+    (tmp_path / "7.avsc").write_text(json.dumps(older))
+    assert ours_.decode(value) == ORDER
+    assert ours_.only is not None
+    assert json.loads(ours_.only(["customer"])(value)) == {"customer": "ann"}
+    (tmp_path / "7.avsc").unlink()
+    assert ours_.decode(value) == ORDER
+    with pytest.raises(msgspec.DecodeError, match="has no Confluent frame"):
+        ours_.decode(b"\x00\x00")
 
 
 def test_a_field_that_is_no_uuid_is_named_without_its_text() -> None:

@@ -1,0 +1,199 @@
+"""An agent of a Faust app fills a shared buffer, and acknowledges only what lies in the store.
+
+Faust runs the agent and reads Kafka; the buffer and its source watermark lie in the store, so a worker that dies at any moment loses
+nothing, and what is read again is known by its offset. The sink reads the channel under the stream, since the stream itself acknowledges
+too much: `take()` acks what its consumer failed on (its `finally`), an exception in `async for` acks the event at hand, and records that
+were queued before a rebalance are acked unseen. Acks are given in the order of the offsets: Faust commits past one that is missing.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from streams import failpoints
+from streams.errors import ConfigurationError, WatermarkMoved
+from streams.leased.contracts import NOT_KEPT, AggregatorBuffer
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import Entry, Filled, Gate, Header, InsertResult, Progress, SealedBatch, entry_key
+
+log = logging.getLogger("connectors.faust")
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds after a call that failed
+MOST = 1000
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+def entry_of(event: Any, id_header: str = "", type: str = "") -> Entry:
+    """The entry of a record: its bytes as they came, its key as the group. `type` names the decoder of the data (the topic's name unless
+    given). The idempotency key is header `id_header` where a producer may write twice, else topic/partition/offset."""
+    message = event.message
+    place = entry_key(message.topic, message.partition, message.offset)
+    headers = list(_headers(message.headers))
+    found = [value for name, value in headers if name == id_header and value]
+    key = (message.key or b"").decode(errors="backslashreplace")
+    identity = found[-1].decode(errors="backslashreplace") if found else place
+    return Entry(identity, key if key.strip() else place, type or message.topic, message.value or b"", headers, key)
+
+
+def _headers(headers: Any) -> Iterator[Header]:
+    pairs = headers.items() if hasattr(headers, "items") else headers or ()
+    return ((str(name), value) for name, value in pairs)
+
+
+class Source(NamedTuple):
+    """Where a partition stands: `next` is its watermark, valid for one assignment (`generation`) of one topic (`topic_id`)."""
+
+    topic_id: str
+    generation: int
+    next: int
+
+
+class BufferSink:
+    """The buffer `name` of `store`, for one agent of one Faust app.
+
+    `topic_id(topic)` tells a topic from one made anew under its name (`connectors.topic_ids`). With `gate`, full groups are sealed by the
+    insert that fills them. `keep_keys` is how long an idempotency key is known after its row was completed: needed only for keys that
+    producers give, since an offset is known by the watermark. `entry` makes an Entry of an event; at most `most` are one transaction.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        name: str,
+        topic_id: Callable[[str], str],
+        *,
+        gate: Gate | None = None,
+        keep_keys: timedelta = NOT_KEPT,
+        entry: Callable[[Any], Entry] = entry_of,
+        most: int = MOST,
+    ) -> None:
+        self._buffer: AggregatorBuffer = store.buffer
+        self._name, self._topic_id, self._gate, self._keep_keys = name, topic_id, gate, keep_keys
+        self._entry, self._most = entry, most
+        self._waiting: list[Any] = []  # read and not durable yet: an agent that is started again goes on with them
+        self._sources: dict[Place, Source] = {}
+
+    async def fill(self, stream: Any) -> AsyncIterator[Filled]:
+        """Insert what came, acknowledge it, and yield what the insert came to (the batches that it completed are leased to us), until Faust
+        stops the agent.
+
+        While the store is away nothing is acknowledged and the same records are tried again. Raises ConfigurationError.
+        """
+        _check(stream)
+        while await self._read(stream.channel.queue):
+            for place in dict.fromkeys(map(_place, self._waiting)):
+                filled = await self._stored(stream.app, place)
+                if filled is not None:
+                    yield filled
+
+    async def due(self, limit: int = 100) -> Sequence[SealedBatch]:
+        """Batches that nobody works on: of groups whose time is over, and those whose worker died. For an `app.timer`."""
+        if self._gate is None:
+            raise ConfigurationError(f"buffer {self._name}: a sink without a gate seals nothing; give it gate=Gate(...)")
+        return await asyncio.to_thread(self._buffer.due, self._name, self._gate, limit)
+
+    async def complete(self, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        """The batch is done: its rows go and the messages are written, in one transaction. Raises ConcurrencyError."""
+        return await asyncio.to_thread(self._buffer.complete, self._name, batch, outbox)
+
+    async def _read(self, queue: Any) -> bool:
+        """Take what is queued, at least one record. False: Faust stops the agent; what waits is read again by whoever comes next."""
+        try:
+            if not self._waiting:
+                self._waiting.append(await queue.get())
+            while len(self._waiting) < self._most and not queue.empty():
+                self._waiting.append(queue.get_nowait())
+        except StopAsyncIteration:
+            return False
+        return True
+
+    async def _stored(self, app: Any, place: Place) -> Filled | None:
+        """What waits of one partition is durable, then acknowledged; None when it was assigned anew meanwhile: it will come again."""
+        pause = FIRST_PAUSE
+        while True:
+            current = app.consumer_generation_id
+            events = [event for event in self._waiting if _place(event) == place and event.message.generation_id == current]
+            try:
+                filled = await self._insert(place, current, events) if events else None
+                break
+            except ConfigurationError:
+                raise
+            except Exception as error:
+                what = "buffer %s: %d records of %s/%d from offset %d on wait, unacknowledged (%s); again in %.1f s"
+                log.warning(what, self._name, len(events), *place, events[0].message.offset, type(error).__name__, pause)
+                log.debug("why", exc_info=error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        if failpoints.armed:
+            failpoints.hit("faust-inserted")
+        _acknowledge(events)
+        self._waiting = [event for event in self._waiting if _place(event) != place]
+        return filled
+
+    async def _insert(self, place: Place, generation: int, events: Sequence[Any]) -> Filled:
+        """Insert what the watermark does not know yet. Raises whatever the store, the brokers or `entry` do."""
+        if failpoints.unsafe("faust-order"):
+            _acknowledge(events)
+        while True:
+            source = await self._source(place, generation, events[0].message.offset)
+            new = [event for event in events if event.message.offset >= source.next]
+            known = len(events) - len(new)
+            if not new:
+                return Filled(InsertResult(0, known), ())
+            progress = Progress(source.topic_id, place[1], source.next, new[-1].message.offset + 1)
+            try:
+                filled = await asyncio.to_thread(self._written, new, progress)
+            except WatermarkMoved as moved:
+                self._sources[place] = source._replace(next=moved.next)
+                continue
+            self._sources[place] = source._replace(next=progress.next)
+            return filled._replace(result=filled.result._replace(duplicates=filled.result.duplicates + known))
+
+    def _written(self, events: Sequence[Any], progress: Progress) -> Filled:
+        entries = [self._entry(event) for event in events]
+        if failpoints.armed:
+            failpoints.hit("faust-received")
+        kept = None if failpoints.unsafe("faust-watermark") else progress
+        if self._gate is not None:
+            return self._buffer.insert_and_seal(self._name, entries, self._gate, kept, self._keep_keys)
+        return Filled(self._buffer.insert(self._name, entries, kept, self._keep_keys), ())
+
+    async def _source(self, place: Place, generation: int, first: int) -> Source:
+        """Where the partition stands; asked again after each assignment, and when offsets went back: the topic may be another one."""
+        source = self._sources.get(place)
+        if source is not None and source.generation == generation and first >= source.next:
+            return source
+        id = await asyncio.to_thread(self._topic_id, place[0])
+        if source is None or (source.generation, source.topic_id) != (generation, id):
+            source = Source(id, generation, await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1]))
+            self._sources[place] = source
+            if 0 < source.next < first:
+                what = "buffer %s: offsets %d to %d of %s/%d did not come: retention, transactions' markers, or committed by others"
+                log.warning(what, self._name, source.next, first - 1, *place)
+        return source
+
+
+def _place(event: Any) -> Place:
+    return event.message.topic, event.message.partition
+
+
+def _acknowledge(events: Sequence[Any]) -> None:
+    for event in events:
+        event.ack()
+
+
+def _check(stream: Any) -> None:
+    """Raises ConfigurationError where Faust would acknowledge by itself, or in another order than that of the offsets."""
+    if stream.concurrency_index is not None:
+        raise ConfigurationError("a BufferSink needs an agent with concurrency=1: acknowledged out of order, Faust loses records")
+    if stream.info()["processors"] or stream.combined:
+        raise ConfigurationError("a BufferSink reads the topic itself: no filters, group_by, joins or yield in its agent")
+    if stream.channel.value_type is not bytes or stream.channel.key_type not in (None, bytes):
+        raise ConfigurationError(
+            "a BufferSink needs app.topic(NAME, key_type=bytes, value_type=bytes): what cannot be decoded Faust acknowledges unseen; "
+            "the types of open_store decode it later"
+        )
