@@ -23,19 +23,16 @@ def bounds(kafka: Settings, partitions: Sequence[Place], timeout: float = TIMEOU
     return {place: (low[place], high[place]) for place in partitions}
 
 
+def since(kafka: Settings, partitions: Sequence[Place], moment: float, timeout: float = TIMEOUT) -> dict[Place, int]:
+    """How many offsets each partition has from the first record at or after `moment` (seconds since 1970) on. Raises SystemNotReady."""
+    begins = _asked(kafka, partitions, OffsetSpec.for_timestamp(max(0, int(moment * 1000))), timeout)
+    return {place: end - begins[place] if begins[place] >= 0 else 0 for place, end in ends(kafka, partitions, timeout).items()}
+
+
 def _asked(kafka: Settings, partitions: Sequence[Place], spec: OffsetSpec, timeout: float) -> dict[Place, int]:
     if not partitions:
         return {}
     asked = {TopicPartition(topic, number): spec for topic, number in partitions}
-    return _offsets(kafka, partitions, OffsetSpec.latest(), timeout)
-def since(kafka: Settings, partitions: Sequence[tuple[str, int]], moment: float, timeout: float = TIMEOUT) -> dict[tuple[str, int], int]:
-    """How many offsets each partition has from the first record at or after `moment` (seconds since 1970) on. Raises SystemNotReady."""
-    begins = _offsets(kafka, partitions, OffsetSpec.for_timestamp(max(0, int(moment * 1000))), timeout)
-    return {place: end - begins[place] if begins[place] >= 0 else 0 for place, end in ends(kafka, partitions, timeout).items()}
-def _offsets(
-    kafka: Settings, partitions: Sequence[tuple[str, int]], wanted: OffsetSpec, timeout: float
-) -> dict[tuple[str, int], int]:
-    asked = {TopicPartition(topic, number): wanted for topic, number in partitions}
     found = {}
     admin = open_admin(kafka)  # its futures never end when it is collected before them
     for partition, future in admin.list_offsets(asked, request_timeout=timeout).items():

@@ -28,8 +28,7 @@ main = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, check, topics, migrate, status, explain, accept_gap, audit, demo, version):
-for command in (run, check, topics, migrate, status, audit, replay, demo, version):
+for command in (run, check, topics, migrate, status, explain, accept_gap, audit, replay, demo, version):
     main.command()(command)
 main.command("test")(play_tests)
 main.add_typer(groups)

@@ -102,6 +102,8 @@ def _explained(topics: "Topics", found: Found) -> "Explained":
         return Explained([], ["it says nothing of its input, and it is the fire id of no record that the inputs still hold"])
     if span.last is None:
         return Explained([span.first], ["a handler of completed groups sent it, so only the group's first record can be told"])
+    if found.agent.scope == "shared":
+        return Explained([span.first], ["its records may be in any partition (scope: shared), so only the group's first can be told"])
     low, high = topics.bounds([span.source])[span.source]
     begin = max(span.first, low)
     end = min(span.last + 1, high, begin + MOST)

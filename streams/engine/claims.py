@@ -14,7 +14,6 @@ from streams.engine.acquittals import Acquittals
 from streams.engine.backoff import Backoff
 from streams.engine.checks import NOTHING, Seen, check_low, seen
 from streams.engine.halted import Halted
-from streams.engine.checks import check_low
 from streams.engine.intake import Intake
 from streams.engine.owner import Owner
 from streams.engine.rows import Rows
@@ -68,8 +67,6 @@ class Claims:
         self._waiting: dict[TopicPartition, float] = {}
         self._backoffs: dict[TopicPartition, Backoff] = {}
         self._halted = Halted()
-        self._paused: set[TopicPartition] = set()
-        self._halted: dict[TopicPartition, Halt] = {}
         self.intake = Intake(setting, random, clock, self._log)
         self._again: set[TopicPartition] = set()
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
@@ -180,10 +177,8 @@ class Claims:
         for place, owner in list(self.owners.items()):
             if place[0] == topic and owner.facts.partitions < partitions:
                 self._setting.input.pause([place])
-                self._paused.discard(place)
-                self._versions[owner.partition] = seen(owner.claim)
                 self.intake.begins(place)
-                self._versions[owner.partition] = owner.claim.version
+                self._versions[owner.partition] = seen(owner.claim)
                 self._acquit(owner)
                 del self.owners[place]
                 self._waiting[place] = self._clock()

@@ -206,6 +206,8 @@ def _unending(aggregation: Aggregation) -> Aggregation:
 def unaccountable(agent: Agent) -> str | None:
     """Why what this agent did cannot be told from its topics."""
     rule = agent.aggregation
+    if agent.scope == "shared":
+        return "its groups span partitions (scope: shared)"
     if agent.handler is not None:
         return "what its handler did is not in a topic"
     if rule is not None and not agent.rekeys and rule.on_timeout == "discard" and (rule.since_first or rule.since_last):

@@ -274,10 +274,9 @@ class Worker:
         text = self._claims.intake.text
         partitions = [partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()]
         level = (self._level.name, self._level.reasons)
+        partitions += self._claims.others()
         metrics = self._parts.meter.snapshot()
-        return WorkerReport(
-            self._agent.name, self._number, os.getpid(), now, not reasons, reasons, [*partitions, *self._claims.others()], level, metrics
-        )
+        return WorkerReport(self._agent.name, self._number, os.getpid(), now, not reasons, reasons, partitions, level, metrics)
 
     def _drain(self, deadline: float) -> None:
         """Not ready, no more intake, finish the commit, wait for delivery reports, record them."""

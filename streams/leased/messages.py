@@ -6,8 +6,6 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-import msgspec
-
 from streams.leased.values import Header, Timeout
 
 
@@ -52,9 +50,9 @@ def emitted(timeout: Timeout) -> OutboxMessage:
     return OutboxMessage(timeout.destination, timeout.key, timeout.value, headers, dispatch_id(str(timeout.id), moment, 0))
 
 
-class LaneRow(msgspec.Struct, frozen=True, gc=False):
+class LaneRow(NamedTuple):
     """A pending row in the hands of its lane's holder. `number` was given durably before the first send, ascending in the lane and never
-    given twice; `attempts` failed so far. Flat, since relays read each one: an OutboxMessage inside took 3.8 us to make, and this 0.4."""
+    given twice; `attempts` failed so far. Flat, since relays read each one: an OutboxMessage inside took 3.8 us to make, and this 0.5."""
 
     number: int
     id: str

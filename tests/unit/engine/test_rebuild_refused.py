@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ def changed(log: Log, topic: str, offset: int, change: Callable[[dict[str, bytes
     [
         (Agent("sums", ("in",), None, Destination("out"), "dead", handler=Handler(("m:f",))), "what its handler did is not in a topic"),
         (an_agent(on_timeout="discard"), "on_timeout: discard"),
+        (replace(an_agent(), scope="shared"), "scope: shared"),
         (an_agent(start="latest"), "began at `latest`"),
     ],
 )
