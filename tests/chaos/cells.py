@@ -126,9 +126,8 @@ def dispatcher() -> list[Cell]:
 # The shared buffer: records in it before their offset is, a batch in hand, a batch that is done.
 SHARED_NTH = 6
 SHARED = [
-    ("shared-inserted", "kill", "redis"), ("shared-inserted", "stop", "postgresql"), ("shared-inserted", "lost", "mongodb"),
-    ("shared-sealed", "kill", "mariadb"), ("shared-sealed", "stop", "redis"), ("shared-completed", "kill", "sqlite"),
-    ("shared-completed", "lost", "redis"),
+    ("shared-inserted", "kill", "redis"), ("shared-inserted", "stop", "postgresql"), ("shared-sealed", "kill", "mariadb"),
+    ("shared-completed", "lost", "mongodb"),
 ]  # fmt: skip
 SHARED_POINTS = [("shared-inserted", KINDS), ("shared-sealed", KINDS[:3]), ("shared-completed", KINDS)]
 
