@@ -104,7 +104,7 @@ def retry(
         raise ConfigurationError("name what to retry, or write --all")
     with _opened(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-        done = _requeued_before(app, agent, store) if ids else set()
+        done = _requeued_before(app, agent, store) if set(ids or ()) - _known(seen) else set()
         rows, letters = _named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
         if seen.missing and (all or letters):
             raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
@@ -146,6 +146,10 @@ def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> Seen
     return Seen(rows, letters, "", older)
 
 
+def _known(seen: Seen) -> set[str]:
+    return {each.row.id for each in seen.rows} | {name for each in seen.letters for name in (each.place, each.id)}
+
+
 def _requeued_before(app: "App", agent: str, store: "Store") -> set[str]:
     """Ids of rows, so that a command that was killed may be given once more as it was."""
     from streams.engine.dead_rows import WHAT
@@ -159,9 +163,8 @@ def _named(seen: Seen, ids: Sequence[str], done: Container[str] = ()) -> "tuple[
     """Those of these ids. Raises ConfigurationError for one that is not there and was not `done`."""
     rows = [each for each in seen.rows if each.row.id in ids]
     letters = [each for each in seen.letters if each.place in ids or each.id in ids]
-    known = [each.row.id for each in rows] + [name for each in letters for name in {each.place, each.id}]
     for id in ids:
-        if id not in known and id not in done:
+        if id not in _known(seen) and id not in done:
             why = f"; dead letters cannot be read: {seen.missing}" if seen.missing else "; `sluicegate dead ls` lists what is there"
             raise ConfigurationError(f"nothing dead has the id {id}{why}")
     return rows, letters
