@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.changing import opened, store_of
-from streams.cli.outcome import DONE, ending
+from streams.cli.outcome import DONE, complain, ending
 from streams.cli.parameters import AsJson, File
+from streams.errors import ChangelogIncomplete, ConfigurationError
 
 if TYPE_CHECKING:
     from streams.agent import Agent, App
@@ -50,7 +51,10 @@ def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Partiti
     app = loaded(file)
     with store_of(app) as store:
         for its in app.agents:
-            yield from _amended(app, its, store)
+            try:
+                yield from list(_amended(app, its, store))
+            except (ChangelogIncomplete, ConfigurationError) as error:  # what the others say is wanted all the more
+                complain(f"sluicegate: what was changed in the state of {its.name} cannot be read: {error}")
         yield from ((said, None) for said in notes(store, app.name) if said.what != ACCEPTED)
 
 

@@ -1,7 +1,7 @@
 """`sluicegate dead`: what failed for good. Rows that the broker never took, in the store, and dead letters, in Kafka."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -104,17 +104,19 @@ def retry(
         raise ConfigurationError("name what to retry, or write --all")
     with _opened(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-        rows, letters = _named(seen, ids) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
+        done = _requeued_before(app, agent, store) if set(ids or ()) - _known(seen) else set()
+        rows, letters = _named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
         if seen.missing and (all or letters):
             raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
         requeued = _requeued(store, rows, why, by)
         said = {"rows": requeued, **_resent(app, store, letters, why, by, again)}
+        said["refused"] += [id for id in ids or () if id in done and id not in {each.row.id for each in rows}]
     if json:
         print_json(said)
         return DONE
     print(f"{said['rows']} rows in their outbox again, {said['sent']} records sent, {said['found']} had come already")
     for place in said["refused"]:
-        complain(f"sluicegate: {place} was retried before: nothing was sent; `sluicegate audit` says when, --again sends it once more")
+        complain(f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once more")
     return DONE
 
 
@@ -144,13 +146,25 @@ def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> Seen
     return Seen(rows, letters, "", older)
 
 
-def _named(seen: Seen, ids: Sequence[str]) -> "tuple[list[DeadOutput], list[Letter]]":
-    """Those of these ids. Raises ConfigurationError for one that is not there, or that names several."""
+def _known(seen: Seen) -> set[str]:
+    return {each.row.id for each in seen.rows} | {name for each in seen.letters for name in (each.place, each.id)}
+
+
+def _requeued_before(app: "App", agent: str, store: "Store") -> set[str]:
+    """Ids of rows, so that a command that was killed may be given once more as it was."""
+    from streams.engine.dead_rows import WHAT
+    from streams.engine.open_groups import partitions
+
+    [its] = [each for each in app.agents if each.name == agent]
+    return {said.key for held in partitions(store, app.name, its) for said in held.amended if said.what == WHAT}
+
+
+def _named(seen: Seen, ids: Sequence[str], done: Container[str] = ()) -> "tuple[list[DeadOutput], list[Letter]]":
+    """Those of these ids. Raises ConfigurationError for one that is not there and was not `done`."""
     rows = [each for each in seen.rows if each.row.id in ids]
     letters = [each for each in seen.letters if each.place in ids or each.id in ids]
-    known = [each.row.id for each in rows] + [name for each in letters for name in {each.place, each.id}]
     for id in ids:
-        if id not in known:
+        if id not in _known(seen) and id not in done:
             why = f"; dead letters cannot be read: {seen.missing}" if seen.missing else "; `sluicegate dead ls` lists what is there"
             raise ConfigurationError(f"nothing dead has the id {id}{why}")
     return rows, letters

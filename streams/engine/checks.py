@@ -11,7 +11,7 @@ from streams.values import Claim, Source, TopicFacts
 MAKER = "sluicegate"
 LOST_WRITES = (
     "the store lost writes that it had acknowledged (restored backup, fail-over, weak fsync); "
-    "restore them, or start the agent under another name"
+    "restore them, or accept that with `sluicegate accept-gap`"
 )
 
 
@@ -61,7 +61,7 @@ def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
     if claim.offset < 0:
         raise StoreWiped(
             f"this group had committed up to offset {facts.committed}, but the store knows nothing of the partition: it was wiped, "
-            "or it is another store; restore it, or start the agent under a new name"
+            "or it is another store; restore it, or accept that with `sluicegate accept-gap`"
         )
     if incarnation != claim.incarnation:
         raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")

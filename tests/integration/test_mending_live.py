@@ -1,7 +1,10 @@
 """What failed for good, what stands behind a result, and a gap that is accepted: on three live workers and a real broker."""
 
 import json
+import os
 import random
+import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,15 +101,18 @@ def retry_the_dead(file: str, kafka: str, ns: str, results: Results) -> None:
     wait_until(lambda: len(dead(file)) == 2, 90, "a dead row and a dead letter")
     [(_, row), (_, letter)] = dead(file)
     [(partition, offset)] = sent[b"bad"]
+    end = 1 + max(at for places in sent.values() for number, at in places if number == partition)
     assert letter == f"{ns}-in/{partition}/{offset}"
     assert sluicegate("dead", "show", file, "sums", letter, "--payload", "--json")["value"] == "{"
     largest(kafka, f"{ns}-out", LARGE)
-    assert sluicegate("dead", "retry", file, "sums", "--all", "--why", "mended", "--json") == {
-        "rows": 1, "sent": 1, "found": 0, "refused": [],
-    }  # fmt: skip
+    retry = "dead", "retry", file, "sums", row, letter, "--why", "mended", "--json"
+    killed = subprocess.run([SLUICEGATE, *retry], env={**os.environ, "SLUICEGATE_FAILPOINTS": "retry-sent=kill"}, timeout=90)
+    assert killed.returncode == -signal.SIGKILL
+    assert sluicegate(*retry) == {"rows": 0, "sent": 0, "found": 1, "refused": [row]}
     wait_until(lambda: results.draw() == [("good", "count", 3), ("huge", "count", 6)], 90, "the row that was dead")
     wait_until(lambda: len(dead(file)) == 2, 90, "the record to fail again")
     assert sluicegate("dead", "retry", file, "sums", letter, "--json")["refused"] == [letter]
+    assert [id for _, id in dead(file)] == [letter, f"{ns}-in/{partition}/{end}"]  # it came once
     for key, id in ((b"good", result_id(kafka, f"{ns}-out", b"good")), (b"huge", row)):
         said = sluicegate("explain", file, id, "--json")
         assert (said["complete"], said["count"]) == (True, 3)

@@ -94,6 +94,9 @@ def test_a_second_retry_says_that_it_was(driver: Driver, dead: Dead) -> None:
     assert (second.exit_code, second.stdout) == (0, "0 rows in their outbox again, 0 records sent, 0 had come already\n")
     assert "in/0/0 was retried before" in second.stderr
     assert "1 records sent" in dead("retry", "a", "in/0/0", "--again").stdout
+    [(_, _, row), *_] = listed(dead)
+    assert json.loads(dead("retry", "a", row, "--json").stdout)["rows"] == 1
+    assert json.loads(dead("retry", "a", row, "in/0/2", "--json").stdout) == {"rows": 0, "sent": 1, "found": 0, "refused": [row]}
 
 
 def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead) -> None:

@@ -15,6 +15,7 @@ from streams.cli import main
 from streams.contracts import Store
 from streams.errors import PersistenceError
 from streams.leased.messages import Outcome
+from streams.values import Changes, Partition
 
 FILE = """\
 app: app
@@ -110,6 +111,15 @@ def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invok
     assert [(each["who"], each["why"], each["agent"]) for each in said[:-1]] == [("ann", "a test", None)] * 6
     assert ("@" in said[-1]["who"], said[-1]["why"]) == (True, "again")
     assert added in CliRunner().invoke(main, ["audit", file]).stdout
+
+
+def test_the_audit_tells_the_rest_when_an_agent_cannot_be_read(store: Store, call: Invoke, tmp_path: Any) -> None:
+    store.commit(store.claim(Partition("app", "a", "in", 0), "token", "member"), Changes(0, entries=[b"\xff"]))
+    call("timeouts", "add", "orders", "2030-01-01T00:00:00Z")
+    result = CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "--json"])
+    assert ([each["what"] for each in json.loads(result.stdout)["changes"]], result.exit_code) == (["timeouts add"], 0)
+    assert "what was changed in the state of a cannot be read" in result.stderr
+    assert CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "a"]).exit_code == 3
 
 
 def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
