@@ -19,7 +19,7 @@ FORBIDDEN_ATTRIBUTES = {("yaml", name) for name in ("load", "load_all", "unsafe_
 # Pure code takes time, randomness and the outside world as arguments.
 IMPURE_MODULES = {"time", "random", "secrets", "socket", "subprocess", "threading", "multiprocessing", "asyncio", "os", "pathlib"}
 SHARED_VALUES = {f"streams.{name}" for name in ("values", "contracts", "errors", "agent", "record", "failpoints")}
-SHARED_VALUES |= {f"streams.leased.{name}" for name in ("values", "messages", "options", "contracts", "lanes")}
+SHARED_VALUES |= {f"streams.leased.{name}" for name in ("values", "messages", "options", "contracts", "lanes", "lane_row")}
 DRIVERS = {
     "confluent_kafka": "connectors.kafka",
     "redis": "connectors.redis",

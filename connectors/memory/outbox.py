@@ -13,8 +13,9 @@ from connectors.sessions import MemorySession, joined
 from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.contracts import LANE_LEASE
+from streams.leased.lane_row import LaneRow
 from streams.leased.lanes import LANES, lane_of
-from streams.leased.messages import Attempt, LaneBatch, LaneRow, OutboxMessage, Outcome, StoredMessage
+from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from streams.leased.options import OutboxOptions
 from streams.leased.values import positive
 

@@ -12,7 +12,8 @@ from connectors.mongodb.steps import Data, Document, locked, server_time, until
 from connectors.outboxes import ANY_LANE, check_claim, verdict
 from streams import failpoints
 from streams.errors import ConcurrencyError
-from streams.leased.messages import LaneBatch, LaneRow, Outcome
+from streams.leased.lane_row import LaneRow
+from streams.leased.messages import LaneBatch, Outcome
 from streams.leased.options import OutboxOptions
 
 SMALL = 10

@@ -18,8 +18,9 @@ from connectors.redis.scripts_leased import PREFIX
 from connectors.sessions import RedisSession, joined
 from streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
 from streams.leased.contracts import LANE_LEASE
+from streams.leased.lane_row import LaneRow
 from streams.leased.lanes import LANES
-from streams.leased.messages import Attempt, LaneBatch, LaneRow, OutboxMessage, Outcome, StoredMessage
+from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from streams.leased.options import OutboxOptions
 from streams.leased.values import Header, positive
 

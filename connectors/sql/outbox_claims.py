@@ -9,7 +9,8 @@ from sqlalchemy import Connection, text
 from connectors.outboxes import ANY_LANE, at
 from connectors.sql.outbox_lanes import Given, Held, locked, save
 from connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
-from streams.leased.messages import LaneBatch, LaneRow, OutboxMessage
+from streams.leased.lane_row import LaneRow
+from streams.leased.messages import LaneBatch, OutboxMessage
 
 Stored = Sequence[Any]
 """seq, attempts, held_until, then the columns of the message."""

@@ -17,7 +17,7 @@ from streams.errors import ConcurrencyError, SluicegateError
 from streams.leased.calls import Calls
 from streams.leased.contracts import LaneClaims, LaneEnding
 from streams.leased.lane_rows import LaneRows, Sendable
-from streams.leased.lane_sender import Run, Sender
+from streams.leased.lane_sender import Run, Sender, near
 from streams.leased.messages import LaneBatch, Outcome
 from streams.observe.metrics import Meter
 
@@ -166,9 +166,10 @@ class LaneRelay:
             return
         if failpoints.armed:
             failpoints.hit("lane-numbered")
-        lane.phase, lane.failed = "sending", found.failed
-        lane.run = Run(found.rows, self._sender)
-        lane.ids = {row.number: row.id for row in found.rows}
+        rows = near(found.rows)
+        lane.phase, lane.failed = "sending", found.failed if len(rows) == len(found.rows) else ()
+        lane.run = Run(rows, self._sender)
+        lane.ids = {row.number: row.id for row in rows}
 
     def _unclaimed(self, lane: Lane, error: SluicegateError) -> None:
         lane.phase = "idle"

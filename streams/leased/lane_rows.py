@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from streams.contracts import OutputFacts
 from streams.errors import SystemNotReady, TopicMissing
-from streams.leased.messages import LaneBatch, LaneRow, Outcome
+from streams.leased.lane_row import LaneRow
+from streams.leased.messages import LaneBatch, Outcome
 from streams.values import OutboxRow
 
 OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))

@@ -13,7 +13,7 @@ import structlog
 from streams import failpoints
 from streams.contracts import Output, OutputTogether, Reports
 from streams.engine.backoff import Backoff
-from streams.engine.relay import CODE, GIVE_UP_AFTER
+from streams.engine.relay import CODE, GIVE_UP_AFTER, SPREAD
 from streams.observe.metrics import Meter
 from streams.values import OutboxRow
 
@@ -181,6 +181,11 @@ class Sender:
         for run in runs:
             run.again()
         self._failed_at, self._resume_at = None, self._now + self._backoff.delay()
+
+
+def near(rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
+    """Those within SPREAD of the first one's number, as far as receivers remember; the others go with a later batch."""
+    return [row for row in rows if row.number < rows[0].number + SPREAD]
 
 
 def one_by_one(output: Output, rows: Sequence[OutboxRow], reports: Reports) -> int:

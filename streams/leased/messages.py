@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from streams.leased.values import Header, Timeout
+
+if TYPE_CHECKING:
+    from streams.leased.lane_row import LaneRow  # with msgspec, which `import streams` does not load
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +53,6 @@ def emitted(timeout: Timeout) -> OutboxMessage:
     return OutboxMessage(timeout.destination, timeout.key, timeout.value, headers, dispatch_id(str(timeout.id), moment, 0))
 
 
-class LaneRow(NamedTuple):
-    """A pending row in the hands of its lane's holder. `number` was given durably before the first send, ascending in the lane and never
-    given twice; `attempts` failed so far. Flat, since relays read each one: an OutboxMessage inside took 3.8 us to make, and this 0.5."""
-
-    number: int
-    id: str
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[Header]
-    lane_key: bytes | None
-    attempts: int
-    created_at: datetime
-
-    @property
-    def message(self) -> OutboxMessage:
-        """What was added."""
-        return OutboxMessage(self.topic, self.key, self.value, self.headers, self.id, self.lane_key)
-
-
 class LaneBatch(NamedTuple):
     """Rows in sending order, held by `token` until `expires_at`; `lane` -1 for rows without order. Empty `rows` with `blocked_until`: the
     first one waits for its back-off, and all behind it with it."""
@@ -77,7 +60,7 @@ class LaneBatch(NamedTuple):
     lane: int
     token: str
     expires_at: datetime
-    rows: Sequence[LaneRow]
+    rows: Sequence["LaneRow"]
     blocked_until: datetime | None = None
 
 

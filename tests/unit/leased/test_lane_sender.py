@@ -7,7 +7,7 @@ import pytest
 from streams import failpoints
 from streams.contracts import Reports
 from streams.engine.backoff import Backoff
-from streams.leased.lane_sender import Run, Sender, one_by_one
+from streams.leased.lane_sender import Run, Sender, near, one_by_one
 from streams.observe.metrics import Meter
 from streams.values import OutboxRow
 
@@ -170,6 +170,11 @@ def test_the_time_of_each_report_counts_from_its_own_hand_over() -> None:
     [counts] = [value for name, _, value in it.meter.snapshot() if name == "dispatch_seconds"]
     assert isinstance(counts, list)
     assert counts[-1] == pytest.approx(20 + 22 + 2)
+
+
+def test_a_batch_reaches_as_far_as_receivers_remember() -> None:
+    assert [row.number for row in near(rows(5, 7, 10_004, 10_005, 20_000))] == [5, 7, 10_004]
+    assert near([]) == []
 
 
 def test_rows_go_one_by_one_where_the_producer_has_no_other_way() -> None:
