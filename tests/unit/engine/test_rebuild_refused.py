@@ -223,3 +223,14 @@ def test_an_aggregation_without_a_destination_has_its_results_among_the_dead_let
     lost = memory(clock)
     [planned] = rebuild(agent, lost, log, clock)
     assert (planned.built.results, planned.built.decided, state(agent, lost)) == (1, {}, state(agent, store))
+
+
+def test_an_offset_that_is_behind_is_not_believed_where_what_was_sent_last_may_be_gone(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "aaa")
+    worked(FIVES, store, log, clock)
+    told = dict(log.committed)
+    amounts(log, clock, "aab")
+    worked(FIVES, store, log, clock)
+    log.committed.update(told)
+    cut(log, "out", 1)
+    assert "in/0: what was sent of records from 3 on, if anything, may have gone" in refusal(FIVES, log, clock)
