@@ -9,6 +9,7 @@ from connectors.memory.state import MemoryStore
 from streams.agent import Agent, Aggregation, Deduplication, Destination, Reducer
 from streams.engine import rebuild_write
 from streams.engine.open_groups import held
+from streams.engine.rebuild_plan import Wanted
 from streams.errors import PersistenceError
 from streams.values import OutboxRow, Partition
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header, memory
@@ -110,7 +111,7 @@ def test_results_about_an_earlier_topic_of_the_same_name_do_not_count(log: Log, 
     worked(FIVES, store, log, clock)
     log.create("in")
     del log.committed["app.sums", "in", 0]
-    amounts(log, clock, "a" * 7, first=100)
+    amounts(log, clock, "bbaaaaaba", first=100)
     store = memory(clock)
     worked(FIVES, store, log, clock)
     before = state(FIVES, store)
@@ -202,6 +203,36 @@ def test_only_a_store_that_was_rebuilt_is_made_known_to_kafka(log: Log, store: M
     assert log.committed == told
 
 
+def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "abab")
+    worked(FIVES, store, log, clock)
+    lost = memory(clock)
+    rebuild(FIVES, lost, log, clock)
+    told = {key: (offset + 1, metadata.replace(lost.incarnation, "another")) for key, (offset, metadata) in log.committed.items()}
+    log.committed.update(told)
+    rebuild(FIVES, lost, log, clock)
+    assert log.committed == told
+
+
+def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "a" * 7)
+    feed_at(log, clock, "a", b"{")
+    worked(FIVES, store, log, clock)
+    for committed, offset in ((0, 8), (8, 8)):
+        log.committed.update({key: (committed, metadata) for key, (_, metadata) in log.committed.items()})
+        lost = memory(clock)
+        [planned] = rebuild(FIVES, lost, log, clock)
+        assert (planned.built.offset, planned.built.decided, state(FIVES, lost)) == (offset, {}, state(FIVES, store))
+
+
+def test_records_after_a_named_offset_that_are_in_a_result_from_before_it_are_done(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "aabaaabb")
+    worked(FIVES, store, log, clock)
+    lost = memory(clock)
+    [planned] = rebuild(FIVES, lost, log, clock, Wanted(since=2))
+    assert (planned.built.records, planned.built.decided, state(FIVES, lost)) == (6, {}, state(FIVES, store))
+
+
 def test_who_rebuilt_and_why_is_kept(log: Log, store: MemoryStore, clock: Clock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
@@ -270,6 +301,11 @@ def test_an_agent_of_repartition_sends_on_what_never_went_on(clock: Clock, store
     driver.producer.fate = lambda row: "delivered" if row.number <= 2 else "lost"
     driver.turns().later(0.5).turns()
     assert [m.k for m in distinct(log, "out")] == [b"k0", b"k1"]
+    told = dict(log.committed)
+    log.committed.update({key: (1, metadata) for key, (_, metadata) in told.items()})
+    [planned] = rebuild(agent, memory(clock), log, clock)
+    assert (planned.built.offset, planned.built.results, planned.built.decided) == (2, 2, {})
+    log.committed.update(told)
     lost = memory(clock)
     [planned] = rebuild(agent, lost, log, clock)
     assert (planned.built.offset, planned.built.results, len(planned.built.decided)) == (6, 2, 4)

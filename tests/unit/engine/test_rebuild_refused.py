@@ -234,3 +234,31 @@ def test_an_offset_that_is_behind_is_not_believed_where_what_was_sent_last_may_b
     log.committed.update(told)
     cut(log, "out", 1)
     assert "in/0: what was sent of records from 3 on, if anything, may have gone" in refusal(FIVES, log, clock)
+
+
+def test_records_that_did_not_go_on_before_one_that_did_are_refused(log: Log, store: MemoryStore, clock: Clock) -> None:
+    agent = Agent("a.repartition", ("in",), Aggregation(key="amount"), Destination("out", "raw"), "dead", rekeys="a")
+    amounts(log, clock, "abc")
+    worked(agent, store, log, clock)
+    del log.topics["out"][0][1]
+    assert "1 groups, the first at offset 1, have no result, though later ones are there" in refusal(agent, log, clock)
+    cut(log, "out", 2)
+    assert "2 groups or dead letters, the first at offset 0, may have been sent" in refusal(agent, log, clock)
+
+
+def test_dead_letters_that_retention_took_are_refused_where_they_may_have_been_sent(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "a")
+    feed_at(log, clock, "a", b"{")
+    worked(FIVES, store, log, clock)
+    cut(log, "dead", 1)
+    assert "1 groups or dead letters, the first at offset 1, may have been sent" in refusal(FIVES, log, clock)
+
+
+def test_groups_that_time_out_into_dead_letters_which_retention_took_are_refused(log: Log, store: MemoryStore, clock: Clock) -> None:
+    agent = an_agent(count=2, since_first=30.0, on_timeout="dead-letter")
+    amounts(log, clock, "aaa")
+    driver = worked(agent, store, log, clock)
+    driver.later(60).turns().later(0.5).turns()
+    assert len(log.topics["dead"][0]) == 1
+    cut(log, "dead", 1)
+    assert "1 groups or dead letters, the first at offset 2, may have been sent" in refusal(agent, log, clock)
