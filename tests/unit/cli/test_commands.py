@@ -55,8 +55,8 @@ def test_the_version_is_that_of_the_distribution(invoke):
 
 def test_help_names_what_is_built_and_nothing_else(invoke):
     text = invoke("--help").stdout
-    assert all(f"\n  {command} " in text for command in [*COMMANDS, "version"])
-    assert not any(word in text for word in ["replay", "explain", "init"])
+    assert all(f"\n  {command} " in text for command in [*COMMANDS, "replay", "version"])
+    assert not any(word in text for word in ["explain", "init"])
 
 
 def test_check_says_what_a_file_means_and_warns_on_stderr(invoke, tmp_path):
