@@ -11,7 +11,7 @@ from streams.aggregation.rule import fingerprint
 from streams.contracts import OutputFacts, Store
 from streams.engine.amending import Person
 from streams.engine.build import MESSAGE_BYTES
-from streams.engine.checks import informational, maker_of
+from streams.engine.checks import informational, maker_of, told_era
 from streams.engine.dedupe import IdRule
 from streams.engine.open_groups import held
 from streams.engine.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
@@ -171,6 +171,8 @@ class Plans:
     def _rebuilt(self, each: Lost, cut: dict[str, list[int]], latest: float, told: Callable[[str], None]) -> Planned:
         facts, known, place = each.facts, each.known, f"{each.known.partition.topic}/{each.known.partition.number}"
         end = max(known.end, each.committed)
+        if told_era(facts):
+            raise refused(self._agent, f"a person accepted a gap of {place} before, and since then its ids are made otherwise")
         if end < facts.low:
             raise refused(self._agent, f"{place} was read to {end} and begins at {facts.low}: records were deleted before they were read")
         if end > facts.high:
@@ -180,6 +182,11 @@ class Plans:
                 f"{place} begins at {facts.low}: groups may have been open of which records are gone; name a time at which none was open, "
                 "and all results were sent, with --from TIME (or --from earliest)"
             )
+        if end < facts.high and not self._wanted.said and self._forgotten(known, cut):
+            raise ConfigurationError(
+                f"{place}: what was sent of records from {end} on, if anything, may have gone from its topic: retention took its start, "
+                "and nothing later of this partition is there; name a time since when nothing is missing with --from TIME (or earliest)"
+            )
         known.begin = min(known.begin, end)
         making = self._making(each, cut, latest)
         told(f"reading {place}: {end - known.begin} records")
@@ -188,6 +195,12 @@ class Plans:
         built = making.finish(end)
         self._judge(built, known, place)
         return Planned(built, each)
+
+    def _forgotten(self, known: Known, cut: dict[str, list[int]]) -> bool:
+        """May the newest that was sent be gone? Not where a later one is there. (Kafka's group may be a moment behind.)"""
+        to, letters = self._agent.to, cut[self._agent.dead_letters]
+        results = cut[to.topic] if to else []
+        return any(number not in known.newest for number in results) or any(number not in known.letters for number in letters)
 
     def _making(self, each: Lost, cut: dict[str, list[int]], latest: float) -> Rebuild | Rekeyed:
         agent, reach = self._agent, self._reach(each.known, cut)

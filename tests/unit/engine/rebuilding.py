@@ -1,8 +1,10 @@
 """What the tests of `replay --rebuild` share: Kafka's past over a Log, losing a store, and rebuilding it."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from connectors.memory.state import MemoryStore
 from streams.agent import Agent, App
 from streams.contracts import Store
 from streams.engine.amending import Person
@@ -11,7 +13,7 @@ from streams.engine.rebuild_plan import Planned, Plans, Wanted
 from streams.record import Record
 from streams.testing.log import LogInput, LogProducer
 from streams.values import Partition, TopicFacts
-from tests.unit.engine.driver import Clock, Log, Message, header
+from tests.unit.engine.driver import Clock, Driver, Log, Message, header
 
 ANNE = Person("anne@here", "the store was lost", "rebuild-token")
 EPOCH = 1_700_000_000
@@ -88,3 +90,14 @@ def emitted_twice(messages: Sequence[Message]) -> list[str]:
     for m in messages:
         rows.setdefault(cast(str, header(m, "sluicegate-id")), set()).add((header(m, "sluicegate-shard"), header(m, "sluicegate-seq")))
     return [name for name, copies in rows.items() if len(copies) > 1]
+
+
+def amounts(log: Log, clock: Clock, keys: str, number: int = 0, first: int = 0) -> None:
+    for n, key in enumerate(keys, first):
+        feed_at(log, clock, key, json.dumps({"amount": n}).encode(), number)
+
+
+def worked(agent: Agent, store: MemoryStore, log: Log, clock: Clock) -> Driver:
+    """A worker that did all that there is, and told Kafka so."""
+    driver = Driver(agent, store, log, clock).give(*range(log.count("in"))).turns()
+    return driver.later(0.5).turns()

@@ -1,33 +1,22 @@
 """`replay --rebuild`: the state of a lost store is what it was, nothing is sent twice, and whoever dies on the way can try again."""
 
-import json
 from typing import Any
 
 import pytest
 
 from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Deduplication, Destination, Reducer
+from streams.agent import Reducer
 from streams.engine import rebuild_write
 from streams.engine.open_groups import held
+from streams.engine.rebuild_plan import Wanted
 from streams.errors import PersistenceError
 from streams.values import OutboxRow, Partition
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header, memory
-from tests.unit.engine.rebuilding import ANNE, emitted_twice, feed_at, rebuild, state
+from tests.unit.engine.driver import Clock, Driver, Log, distinct, memory
+from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked
 from tests.unit.engine.scene import a_log, an_agent, dead, shown, totals, without
 
 COMPUTE = (Reducer("total", "sum", "amount"), Reducer("all", "collect", "amount"))
 FIVES = an_agent(count=5, since_first=600.0, compute=COMPUTE)
-
-
-def amounts(log: Log, clock: Clock, keys: str, number: int = 0, first: int = 0) -> None:
-    for n, key in enumerate(keys, first):
-        feed_at(log, clock, key, json.dumps({"amount": n}).encode(), number)
-
-
-def worked(agent: Agent, store: MemoryStore, log: Log, clock: Clock) -> Driver:
-    """A worker that did all that there is, and told Kafka so."""
-    driver = Driver(agent, store, log, clock).give(*range(log.count("in"))).turns()
-    return driver.later(0.5).turns()
 
 
 def unsent(store: MemoryStore, number: int = 0) -> list[OutboxRow]:
@@ -110,7 +99,7 @@ def test_results_about_an_earlier_topic_of_the_same_name_do_not_count(log: Log, 
     worked(FIVES, store, log, clock)
     log.create("in")
     del log.committed["app.sums", "in", 0]
-    amounts(log, clock, "a" * 7, first=100)
+    amounts(log, clock, "bbaaaaaba", first=100)
     store = memory(clock)
     worked(FIVES, store, log, clock)
     before = state(FIVES, store)
@@ -202,6 +191,36 @@ def test_only_a_store_that_was_rebuilt_is_made_known_to_kafka(log: Log, store: M
     assert log.committed == told
 
 
+def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "abab")
+    worked(FIVES, store, log, clock)
+    lost = memory(clock)
+    rebuild(FIVES, lost, log, clock)
+    told = {key: (offset + 1, metadata.replace(lost.incarnation, "another")) for key, (offset, metadata) in log.committed.items()}
+    log.committed.update(told)
+    rebuild(FIVES, lost, log, clock)
+    assert log.committed == told
+
+
+def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "a" * 7)
+    feed_at(log, clock, "a", b"{")
+    worked(FIVES, store, log, clock)
+    for committed, offset in ((0, 8), (8, 8)):
+        log.committed.update({key: (committed, metadata) for key, (_, metadata) in log.committed.items()})
+        lost = memory(clock)
+        [planned] = rebuild(FIVES, lost, log, clock)
+        assert (planned.built.offset, planned.built.decided, state(FIVES, lost)) == (offset, {}, state(FIVES, store))
+
+
+def test_records_after_a_named_offset_that_are_in_a_result_from_before_it_are_done(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "aabaaabb")
+    worked(FIVES, store, log, clock)
+    lost = memory(clock)
+    [planned] = rebuild(FIVES, lost, log, clock, Wanted(since=2))
+    assert (planned.built.records, planned.built.decided, state(FIVES, lost)) == (6, {}, state(FIVES, store))
+
+
 def test_who_rebuilt_and_why_is_kept(log: Log, store: MemoryStore, clock: Clock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
@@ -222,58 +241,3 @@ def test_partitions_that_nobody_read_are_left_alone(store: MemoryStore, clock: C
     lost = memory(clock)
     assert [each.built.partition.number for each in rebuild(FIVES, lost, log, clock)] == [1]
     assert [each.number for each in lost.partitions("app")] == [1]
-
-
-def test_what_a_producer_wrote_twice_is_dropped_again_and_later(log: Log, store: MemoryStore, clock: Clock) -> None:
-    agent = an_agent(count=5, since_first=None, compute=COMPUTE, dedupe=Deduplication("field", "amount", 3600.0))
-    amounts(log, clock, "aaa")
-    amounts(log, clock, "aaa")
-    amounts(log, clock, "aaaa", first=3)
-    amounts(log, clock, "aa", first=3)
-    worked(agent, store, log, clock)
-    before = state(agent, store)
-    assert before[1][b"a"][0] == 2
-    lost = memory(clock)
-    rebuild(agent, lost, log, clock)
-    assert state(agent, lost) == before
-    amounts(log, clock, "aaaaa", first=5)
-    Driver(agent, lost, log, clock).give(0).turns()
-    assert [total for _, _, _, total in totals(log)] == [10, 35]
-
-
-def test_repeats_of_our_own_senders_are_dropped_again_and_later(log: Log, store: MemoryStore, clock: Clock) -> None:
-    agent = an_agent(count=3, since_first=None, compute=COMPUTE, receive=("in",))
-
-    def sent(number: int) -> None:
-        headers: list[tuple[str, bytes | None]] = [("sluicegate-shard", b"app/up/src/0>in#t"), ("sluicegate-seq", b"%d" % number)]
-        log.append("in", 0, b"a", json.dumps({"amount": number}).encode(), headers, int((clock.now + 1_700_000_000) * 1000))
-
-    for number in (1, 2, 1, 3, 2, 4, 4):
-        sent(number)
-    worked(agent, store, log, clock)
-    before = state(agent, store)
-    lost = memory(clock)
-    rebuild(agent, lost, log, clock)
-    assert state(agent, lost) == before
-    for number in (3, 4, 5, 6):
-        sent(number)
-    Driver(agent, lost, log, clock).give(0).turns()
-    assert [total for _, _, _, total in totals(log)] == [6, 15]
-
-
-def test_an_agent_of_repartition_sends_on_what_never_went_on(clock: Clock, store: MemoryStore) -> None:
-    agent = Agent("a.repartition", ("in",), Aggregation(key="to"), Destination("out", "raw"), "dead", rekeys="a")
-    log = a_log()
-    for n in range(6):
-        feed_at(log, clock, "k", json.dumps({"to": f"k{n}"}).encode() if n != 4 else b"{")
-    driver = Driver(agent, store, log, clock).give(0)
-    driver.producer.fate = lambda row: "delivered" if row.number <= 2 else "lost"
-    driver.turns().later(0.5).turns()
-    assert [m.k for m in distinct(log, "out")] == [b"k0", b"k1"]
-    lost = memory(clock)
-    [planned] = rebuild(agent, lost, log, clock)
-    assert (planned.built.offset, planned.built.results, len(planned.built.decided)) == (6, 2, 4)
-    Driver(agent, lost, log, clock).give(0).turns()
-    assert [m.k for m in distinct(log, "out")] == [b"k0", b"k1", b"k2", b"k3", b"k5"]
-    assert emitted_twice(log.topics["out"][0] + log.topics["dead"][0]) == []
-    assert [header(m, "sluicegate-dead-reason") for m in distinct(log, "dead")] == ["undecodable"]

@@ -225,3 +225,50 @@ def test_an_aggregation_without_a_destination_has_its_results_among_the_dead_let
     lost = memory(clock)
     [planned] = rebuild(agent, lost, log, clock)
     assert (planned.built.results, planned.built.decided, state(agent, lost)) == (1, {}, state(agent, store))
+
+
+def test_an_offset_that_is_behind_is_not_believed_where_what_was_sent_last_may_be_gone(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "aaa")
+    worked(FIVES, store, log, clock)
+    told = dict(log.committed)
+    amounts(log, clock, "aab")
+    worked(FIVES, store, log, clock)
+    log.committed.update(told)
+    cut(log, "out", 1)
+    assert "in/0: what was sent of records from 3 on, if anything, may have gone" in refusal(FIVES, log, clock)
+
+
+def test_records_that_did_not_go_on_before_one_that_did_are_refused(log: Log, store: MemoryStore, clock: Clock) -> None:
+    agent = Agent("a.repartition", ("in",), Aggregation(key="amount"), Destination("out", "raw"), "dead", rekeys="a")
+    amounts(log, clock, "abc")
+    worked(agent, store, log, clock)
+    del log.topics["out"][0][1]
+    assert "1 groups, the first at offset 1, have no result, though later ones are there" in refusal(agent, log, clock)
+    cut(log, "out", 2)
+    assert "2 groups or dead letters, the first at offset 0, may have been sent" in refusal(agent, log, clock)
+
+
+def test_dead_letters_that_retention_took_are_refused_where_they_may_have_been_sent(log: Log, store: MemoryStore, clock: Clock) -> None:
+    amounts(log, clock, "a")
+    feed_at(log, clock, "a", b"{")
+    worked(FIVES, store, log, clock)
+    cut(log, "dead", 1)
+    assert "1 groups or dead letters, the first at offset 1, may have been sent" in refusal(FIVES, log, clock)
+
+
+def test_groups_that_time_out_into_dead_letters_which_retention_took_are_refused(log: Log, store: MemoryStore, clock: Clock) -> None:
+    agent = an_agent(count=2, since_first=30.0, on_timeout="dead-letter")
+    amounts(log, clock, "aaa")
+    driver = worked(agent, store, log, clock)
+    driver.later(60).turns().later(0.5).turns()
+    assert len(log.topics["dead"][0]) == 1
+    cut(log, "dead", 1)
+    assert "1 groups or dead letters, the first at offset 2, may have been sent" in refusal(agent, log, clock)
+
+
+def test_what_was_done_after_a_gap_was_accepted_is_not_told_by_its_ids(done: Log, clock: Clock) -> None:
+    [place] = [each for each in done.committed if each[1] == "in"]
+    offset, told = done.committed[place]
+    maker, version, incarnation = json.loads(told)
+    done.committed[place] = offset, json.dumps([maker, version, incarnation, 1])
+    assert "accepted a gap" in refusal(FIVES, done, clock)
