@@ -61,7 +61,7 @@ class Scene:
         return [id for id, values in found.items() if len(values) > 1]
 
 
-@pytest.mark.parametrize(("harm", "code"), [each for each in HARMS if each[0] is not swap], ids=lambda each: str(each))
+@pytest.mark.parametrize(("harm", "code"), [each for each in HARMS if each[0] is not swap], ids=lambda each: getattr(each, "__name__", each))
 def test_the_worker_that_halted_goes_on(harm: Harm, code: str) -> None:
     scene = Scene(harm)
     assert scene.state == ("halted", code)
