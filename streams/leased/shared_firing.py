@@ -89,7 +89,7 @@ class SharedFiring:
         for event in self._groups(batch, records, now):
             if isinstance(event, Refused):
                 record = records[event.record.offset()]
-                real = replace(event, record=replace(record, real=True))
+                real = replace(event, record=record.real)
                 messages += self._messages([real], record, record)
                 counted.append(real)
             elif isinstance(event, Fire):
@@ -103,7 +103,7 @@ class SharedFiring:
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> list[Fire | Refused]:
         """One fire, unless the rule became another since, or the group is larger than `max_bytes`."""
         groups = Groups(self._rule)
-        accept(groups, records, min((record.taken_at for record in records), default=now))
+        accept(groups, [each.record for each in records], min((each.taken_at for each in records), default=now))
         reason = batch.reason if batch.reason != "count" or len(records) >= self._count else "limit"
         for key in list(groups.states):
             groups.fire(key, reason, now)

@@ -34,7 +34,7 @@ def shared_groups(buffer: BufferReading, app: str, agent: Agent, now: float, key
 
 def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
     groups, first, last = Groups(rule), records[0], records[-1]
-    accept(groups, records, first.taken_at)
+    accept(groups, [each.record for each in records], first.taken_at)
     origin = first.origin
     where = Partition(app, agent.name, origin.topic, origin.partition)
     for key, state in groups.states.items():

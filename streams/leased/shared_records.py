@@ -1,12 +1,13 @@
 """How the shared buffer has a record: what the rule, the dead letter and the ids need of it."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from streams.record import Headers, Record, headers
+from streams.engine.packing import SealedRecord
+from streams.record import Record, headers
 
 LONGEST_KEY = 600  # bytes of its group's name: what every store takes
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
@@ -34,46 +35,18 @@ class Origin(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRecord:
-    """A buffered record; satisfies streams.record.Record, with its place in the batch as offset: offsets of several partitions
-    would mean nothing. `taken_at` is when it was put into the buffer, seconds since 1970."""
+class SharedRecord(NamedTuple):
+    """A buffered record. `record` has its place in the batch as offset, since offsets of several partitions would mean nothing to a rule;
+    `taken_at` is when it was put into the buffer, seconds since 1970."""
 
-    index: int
     origin: Origin
-    k: bytes | None
-    v: bytes | None
-    h: Headers
-    at: tuple[int, int]
     taken_at: float
-    real: bool = False
+    record: SealedRecord
 
-    def topic(self) -> str:
-        return self.origin.topic
-
-    def partition(self) -> int:
-        return self.origin.partition
-
-    def offset(self) -> int:
-        return self.origin.offset if self.real else self.index
-
-    def key(self) -> bytes | None:
-        return self.k
-
-    def value(self) -> bytes | None:
-        return self.v
-
-    def headers(self) -> Headers:
-        return self.h
-
-    def timestamp(self) -> tuple[int, int]:
-        return self.at
-
-    def leader_epoch(self) -> None:
-        return None
-
-    def error(self) -> None:
-        return None
+    @property
+    def real(self) -> SealedRecord:
+        """As it was read."""
+        return replace(self.record, place=(self.origin.topic, self.origin.partition, self.origin.offset))
 
 
 def packed(record: Record, topic_id: str, now: float) -> bytes:
@@ -86,4 +59,6 @@ def unpacked(data: bytes, index: int) -> SharedRecord:
     """Number `index` of its batch."""
     found: Any = _decode(data)
     place, key, value, pairs, at, now = found
-    return SharedRecord(index, Origin(*place), key, value, [(name, text) for name, text in pairs], (at[0], at[1]), now)
+    origin = Origin(*place)
+    where = origin.topic, origin.partition, index
+    return SharedRecord(origin, now, SealedRecord(where, key, value, [(name, text) for name, text in pairs], (at[0], at[1])))

@@ -61,7 +61,11 @@ class Scene:
         return [id for id, values in found.items() if len(values) > 1]
 
 
-@pytest.mark.parametrize(("harm", "code"), [each for each in HARMS if each[0] is not swap], ids=lambda each: getattr(each, "__name__", each))
+def _name(each: object) -> str:
+    return str(getattr(each, "__name__", each))
+
+
+@pytest.mark.parametrize(("harm", "code"), [each for each in HARMS if each[0] is not swap], ids=_name)
 def test_the_worker_that_halted_goes_on(harm: Harm, code: str) -> None:
     scene = Scene(harm)
     assert scene.state == ("halted", code)
