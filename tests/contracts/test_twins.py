@@ -76,8 +76,8 @@ def up_to_the_highest(patch: Patch, backend: str) -> None:
             patch,
             scripts,
             "COMMIT",
-            "redis.call('ZREMRANGEBYSCORE', KEYS[3], first, last)",
-            "redis.call('ZREMRANGEBYSCORE', KEYS[3], 0, last)",
+            "redis.call('ZREMRANGEBYSCORE', KEYS[key], first, last)",
+            "redis.call('ZREMRANGEBYSCORE', KEYS[key], 0, last)",
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import text
 
 from streams import failpoints
 from streams.errors import ConcurrencyError
@@ -127,6 +128,8 @@ def test_191_rows_have_the_order_of_their_commits_and_no_number_comes_late(store
     with slowly.transaction() as late:
         slowly.outbox.add(late, [slow := message(1)])
         added(store, 2)
+        if backend == "mariadb":  # not idle: a disk that stands still for seconds must not end it
+            late.connection.execute(text("select 1"))
         first = claimed(store)
     assert (ids(first.rows), numbers(first)) == (["m2"], [1])
     second = claimed(store, after=1)
