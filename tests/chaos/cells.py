@@ -1,7 +1,11 @@
 """Which failpoint meets which fault in which store, and which of these a short run takes."""
 
 import os
-from typing import NamedTuple
+from collections.abc import Sequence
+from datetime import date
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 STORES = ("redis", "sqlite")
 """What every scenario runs with."""
@@ -78,6 +82,12 @@ NO_BOOKS = {
 WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
 
 
+def of_today(cells: Sequence[T], most: int) -> list[T]:
+    """So many of them, others each day: in a week all were there."""
+    first = date.today().toordinal() * most
+    return [cells[(first + number) % len(cells)] for number in range(most)]
+
+
 def chosen() -> list[Cell]:
     """What this run takes: all of them under SLUICEGATE_CHAOS=whole."""
     if WHOLE:
@@ -118,7 +128,7 @@ DISPATCHER = [
 def dispatcher() -> list[Cell]:
     """For the process that sends the outbox's rows: killed, or overtaken while it stands still."""
     if not WHOLE:
-        return [Cell(*each, DISPATCHER_NTH) for each in DISPATCHER]
+        return [Cell(*each, DISPATCHER_NTH) for each in of_today(DISPATCHER, 4)]
     kinds = ("kill", "stop")
     return [Cell(point, kind, store, DISPATCHER_NTH) for point in DISPATCHER_POINTS for kind in kinds for store in DISPATCHER_STORES]
 
@@ -126,8 +136,9 @@ def dispatcher() -> list[Cell]:
 # The shared buffer: records in it before their offset is, a batch in hand, a batch that is done.
 SHARED_NTH = 6
 SHARED = [
-    ("shared-inserted", "kill", "redis"), ("shared-inserted", "stop", "postgresql"), ("shared-sealed", "kill", "mariadb"),
-    ("shared-completed", "lost", "mongodb"),
+    ("shared-inserted", "kill", "redis"), ("shared-inserted", "stop", "postgresql"), ("shared-inserted", "lost", "mongodb"),
+    ("shared-sealed", "kill", "mariadb"), ("shared-sealed", "stop", "redis"), ("shared-completed", "kill", "sqlite"),
+    ("shared-completed", "lost", "mongodb"), ("shared-completed", "stop", "redis"),
 ]  # fmt: skip
 SHARED_POINTS = [("shared-inserted", KINDS), ("shared-sealed", KINDS[:3]), ("shared-completed", KINDS)]
 
@@ -135,7 +146,7 @@ SHARED_POINTS = [("shared-inserted", KINDS), ("shared-sealed", KINDS[:3]), ("sha
 def shared() -> list[Cell]:
     """For `scope: shared`. Nothing is asked of the store between a batch's seal and its first call."""
     if not WHOLE:
-        return [Cell(*each, SHARED_NTH) for each in SHARED]
+        return [Cell(*each, SHARED_NTH) for each in of_today(SHARED, 2)]
     stores = (*STORES, *SERVERS)
     return [Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores]
 
