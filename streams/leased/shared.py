@@ -4,7 +4,7 @@ from datetime import timedelta
 from math import inf
 
 from schemas import Codec
-from streams.agent import Agent, Aggregation
+from streams.agent import Agent
 from streams.aggregation.completion import completion
 from streams.aggregation.rule import Rule
 from streams.engine.backoff import Backoff
@@ -16,7 +16,7 @@ from streams.errors import ConfigurationError
 from streams.handlers.values import Outputs
 from streams.leased.calls import Calls
 from streams.leased.shared_fires import SharedFires
-from streams.leased.shared_firing import SharedFiring
+from streams.leased.shared_firing import SharedFiring, aggregation_of
 from streams.leased.shared_intake import SharedIntake
 from streams.leased.shared_records import buffer_name
 from streams.leased.values import Gate
@@ -29,9 +29,7 @@ FIRES = 4  # batches at a time where there is no handler
 
 def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: Outputs, parts: Parts) -> SharedIntake:
     """Raises ConfigurationError."""
-    if agent.aggregation is None:
-        raise ConfigurationError(f"agent {agent.name}: scope shared needs an aggregation")
-    name, gate, clock = buffer_name(app, agent.name), gate_of(agent.aggregation), parts.clock.monotonic
+    name, gate, clock = buffer_name(app, agent.name), gate_of(agent), parts.clock.monotonic
     handling, policy = _handling(agent, rule, reads, outputs, parts)
     firing = SharedFiring(app, agent, reads, writes, outputs.most, handling)
     pool = parts.pool(FIRES) if handling is None else handling.pool
@@ -48,8 +46,9 @@ def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outp
     return SharedIntake(name, rule, ids, gate, buffer, fires, source_of, parts.meter, parts.time)
 
 
-def gate_of(aggregation: Aggregation) -> Gate:
-    """The rule's count, or its limit where that is lower."""
+def gate_of(agent: Agent) -> Gate:
+    """The rule's count, or its limit where that is lower. Raises ConfigurationError."""
+    aggregation = aggregation_of(agent)
     most = completion(aggregation).most
     times = (aggregation.since_first, aggregation.since_last)
     first, last = (None if seconds is None else timedelta(seconds=seconds) for seconds in times)

@@ -3,7 +3,7 @@
 A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -80,7 +80,8 @@ class SharedFires:
                 self._work.begin(partial(self._fire, job), partial(self._ended, job), partial(self._failed, job))
         for job in [job for job in self._jobs.values() if job.renew_at <= now]:
             job.renew_at = now + self._gate.lease.total_seconds() / 3
-            self._calls.begin(partial(self._renew, job.batch), lambda _: None, partial(self._not_renewed, job))
+            renew = partial(self._buffer.renew, self._name, job.batch.token, self._gate.lease)
+            self._calls.begin(renew, lambda _: None, partial(self._not_renewed, job))
         if not self._looking and now >= self._look_at and not self.full:
             self._looking = True
             self._calls.begin(partial(self._buffer.due, self._name, self._gate, AT_A_TIME), self._found, self._not_found)
@@ -94,9 +95,6 @@ class SharedFires:
     def _not_found(self, error: SluicegateError) -> None:
         self._looking, self._look_at = False, self._clock() + self._backoff.delay()
         self._log.warning("shared.store_unavailable", error=str(error))
-
-    def _renew(self, batch: SealedBatch) -> None:
-        self._buffer.renew(self._name, batch.token, self._gate.lease)
 
     def _not_renewed(self, job: Job, error: SluicegateError) -> None:
         if isinstance(error, ConcurrencyError):
@@ -186,9 +184,6 @@ class SharedFires:
     def stop(self) -> None:
         """Nothing begins any more; what does not run yet is free for others at once."""
         self._stopped = True
-        for job in self._waiting():
+        for job in [job for job in self._jobs.values() if not job.running]:
             self._jobs.pop(job.batch.token)
             self._calls.begin(partial(self._buffer.release, self._name, job.batch), lambda _: None, lambda _: None)
-
-    def _waiting(self) -> Iterator[Job]:
-        yield from [job for job in self._jobs.values() if not job.running]

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from schemas import Codec
-from streams.agent import Agent
+from streams.agent import Agent, Aggregation
 from streams.aggregation.accept import accept
 from streams.aggregation.events import BadItem, Cancelled, Event, Fire, Refused, Scheduled, Unhandled
 from streams.aggregation.groups import Groups
@@ -26,11 +26,16 @@ from streams.values import OutboxRow, Partition
 ENDLESS = 1 << 62
 
 
-def endless(agent: Agent) -> Agent:
-    """The agent with a rule that ends no group: the buffer does."""
+def aggregation_of(agent: Agent) -> Aggregation:
+    """Raises ConfigurationError when it has none."""
     if agent.aggregation is None:
         raise ConfigurationError(f"agent {agent.name}: scope shared needs an aggregation")
-    rule = replace(agent.aggregation, count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest")
+    return agent.aggregation
+
+
+def endless(agent: Agent) -> Agent:
+    """The agent with a rule that ends no group: the buffer does."""
+    rule = replace(aggregation_of(agent), count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest")
     return replace(agent, aggregation=rule)
 
 
@@ -76,7 +81,7 @@ class SharedFiring:
     """Pure but for the handler; any thread may call. `most` bytes fit into a message."""
 
     def __init__(self, app: str, agent: Agent, reads: Codec, writes: Codec, most: int, handling: Handling | None) -> None:
-        self._count = (agent.aggregation and agent.aggregation.count) or inf
+        self._count = aggregation_of(agent).count or inf
         self._rule = Rule(endless(agent), reads)
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
         self._rows: dict[tuple[str, str, int], Rows] = {}

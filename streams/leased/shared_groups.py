@@ -15,7 +15,7 @@ from streams.engine.open_groups import OpenGroup
 from streams.errors import ConfigurationError
 from streams.leased.contracts import BufferBatches, BufferReading, BufferSealing
 from streams.leased.shared import gate_of
-from streams.leased.shared_firing import endless
+from streams.leased.shared_firing import aggregation_of, endless
 from streams.leased.shared_records import SharedRecord, buffer_name, group_of, unpacked
 from streams.leased.values import SealedBatch
 from streams.values import Partition
@@ -47,14 +47,12 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
 
 
 def _due(agent: Agent, state: State) -> float:
-    return inf if agent.aggregation is None else completion(agent.aggregation).due(state)
+    return completion(aggregation_of(agent)).due(state)
 
 
 def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedBatch:
     """The group as it is now, taken out of the open ones with reason `manual`. Raises ConfigurationError when nothing of it is open."""
-    if agent.aggregation is None:
-        raise ConfigurationError(f"agent {agent.name} has no aggregation")
-    batch = buffer.seal(buffer_name(app, agent.name), group_of(key), gate_of(agent.aggregation))
+    batch = buffer.seal(buffer_name(app, agent.name), group_of(key), gate_of(agent))
     if batch is None:
         raise ConfigurationError(f"agent {agent.name}: nothing of this group is open any more: it is being fired, or was")
     return batch

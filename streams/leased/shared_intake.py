@@ -59,7 +59,7 @@ class SharedIntake:
         return 0
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records with their key as `value`, or refused ones."""
+        """The records with `value` (name of their group, id for `dedupe` or None), or refused ones."""
         items: list[Item] = []
         for record in records:
             try:
@@ -67,20 +67,23 @@ class SharedIntake:
             except Exception as error:
                 refuse(groups, record, error)
             else:
-                if self._accepts(groups, record, key):
-                    items.append(Message(key, record))
+                if (named := self._named(groups, record, key)) is not None:
+                    items.append(Message(named, record))
                     continue
             items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def _accepts(self, groups: Groups, record: Record, key: bytes | None) -> bool:
-        if key is None or len(group_of(key)) > LONGEST_KEY:
+    def _named(self, groups: Groups, record: Record, key: bytes | None) -> tuple[str, bytes | None] | None:
+        """None: the record was refused."""
+        group = None if key is None else group_of(key)
+        if group is None or len(group) > LONGEST_KEY:
             groups.refuse_key(record, key, LONGEST_KEY)
-            return False
-        if self._ids is not None and self._ids.identity(record) is None and self._ids.refuses(record):
+            return None
+        identity = self._ids.identity(record) if self._ids else None
+        if self._ids is not None and identity is None and self._ids.refuses(record):
             self._ids.refuse(groups, record)
-            return False
-        return True
+            return None
+        return group, identity
 
     def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: Place) -> list[Event]:
         """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises PersistenceError,
@@ -121,11 +124,10 @@ class SharedIntake:
     def _entries(self, messages: Sequence[Message], topic_id: str) -> Iterator[Entry]:
         now = self._time()
         for message in messages:
-            record = message.record
+            record, (group, identity) = message.record, message.value
             where = f"{record.topic()}/{record.partition()}/{record.offset()}"
-            identity = self._ids.identity(record) if self._ids else None
             key = f"{topic_id}/{record.partition()}/{record.offset()}" if identity is None else f"id/{identity.hex()}"
-            yield Entry(key, where, "", packed(record, topic_id, now), (), group_of(message.value))
+            yield Entry(key, where, "", packed(record, topic_id, now), (), group)
 
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: Place) -> None:
         """The watermark stands already."""
