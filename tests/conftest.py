@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.rotation import rotate
 from tests.servers import Program, Proxy, Server, Unavailable
 from tests.servers.shared import HINT, Household, Shared, find, own_folder
 from tests.waiting import wait_until
@@ -43,7 +44,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         home.close()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    rotate(config, items)
     for item in items:
         for folder, mark in MARKS.items():
             if f"tests/{folder}/" in item.nodeid:

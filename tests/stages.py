@@ -1,11 +1,14 @@
 """`make test`: the stages one after the other, all of them even when one fails; the last line counts the tests of all."""
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
+
+from tests.rotation import DAY, today
 
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -74,6 +77,8 @@ def alone(options: list[str]) -> list[str]:
 
 
 def main() -> int:
+    os.environ[DAY] = str(today())
+    print(f"{DAY}={os.environ[DAY]}: the part of what rotates", flush=True)
     succeeded = [timed("check", CHECKS)]
     counts = []
     REPORTS.mkdir(exist_ok=True)

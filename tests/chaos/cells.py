@@ -1,11 +1,9 @@
 """Which failpoint meets which fault in which store, and which of these a short run takes."""
 
 import os
-from collections.abc import Sequence
-from datetime import date
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-T = TypeVar("T")
+from tests.rotation import of_today
 
 STORES = ("redis", "sqlite")
 """What every scenario runs with."""
@@ -80,12 +78,6 @@ NO_BOOKS = {
 }
 
 WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
-
-
-def of_today(cells: Sequence[T], most: int) -> list[T]:
-    """So many of them, others each day: in a week all were there."""
-    first = date.today().toordinal() * most
-    return [cells[(first + number) % len(cells)] for number in range(most)]
 
 
 def chosen() -> list[Cell]:

@@ -13,6 +13,8 @@ from tests.chaos.verdict import Verdict
 from tests.servers import Server, Valkey
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.rotates(2)
+
 MakeScene = Callable[..., Scene]
 OwnServer = Callable[..., Server]
 

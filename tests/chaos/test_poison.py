@@ -14,6 +14,8 @@ from tests.chaos import cells
 from tests.chaos.scene import Scene
 from tests.chaos.verdict import Verdict
 
+pytestmark = pytest.mark.rotates(2)
+
 MakeScene = Callable[..., Scene]
 QUICK = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 200}
 

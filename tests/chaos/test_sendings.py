@@ -14,6 +14,8 @@ from tests.chaos.sendings import Sendings, Verdict
 from tests.contracts.outbox.given import emptied
 from tests.contracts.own import made_url
 
+pytestmark = pytest.mark.rotates(2)
+
 MakeSendings = Callable[[str], Sendings]
 
 

@@ -18,6 +18,8 @@ from streams.leased.values import Entry, Gate, Progress, SealedBatch, Snapshot
 from tests.contracts.buffer.given import HOUR
 from tests.contracts.leasing import Clock, Injected, Real, decoders
 
+pytestmark = pytest.mark.rotates(3)
+
 examples = itertools.count()
 
 SECOND = timedelta(seconds=1)

@@ -16,6 +16,8 @@ from tests.contracts.strategies.shop import BY_HEADER, Shop, open_shop
 from tests.unit.engine.driver import header
 from tests.unit.engine.producing import metrics
 
+pytestmark = pytest.mark.rotates(2)
+
 Patch = pytest.MonkeyPatch
 
 
