@@ -12,8 +12,8 @@ from typing import Any, cast
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
-from connectors.kafka import problems, settings
-from connectors.kafka.admin import TIMEOUT, described, open_admin
+from connectors.kafka import facts, problems, settings
+from connectors.kafka.admin import open_admin
 from streams.contracts import TopicPartition
 from streams.errors import SystemNotReady
 from streams.record import Record
@@ -140,21 +140,10 @@ class KafkaInput:
     def facts(self, topic: str, number: int) -> TopicFacts:
         if self._admin is None:
             self._admin = open_admin(self._kafka)
-        found = described(self._admin, [topic])[topic]
-        if found is None:
-            raise SystemNotReady(f"Kafka: there is no topic {topic}")
-        low, high = self._watermarks(topic, number)
-        offset, metadata = self._informed(topic, number)
-        return TopicFacts(found.id, found.partitions, low, high, offset, metadata)
+        return facts.facts(self._admin, self._consumer, topic, number)
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        try:
-            [answer] = self._consumer.offsets_for_times([Position(topic, number, int(start * 1000))], timeout=TIMEOUT)
-        except KafkaException as error:
-            raise problems.not_ready(f"looking for a time in {topic}/{number} failed", error) from error
-        if answer.error is not None:
-            raise problems.not_ready(f"looking for a time in {topic}/{number} failed", answer.error)
-        return int(answer.offset) if answer.offset >= 0 else self._watermarks(topic, number)[1]
+        return facts.offset_at(self._consumer, topic, number, start)
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         try:
@@ -172,22 +161,6 @@ class KafkaInput:
 
     def joined(self) -> bool:
         return self._joined
-
-    def _watermarks(self, topic: str, number: int) -> tuple[int, int]:
-        try:
-            low, high = self._consumer.get_watermark_offsets(Position(topic, number), timeout=TIMEOUT, cached=False)
-        except KafkaException as error:
-            raise problems.not_ready(f"asking for the offsets of {topic}/{number} failed", error) from error
-        return int(low), int(high)
-
-    def _informed(self, topic: str, number: int) -> tuple[int, str]:
-        try:
-            [answer] = self._consumer.committed([Position(topic, number)], timeout=TIMEOUT)
-        except KafkaException as error:
-            raise problems.not_ready(f"asking for the group's offset of {topic}/{number} failed", error) from error
-        if answer.error is not None:
-            raise problems.not_ready(f"asking for the group's offset of {topic}/{number} failed", answer.error)
-        return (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
 
     # Callbacks
 

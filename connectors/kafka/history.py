@@ -6,7 +6,7 @@ from typing import Any, cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource
 
-from connectors.kafka import problems, settings
+from connectors.kafka import facts, problems, settings
 from connectors.kafka.admin import TIMEOUT, described, open_admin
 from connectors.kafka.ends import ends
 from streams.errors import SystemNotReady
@@ -36,23 +36,10 @@ class KafkaHistory:
     # Past
 
     def facts(self, topic: str, number: int) -> TopicFacts:
-        found = described(self._admin, [topic])[topic]
-        if found is None:
-            raise SystemNotReady(f"Kafka: there is no topic {topic}")
-        low, high = self._span(topic, number)
-        place = TopicPartition(topic, number)
-        [answer] = self._asked(lambda: self._consumer.committed([place], timeout=TIMEOUT), f"asking for the group's offset of {topic}")
-        if answer.error is not None:
-            raise problems.not_ready(f"asking for the group's offset of {topic} failed", answer.error)
-        committed, metadata = (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
-        return TopicFacts(found.id, found.partitions, low, high, committed, metadata)
+        return facts.facts(self._admin, self._consumer, topic, number)
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        place = TopicPartition(topic, number, int(start * 1000))
-        [answer] = self._asked(lambda: self._consumer.offsets_for_times([place], timeout=TIMEOUT), f"looking for a time in {topic}")
-        if answer.error is not None:
-            raise problems.not_ready(f"looking for a time in {topic}/{number} failed", answer.error)
-        return int(answer.offset) if answer.offset >= 0 else self._span(topic, number)[1]
+        return facts.offset_at(self._consumer, topic, number, start)
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
         """What an open transaction hides does not come: SystemNotReady in the end."""
@@ -74,8 +61,8 @@ class KafkaHistory:
 
     def _some(self, topic: str, number: int) -> tuple[list[Record], int]:
         """The next records, and the offset behind what came: offsets at the end may have no record."""
-        first = self._asked(lambda: self._consumer.poll(LOOK), f"reading {topic}/{number}")
-        more = self._asked(lambda: self._consumer.consume(MOST, 0), f"reading {topic}/{number}") if first is not None else []
+        first = facts.asked(lambda: self._consumer.poll(LOOK), f"reading {topic}/{number}")
+        more = facts.asked(lambda: self._consumer.consume(MOST, 0), f"reading {topic}/{number}") if first is not None else []
         records: list[Record] = []
         reached = -1
         for message in [first, *more] if first is not None else []:
@@ -97,7 +84,7 @@ class KafkaHistory:
             raise SystemNotReady(f"Kafka: there is no topic {topic}")
         places = [(topic, number) for number in range(found.partitions)]
         high = ends(self._kafka, places)  # the consumer's own would end before the first open transaction
-        return [(self._span(*place)[0], high[place]) for place in places]
+        return [(facts.span(self._consumer, *place)[0], high[place]) for place in places]
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
         return [topic for topic in topics if "compact" in self._policy(topic)]
@@ -123,18 +110,6 @@ class KafkaHistory:
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, number, offset, metadata=metadata)
-        [answer] = self._asked(lambda: self._consumer.commit(offsets=[place], asynchronous=False), f"committing to group {self._group}")
+        [answer] = facts.asked(lambda: self._consumer.commit(offsets=[place], asynchronous=False), f"committing to group {self._group}")
         if answer.error is not None:
             raise problems.not_ready(f"committing to group {self._group} failed", answer.error)
-
-    def _span(self, topic: str, number: int) -> tuple[int, int]:
-        place = TopicPartition(topic, number)
-        doing = f"asking for the offsets of {topic}/{number}"
-        low, high = self._asked(lambda: self._consumer.get_watermark_offsets(place, timeout=TIMEOUT, cached=False), doing)
-        return int(low), int(high)
-
-    def _asked(self, ask: Any, doing: str) -> Any:
-        try:
-            return ask()
-        except KafkaException as error:
-            raise problems.not_ready(f"{doing} failed", error) from error

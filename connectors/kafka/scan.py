@@ -15,7 +15,8 @@ PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records at once; seconds to wait for t
 
 def scan(kafka: settings.Settings, parts: Mapping[Place, tuple[int, int]], patience: float = PATIENCE) -> Iterator[Record]:
     """The records of each partition from the first offset up to, and without, the second, in order within a partition. Compacted
-    records, and those of transactions that were given up, do not come. Raises SystemNotReady after `patience` seconds without any."""
+    records, and those of transactions that were given up, do not come. Raises SystemNotReady after `patience` seconds without any, as
+    behind a transaction that stays open."""
     left = {place: end for place, (first, end) in parts.items() if first < end}
     if not left:
         return
@@ -29,7 +30,8 @@ def scan(kafka: settings.Settings, parts: Mapping[Place, tuple[int, int]], patie
             waited = 0.0 if page else waited + WAIT
             yield from _wanted(page, left)
         if left:
-            raise SystemNotReady(f"reading {', '.join(f'{t}/{n}' for t, n in sorted(left))}: nothing came for {patience:g} s")
+            behind = ", ".join(f"{topic}/{number}" for topic, number in sorted(left))
+            raise SystemNotReady(f"reading {behind}: nothing came for {patience:g} s (an open transaction?)")
     finally:
         consumer.close()
 
@@ -40,7 +42,8 @@ def _wanted(page: list[Any], left: dict[Place, int]) -> Iterator[Record]:
         place, error = (message.topic(), message.partition()), message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                left.pop(place, None)
+                if message.offset() >= left.get(place, 0):
+                    left.pop(place, None)
             elif not problems.passes(error) or error.code() == KafkaError._AUTO_OFFSET_RESET:
                 raise problems.not_ready(f"reading {message.topic()}/{message.partition()} failed", error)
             continue

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.history import KafkaHistory
+from connectors.kafka.scan import scan
 from streams.errors import SystemNotReady
 from tests.waiting import wait_until
 
@@ -58,6 +59,25 @@ def test_offsets_of_transactions_are_passed_wherever_the_end_is(
     assert (facts.low, facts.high) == (0, 9)
     for end in range(10):
         assert offsets(history, topic, 0, end) == [offset for offset in (0, 1, 7) if offset < end]
+
+
+def test_what_an_open_transaction_hides_is_never_taken_for_the_end(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(f"{ns}-in")
+    filled(kafka, topic, 2)
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": ns})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"2", b"k", 0)
+    assert producer.flush(20) == 0
+
+    def scanned(end: int, patience: float = 30.0) -> list[int]:
+        return [record.offset() for record in scan({"bootstrap.servers": kafka}, {(topic, 0): (0, end)}, patience)]
+
+    assert scanned(2) == [0, 1]
+    with pytest.raises(SystemNotReady, match=rf"reading {topic}/0: nothing came for 2 s \(an open transaction\?\)"):
+        scanned(3, 2.0)
+    producer.commit_transaction(20)
+    assert scanned(3) == scanned(4) == [0, 1, 2]  # offset 3 is the transaction's end
 
 
 def test_what_retention_took_is_no_record_and_reading_it_is_an_error(

@@ -3,7 +3,7 @@ import logging
 import pytest
 from confluent_kafka import KafkaError
 
-from connectors.kafka import settings
+from connectors.kafka import facts, settings
 from connectors.kafka.admin import existing
 from connectors.kafka.consumer import open_input
 from connectors.kafka.producer import open_producer
@@ -67,8 +67,9 @@ def test_asking_a_broker_that_is_not_there_is_bounded_and_says_what_was_asked() 
 
 def test_the_facts_of_a_broker_that_is_not_there_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = open_input(NOWHERE, "g", ["t"], "m")
-    monkeypatch.setattr("connectors.kafka.consumer.TIMEOUT", 0.2)
-    for ask in (lambda: consumer._watermarks("t", 0), lambda: consumer._informed("t", 0), lambda: consumer.offset_at("t", 0, 0.0)):
+    monkeypatch.setattr("connectors.kafka.facts.TIMEOUT", 0.2)
+    inner = consumer._consumer
+    for ask in (lambda: facts.span(inner, "t", 0), lambda: facts.committed(inner, "t", 0), lambda: facts.offset_at(inner, "t", 0, 0.0)):
         with pytest.raises(SystemNotReady, match="t/0"):
             ask()
     consumer.close()

@@ -1,0 +1,59 @@
+"""What the brokers know of a partition and of a group's offset in it, asked through a consumer that need not be a member."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as Position
+
+from connectors.kafka import problems
+from connectors.kafka.admin import TIMEOUT, described
+from streams.errors import SystemNotReady
+from streams.values import TopicFacts
+
+T = TypeVar("T")
+
+
+def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
+    """Raises SystemNotReady, as all here does."""
+    found = described(admin, [topic])[topic]
+    if found is None:
+        raise SystemNotReady(f"Kafka: there is no topic {topic}")
+    low, high = span(consumer, topic, number)
+    offset, metadata = committed(consumer, topic, number)
+    return TopicFacts(found.id, found.partitions, low, high, offset, metadata)
+
+
+def span(consumer: Any, topic: str, number: int) -> tuple[int, int]:
+    """The first offset and the next one, as the consumer may read them: up to the first open transaction."""
+    place, doing = Position(topic, number), f"asking for the offsets of {topic}/{number}"
+    low, high = asked(lambda: consumer.get_watermark_offsets(place, timeout=TIMEOUT, cached=False), doing)
+    return int(low), int(high)
+
+
+def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
+    """The group's offset and the text beside it; -1 for none."""
+    doing = f"asking for the group's offset of {topic}/{number}"
+    answer = _one(asked(lambda: consumer.committed([Position(topic, number)], timeout=TIMEOUT), doing), doing)
+    return (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
+
+
+def offset_at(consumer: Any, topic: str, number: int, start: float) -> int:
+    """Of the first record at or after `start` (seconds since 1970); without one, the next offset."""
+    place, doing = Position(topic, number, int(start * 1000)), f"looking for a time in {topic}/{number}"
+    answer = _one(asked(lambda: consumer.offsets_for_times([place], timeout=TIMEOUT), doing), doing)
+    return int(answer.offset) if answer.offset >= 0 else span(consumer, topic, number)[1]
+
+
+def asked(ask: Callable[[], T], doing: str) -> T:
+    try:
+        return ask()
+    except KafkaException as error:
+        raise problems.not_ready(f"{doing} failed", error) from error
+
+
+def _one(answers: Any, doing: str) -> Any:
+    [answer] = answers
+    if answer.error is not None:
+        raise problems.not_ready(f"{doing} failed", answer.error)
+    return answer
