@@ -45,8 +45,9 @@ PASSING = frozenset({
     KafkaError.NOT_COORDINATOR,
 })  # fmt: skip
 
-# Of the whole group: waiting would not help.
+# Of the whole client or group: waiting would not help.
 HOPELESS = frozenset({
+    KafkaError._FATAL,  # what librdkafka wraps fatal errors in: the error itself does not say that it is fatal
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.INCONSISTENT_GROUP_PROTOCOL,
     KafkaError.INVALID_SESSION_TIMEOUT,

@@ -4,6 +4,7 @@ Each payment, or group of payments, makes an entry, moves a balance and sends a 
 """
 
 import json
+import multiprocessing
 import os
 import signal
 import time
@@ -94,10 +95,23 @@ def misbehave(value: dict[str, Any]) -> None:
             os._exit(1)
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "segv":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "fork":
+            _fork()
         case "memory":
             _fill_memory()
         case "memory-until-killed":
             _outgrow(Path(value["group"]))
+
+
+def _fork() -> None:
+    """A child that inherits every connection of this process."""
+    child = multiprocessing.get_context("fork").Process(target=os.getpid)
+    child.start()
+    child.join()
+    if child.exitcode:
+        raise RuntimeError(f"the child ended with {child.exitcode}")
 
 
 def _fill_memory() -> None:

@@ -125,11 +125,11 @@ def test_a_handler_that_always_outlasts_its_transaction_holds_its_partition_loud
     assert not [each for each in app.scene.records("dead") if b'"do"' in (each.value or b"")]
 
 
-@pytest.mark.parametrize(("do", "code", "store"), [("exit", 1, "postgresql"), ("killed", -9, "mongodb")])
+@pytest.mark.parametrize(("do", "code", "store"), [("exit", 1, "postgresql"), ("killed", -9, "mongodb"), ("segv", -11, "redis")])
 def test_a_payment_that_ends_three_processes_is_a_dead_letter_without_an_entry(
     ledger: MakeLedger, do: str, code: int, store: str
 ) -> None:
-    """`os._exit`, or a signal as the kernel sends it to who has too much memory."""
+    """`os._exit`, or a signal as the kernel sends it to who has too much memory or writes where none is."""
     app = ledger(store, *BOTH, kafka=QUICK)
     given(app, do=do)
     worker = app.scene.run()
@@ -137,6 +137,17 @@ def test_a_payment_that_ends_three_processes_is_a_dead_letter_without_an_entry(
     assert verdict.clean, verdict
     assert letter(app, "crash").headers["sluicegate-dead-attempts"] == "3"
     assert [event["code"] for event in worker.events("worker.ended")] in ([code] * 3 + [0], [code] * 4 + [0])
+
+
+def test_children_that_handlers_fork_take_nothing_and_repeat_nothing(ledger: MakeLedger) -> None:
+    app = ledger("postgresql", *BOTH, kafka=QUICK)
+    app.scene.feed.send(60)
+    app.pay(5, do="fork")
+    app.scene.feed.send(60)
+    app.scene.run()
+    verdict = app.verdict()
+    assert verdict.clean, verdict
+    assert not [each for each in app.scene.records("dead") if b'"do"' in (each.value or b"")]
 
 
 def test_without_crash_marks_a_payment_that_ends_the_process_stops_its_partition(ledger: MakeLedger) -> None:

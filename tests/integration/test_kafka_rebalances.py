@@ -24,6 +24,17 @@ def test_members_that_do_not_agree_on_how_to_rebalance_end_with_a_reason(kafka: 
     second.close()
 
 
+def test_of_two_members_with_one_instance_id_the_older_one_ends_with_a_reason(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+    """Two deployments that were given the same `group.instance.id`: one of them must not go on as if it were alone."""
+    same = {**COOPERATIVE, "group.instance.id": f"{ns}-1"}
+    first = joined(kafka, ns, make_topic(ns), **same)
+    second = open_input({"bootstrap.servers": kafka, **same}, ns, [ns], "twin")
+    with pytest.raises(SystemNotReady, match=r"same group\.instance\.id"):
+        wait_until(lambda: second.poll(0.05) or first.poll(0.05), 40)
+    first.close()
+    second.close()
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_member_that_closes_leaves_its_partitions_at_once(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
     settings = {**PROTOCOLS[protocol], "session.timeout.ms": 45_000} if protocol != "kip-848" else PROTOCOLS[protocol]

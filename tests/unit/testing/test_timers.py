@@ -1,6 +1,7 @@
 """What handlers schedule and cancel, on the test driver: part of their commit, and once, whatever dies wherever."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from streams.testing.deaths import DISPATCHER, Deaths
 from streams.testing.driver import TestDriver
 from tests.unit.engine.scene import without
 from tests.unit.testing import reminders
+from tests.unit.testing.apps import sums
 
 WAYS: dict[str, dict[str, Any]] = {
     "inline": {"function": "remind"},
@@ -40,6 +42,17 @@ def ask(driver: TestDriver, do: str, n: int = 1, **more: Any) -> None:
     driver.send("in", {"do": do, "n": n, **more}, key=f"k{n}")
 
 
+@pytest.fixture
+def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    def enter(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield enter
+    monkeypatch.undo()
+    time.tzset()
+
+
 def told(driver: TestDriver) -> list[int]:
     return [output.value["n"] for output in driver.read("out")]
 
@@ -56,6 +69,22 @@ def test_what_is_scheduled_comes_back_to_the_agent_when_it_is_due_and_not_before
     assert (message.key, message.headers["sluicegate-timeout-id"]) == ("k7", str(reminders.ids[0]))
     driver.advance("1h")
     assert (driver.read("out"), driver.dead_letters()) == ([], [])
+
+
+def test_the_clocks_of_a_country_move_no_deadline(in_zone: Callable[[str], None]) -> None:
+    """Around the night of 29 March 2026, when an hour is left out in Berlin, and in Apia, which is a day ahead."""
+    shown = []
+    for zone in ("UTC", "Europe/Berlin", "Pacific/Apia"):
+        in_zone(zone)
+        with TestDriver(App("app", "memory://", (sums(since_first=5400.0),)), partitions=1) as driver:
+            driver.advance("87d")
+            driver.send("in", {"amount": 2}, key="a")
+            driver.advance(5399.0)
+            assert driver.read("out") == []
+            driver.advance(1.0)
+            shown += [driver.read("out")]
+    assert len(shown[0]) == 1
+    assert shown[0] == shown[1] == shown[2]
 
 
 def test_another_topic_and_key_may_be_named(driver: TestDriver) -> None:
