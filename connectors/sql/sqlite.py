@@ -63,7 +63,7 @@ class Database:
             text = str(error)
             if "no such table" in text:
                 raise SystemNotReady(f"the store {self._path} has no tables yet: run `sluicegate migrate`") from error
-            if "unable to open database file" in text:
+            if "unable to open database file" in text and not os.access(self._path, os.R_OK | os.W_OK):
                 raise SystemNotReady(self._why_closed()) from error
             raise PersistenceError(f"sqlite {self._path}: {text}") from error
         except msgspec.MsgspecError as error:
