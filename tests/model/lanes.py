@@ -185,8 +185,9 @@ def _applications(setup: Setup, world: World) -> Iterator[Step]:
         store = stores.added(setup, world.store, id, place)
         yield ("commit a row", "application", id), world._replace(store=store, writing=rest)
         if world.trouble.faults:
-            again = world._replace(store=store, trouble=less(world, "faults"), writing=(*rest, (id, store.places + 1)))
-            yield ("commit a row", "application", id, "reply lost, written again"), again._replace(store=store._replace(places=store.places + 1))
+            place = store.places + 1
+            again = world._replace(store=store._replace(places=place), trouble=less(world, "faults"), writing=(*rest, (id, place)))
+            yield ("commit a row", "application", id, "reply lost, written again"), again
     begun = {id for id, _ in world.writing}
     for id in world.toadd:
         alone = id > setup.rows or not any(other <= setup.rows for other in begun)

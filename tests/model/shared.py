@@ -24,7 +24,7 @@ DELIVERED = "when faults stop, everything is read and fired"
 
 
 class Worker(NamedTuple):
-    """`stands`: where it goes on in each partition; `jobs`: batches that it was told to fire; `owes` a call that only a mutant still owes."""
+    """`stands`: where it goes on in each partition; `jobs`: batches that it was told to fire; `owes`: what only a mutant still owes."""
 
     stands: tuple[int, ...]
     jobs: tuple[Batch, ...] = ()
@@ -46,7 +46,8 @@ class World(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """`ids[p][o]` names the record o of partition p: the same name twice is one record that its producer wrote twice."""
+    """`ids[p][o]` names the record o of partition p: the same name twice is one record that its producer wrote twice, known as such while
+    it is in the buffer, and with `keeps` afterwards."""
 
     name: str
     covers: str
@@ -55,6 +56,7 @@ class Setup(NamedTuple):
     count: int = 2
     chunk: int = 2
     expire: bool = True
+    keeps: bool = False
     mutant: str = ""
 
     def start(self) -> World:
@@ -83,16 +85,16 @@ def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
 
 def _fire(setup: Setup, world: World, index: int, job: Batch) -> Iterator[Step]:
     """The handler, then the end of the batch: all of it, or refused."""
-    worker = world.actors[index]
+    worker, lands = world.actors[index], partial(stores.land, setup)
     rest = tuple(other for other in worker.jobs if other != job)
     without = worker._replace(jobs=rest)
     packet = ("complete", job.token, job.id, job.members)
     if setup.mutant in HALVES:
         first, then = HALVES[setup.mutant]
         half = worker._replace(jobs=rest, owes=(then, *packet[1:]))
-        yield from called(partial(stores.land, setup), world, index, (first, *packet[1:]), lambda reply: without if reply == REFUSED else half, worker)
+        yield from called(lands, world, index, (first, *packet[1:]), lambda reply: without if reply == REFUSED else half, worker)
         return
-    yield from called(partial(stores.land, setup), world, index, packet, lambda _: without, worker)
+    yield from called(lands, world, index, packet, lambda _: without, worker)
 
 
 def _insert(setup: Setup, world: World, index: int, number: int) -> Iterator[Step]:
@@ -180,10 +182,10 @@ def fair_step(setup: Setup, world: World) -> Step | None:
 
 
 def is_done(setup: Setup, world: World) -> bool:
-    """Everything is below the watermarks, and nothing is left that should be fired."""
-    store = world.store
-    read = store.watermarks == tuple(map(len, setup.ids))
-    return read and not store.batches and len(store.open) < (1 if setup.expire else setup.count)
+    """Everything is read, and fired: what is too few for a group without a deadline stays."""
+    fired = {setup.ids[number][offset] for _, members in world.store.fired for number, offset in members}
+    left = set("".join(setup.ids)) - fired
+    return not world.store.batches and len(left) == len(world.store.open) < (1 if setup.expire else setup.count)
 
 
 RULES = Rules(steps, broken, calm, fair_step, is_done, DELIVERED)

@@ -18,13 +18,13 @@ class Batch(NamedTuple):
 
 
 class Store(NamedTuple):
-    """`open` are the records of the group that are in no batch, oldest first; `known` the ids in or out of the buffer. History: `fired`,
-    every (id, members) that was written, and the token of the `last` of them."""
+    """`open` are the records of the group that are in no batch, oldest first; `kept` the ids that are known although
+    their records have left. History: `fired`, every (id, members) that was written, and the token of the `last` of them."""
 
     watermarks: tuple[int, ...]
     open: tuple[Record, ...] = ()
     batches: tuple[Batch, ...] = ()
-    known: frozenset = frozenset()
+    kept: frozenset = frozenset()
     fired: tuple = ()
     last: int = 0
     tokens: int = 0
@@ -71,14 +71,16 @@ def _insert(setup: Any, store: Store, number: int, begin: int, upto: int) -> tup
 
 
 def _filled(setup: Any, store: Store, number: int, begin: int, upto: int) -> Store:
-    """The records whose ids are not known: those in the buffer, and those that were."""
-    opened, known = list(store.open), set(store.known)
+    """The records whose ids are not known: known are those in the buffer, and those that are kept."""
     for offset in range(begin, upto):
-        id = setup.ids[number][offset]
-        if id not in known or setup.mutant == "insert-without-the-watermark":
-            opened.append((number, offset))
-        known.add(id)
-    return store._replace(open=tuple(opened), known=frozenset(known))
+        held = (*store.open, *(record for batch in store.batches for record in batch.members))
+        if setup.ids[number][offset] not in {*store.kept, *_ids(setup, held)}:
+            store = store._replace(open=(*store.open, (number, offset)))
+    return store
+
+
+def _ids(setup: Any, records: tuple[Record, ...]) -> set[str]:
+    return {setup.ids[number][offset] for number, offset in records}
 
 
 def _full(setup: Any, store: Store) -> tuple[Store, tuple[Batch, ...]]:
@@ -120,4 +122,5 @@ def _complete(setup: Any, store: Store, token: int, what: str, id: Record, membe
         return store, REFUSED
     batches = store.batches if what == "write" else tuple(batch for batch in store.batches if batch != found)
     fired = store.fired if what == "remove" else (*store.fired, (id, members))
-    return store._replace(batches=batches, fired=fired, last=token), ()
+    kept = store.kept | _ids(setup, members) if setup.keeps and setup.mutant != "ids-forgotten-at-the-end-of-their-batch" else store.kept
+    return store._replace(batches=batches, fired=fired, last=token, kept=frozenset(kept)), ()

@@ -171,7 +171,8 @@ def _emission(setup: Setup, world: World, index: int) -> Iterator[Step]:
     """Until it is answered: whatever it claimed is emitted first."""
     actor = world.actors[index]
     idle = Dispatcher()
-    first, then = {"removed-before-the-row": ("remove", "write"), "row-before-the-removal": ("write", "remove")}.get(setup.mutant, ("emit", ""))
+    halves = {"removed-before-the-row": ("remove", "write"), "row-before-the-removal": ("write", "remove")}
+    first, then = halves.get(setup.mutant, ("emit", ""))
     what = actor.rest[0] if actor.rest else first
     next_one = idle if actor.rest or not then else actor._replace(rest=(then,))
     yield from called(partial(land, setup), world, index, (what, actor.name, actor.batch), lambda _: next_one, actor)
