@@ -13,12 +13,14 @@ REFUSED = "refused"
 
 
 class Trouble(NamedTuple):
-    """How much may still go wrong: this alone makes the space finite. `overs` are leases that run out."""
+    """How much may still go wrong: this alone makes the space finite. `faults` are calls whose bytes or replies go astray, `replies` those
+    that only get no answer; `overs` are leases that run out, `errors` those of the broker."""
 
     faults: int = 0
     crashes: int = 0
     overs: int = 0
     errors: int = 0
+    replies: int = 0
 
 
 CALM = Trouble(overs=1 << 30)
@@ -43,6 +45,8 @@ def called(land: Land, world: Any, index: int, packet: tuple, heard: Callable[[A
     label = (packet[0], world.actors[index].name, packet[2:])
     told = put(world, index, heard(reply), store=store)
     yield (*label, REFUSED) if reply == REFUSED else label, told
+    if world.trouble.replies and store != world.store:
+        yield (*label, "reply lost"), put(world, index, unheard, trouble=less(world, "replies"), store=store)
     if not world.trouble.faults:
         return
     trouble, wire = less(world, "faults"), tuple(sorted((*world.wire, packet)))

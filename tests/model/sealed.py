@@ -127,7 +127,7 @@ def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
     given = {item: attempts - ((item, attempts) in cut) for item, attempts in sealed}
     held = tuple(Held(item, attempts) for item, attempts in given.items())
     suspects = tuple(item for item, attempts in given.items() if attempts and (item, given[item] + 1) not in cut)
-    restored = Owner(token, world.store.version, world.store.offset, held, suspects)
+    restored = Owner(token, world.store.version, world.store.offset, held, suspects, owner.cut)
     lost = {(item, attempts) for item, attempts in world.store.sealed if attempts} - mine
     with_token = world._replace(tokens=token, trouble=trouble, deaths=world.deaths | lost)
     yield from called(partial(land, setup), with_token, index, ("claim", token), lambda _: restored, owner)
@@ -180,7 +180,9 @@ def _without(owner: Owner, item: int) -> Owner:
 def _commit(setup: Setup, world: World, index: int, what: str, held: Held, after: Owner) -> Iterator[Step]:
     """Fenced or unknown: everything is forgotten but which calls were cut off, those among them that may not have begun."""
     owner = world.actors[index]
-    dropped = Owner(cut=tuple((each.item, each.attempts, each in owner.held) for each in after.held if each.state == RUNNING))
+    active = sorted({each for each in (*owner.held, *after.held) if each.state != WAITING})
+    before = [each for each in owner.cut if each[0] not in {held.item for held in active}]
+    dropped = Owner(cut=tuple(sorted((*before, *((each.item, each.attempts, each in owner.held) for each in active)))))
     packet = (what, owner.name, owner.version, held.item, held.attempts)
     then = after._replace(version=owner.version + 1)
     yield from called(partial(land, setup), world, index, packet, lambda reply: dropped if reply == REFUSED else then, dropped)

@@ -50,7 +50,7 @@ POISON = Setup("poison", "a record in the middle of a batch kills whoever reads 
 SEALED = sealed.Setup("sealed", "slow handlers of one key, a crash, an overtaken owner", Trouble(crashes=1, overs=1))
 SEALED_BYTES = sealed.Setup("sealed-bytes", "late, lost and doubled bytes of seals, attempts and outputs", Trouble(faults=1, overs=1))
 KILLER = sealed.Setup("killer", "a handler that ends its process whenever it runs, another beside it", Trouble(), keys="ab", killer=0)
-CUT_OFF = sealed.Setup("cut-off", "a live process that twice does not hear of its commit", Trouble(faults=2), keys="ab", owners=1)
+CUT_OFF = sealed.Setup("cut-off", "a live process that twice does not hear of its commit", Trouble(replies=2), keys="ab", owners=1)
 
 TIMEOUTS = timeouts.Setup(
     "timeouts", "two dispatchers, a cancel at any time, leases that run out, the outbox forgets",
@@ -82,7 +82,7 @@ LANE_WINDOW = lanes.Setup(
 SHARED = shared.Setup("shared", "a partition in two hands, a crash, a lease that runs out", Trouble(crashes=1, overs=1), ("ab",))
 SHARED_BYTES = SHARED._replace(name="shared-bytes", covers="late, lost and doubled bytes", trouble=Trouble(faults=1, overs=1))
 SHARED_GROUPS = SHARED._replace(name="shared-groups", covers="a full group, and the next one", trouble=Trouble(overs=1), ids=("abc",))
-SHARED_COUNT = SHARED._replace(name="shared-count", covers="no deadline: only whoever completes a group is told", expire=False)
+SHARED_COUNT = SHARED._replace(name="shared-count", covers="no deadline, only a count", expire=False)
 SHARED_PARTITIONS = SHARED._replace(name="shared-partitions", covers="two partitions in a group", trouble=Trouble(crashes=1), ids=("a", "b"))
 SHARED_IDS = SHARED._replace(
     name="shared-ids", covers="a producer that wrote a record twice", trouble=Trouble(crashes=1), ids=("a", "a"), count=1, keeps=True
