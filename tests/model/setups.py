@@ -83,7 +83,7 @@ SHARED = shared.Setup("shared", "a partition in two hands, a crash, a lease that
 SHARED_BYTES = SHARED._replace(name="shared-bytes", covers="late, lost and doubled bytes", trouble=Trouble(faults=1, overs=1))
 SHARED_GROUPS = SHARED._replace(name="shared-groups", covers="a full group, and the next one", trouble=Trouble(overs=1), ids=("abc",))
 SHARED_COUNT = SHARED._replace(name="shared-count", covers="no deadline, only a count", expire=False)
-SHARED_PARTITIONS = SHARED._replace(name="shared-partitions", covers="two partitions in a group", trouble=Trouble(crashes=1), ids=("a", "b"))
+SHARED_PARTITIONS = SHARED._replace(name="shared-partitions", covers="two partitions", trouble=Trouble(crashes=1), ids=("a", "b"))
 SHARED_IDS = SHARED._replace(
     name="shared-ids", covers="a producer that wrote a record twice", trouble=Trouble(crashes=1), ids=("a", "a"), count=1, keeps=True
 )
