@@ -15,7 +15,7 @@ FAULTS = {
     "commit the reports reply lost", "commit the mark fenced", "commit the mark bytes late", "commit the mark reply lost",
     "commit a dead letter", "acquit", "restore quiet", "save", "rewind", "inform", "claim loud",
     "crash in the handler", "output refused", "late begin lands", "give up", "late emit refused", "emit reply lost", "cancel refused",
-    "move", "sweep what was sent long ago", "mark refused", "late mark lands", "refused by its topic", "requeue", "late insert refused",
+    "move", "sweep what was sent long ago", "mark refused", "late mark lands", "refused by its topic", "requeue", "late insert lands",
     "commit a row reply lost, written again", "complete refused", "take over", "late complete lands", "complete reply lost",
 }  # fmt: skip
 
