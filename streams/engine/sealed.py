@@ -180,6 +180,10 @@ class Sealed:
             held.state = "running"
         return found
 
+    def active(self) -> dict[int, int]:
+        """Items that run, or will after the commit, and the number of this attempt."""
+        return {held.number: held.attempts for held in self.held.values() if held.state in ("begun", "running")}
+
     @property
     def changed(self) -> bool:
         """Is there anything for the log, or any outcome?"""

@@ -33,6 +33,7 @@ class Slow:
         self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
         self._stopped = False
         self._all: WeakSet[Sealed] = WeakSet()
+        self._ours: dict[tuple[str, int], dict[int, int]] = {}  # by partition: items whose attempt began here, and its number
         self._log = structlog.get_logger()
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
@@ -42,13 +43,12 @@ class Slow:
         return made
 
     def resumed(self, sealed: Sealed) -> None:
-        """After a restore: what still runs here under an earlier claim was cut off by that, and by the end of no process."""
-        for before in [each for each in self._all if each is not sealed and each.place == sealed.place]:
-            for held in before.held.values():
-                again = sealed.held.get(held.number)
-                if again is not None and held.state == "running" and again.attempts == held.attempts:
-                    again.attempts -= 1
-                    sealed.suspects.discard(held.number)
+        """After a restore: an attempt that began here, or may have, was cut off by the loss of the claim, and by the end of no process."""
+        for number, attempts in self._ours.get(sealed.place, {}).items():
+            again = sealed.held.get(number)
+            if again is not None and again.attempts == attempts:
+                again.attempts -= 1
+                sealed.suspects.discard(number)
 
     def _read(self, record: SealedRecord) -> Message:
         return Message(self._handling.decode(record.v or b""), record)
@@ -85,12 +85,22 @@ class Slow:
                 sealed.seal(item)
         judge = partial(self.judge, identify)
         events += sealed.decide(judge, now)
-        return events + sealed.begin(judge, now, *self._room())
+        events += sealed.begin(judge, now, *self._room())
+        self._remember(sealed, ended=True)
+        return events
+
+    def _remember(self, sealed: Sealed, ended: bool) -> None:
+        """Which attempts are this process's own: what is active, what was given back and not begun again, and, until the commit is
+        done, what `ended`."""
+        before, held = self._ours.get(sealed.place, {}), sealed.held
+        kept = {number: attempts for number, attempts in before.items() if (held[number].attempts < attempts if number in held else ended)}
+        self._ours[sealed.place] = kept | sealed.active()
 
     def start(self, sealed: Sealed, identify: Identify) -> None:
         """Their attempt is durable: what was begun runs."""
         if failpoints.armed:
             _hit(sealed.logged)
+        self._remember(sealed, ended=False)
         for held in sealed.begun():
             self._pool.submit(partial(self._job, sealed, held, identify(held.number)))
 

@@ -80,17 +80,17 @@ NO_BOOKS = {
 WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
 
 
-def chosen() -> list[Cell]:
+def chosen(whole: bool = WHOLE) -> list[Cell]:
     """What this run takes: all of them under SLUICEGATE_CHAOS=whole."""
-    if WHOLE:
+    if whole:
         return ALL
     here = [Cell(*each, STORES[number % 2]) for number, each in enumerate(TELLING)]
     return here + [Cell(*each, SERVERS[number % 3]) for number, each in enumerate(ELSEWHERE)]
 
 
-def newer() -> list[Cell]:
+def newer(whole: bool = WHOLE) -> list[Cell]:
     """What runs with `group.protocol: consumer`: in a whole run the batch's cells, whose faults meet the group."""
-    if WHOLE:
+    if whole:
         return [cell for cell in ALL if cell.point in BATCH and cell.store in STORES]
     return [Cell(*each, STORES[number % 2]) for number, each in enumerate(CONSUMER_PROTOCOL)]
 
@@ -107,8 +107,10 @@ SEALING = [
 
 
 # The dispatcher: a lane that is claimed, its rows with numbers and not sent, sent and not marked, marked; timeouts likewise.
-DISPATCHER_STORES = ("sqlite", "postgresql", "redis", "mongodb")
-DISPATCHER_POINTS = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-numbered", "lane-sent", "lane-marked")
+DISPATCHER_POINTS = [
+    ("timeout-claimed", KINDS), ("timeout-emitted", KINDS), ("lane-claimed", KINDS), ("lane-numbered", KINDS[:3]), ("lane-sent", KINDS[:3]),
+    ("lane-marked", KINDS[:3]),
+]  # fmt: skip
 DISPATCHER_NTH = 3
 DISPATCHER = [
     ("timeout-claimed", "kill", "postgresql"), ("timeout-emitted", "stop", "mongodb"), ("lane-claimed", "stop", "redis"),
@@ -117,12 +119,12 @@ DISPATCHER = [
 ]  # fmt: skip
 
 
-def dispatcher() -> list[Cell]:
-    """For the process that sends the outbox's rows: killed, or overtaken while it stands still."""
-    if not WHOLE:
+def dispatcher(whole: bool = WHOLE) -> list[Cell]:
+    """For the process that sends the outbox's rows. What is asked in a thread may get no reply; between two calls nothing is asked."""
+    if not whole:
         return [Cell(*each, DISPATCHER_NTH) for each in of_today(DISPATCHER, 4)]
-    kinds = ("kill", "stop")
-    return [Cell(point, kind, store, DISPATCHER_NTH) for point in DISPATCHER_POINTS for kind in kinds for store in DISPATCHER_STORES]
+    stores = (*STORES, *SERVERS)
+    return [Cell(point, kind, store, DISPATCHER_NTH) for point, kinds in DISPATCHER_POINTS for kind in kinds for store in stores]
 
 
 # The shared buffer: records in it before their offset is, a batch in hand, a batch that is done.
@@ -135,32 +137,32 @@ SHARED = [
 SHARED_POINTS = [("shared-inserted", KINDS), ("shared-sealed", KINDS[:3]), ("shared-completed", KINDS)]
 
 
-def shared() -> list[Cell]:
+def shared(whole: bool = WHOLE) -> list[Cell]:
     """For `scope: shared`. Nothing is asked of the store between a batch's seal and its first call."""
-    if not WHOLE:
+    if not whole:
         return [Cell(*each, SHARED_NTH) for each in of_today(SHARED, 2)]
     stores = (*STORES, *SERVERS)
     return [Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores]
 
 
-def slow() -> list[Cell]:
+def slow(whole: bool = WHOLE) -> list[Cell]:
     """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault of the engine."""
-    if not WHOLE:
+    if not whole:
         return [Cell(*each) for each in SLOW]
     return [Cell(point, kind, store) for point, kinds in SEALING for kind in kinds for store in (*STORES, *SERVERS)]
 
 
-def books() -> list[Cell]:
+def books(whole: bool = WHOLE) -> list[Cell]:
     """For handlers of messages: in a whole run everything, with every store, but the timers and a restore, which is one of groups."""
-    if not WHOLE:
+    if not whole:
         return [Cell(*each, BOOKS_NTH.get(each[0], 0)) for each in BOOKS]
     taken = [cell for cell in ALL if cell.point not in ("in-restore", *TIMER) and cell[:3] not in NO_BOOKS]
     return [cell._replace(nth=BOOKS_NTH.get(cell.point, 0)) for cell in taken]
 
 
-def booked_groups() -> list[Cell]:
+def booked_groups(whole: bool = WHOLE) -> list[Cell]:
     """For handlers of groups: in a whole run the commit, a restore and the timers."""
-    if not WHOLE:
+    if not whole:
         return [Cell(*each) for each in BOOKED_GROUPS]
     return [cell for cell in ALL if cell.point in ("before-commit", "in-restore", *TIMER) and cell[:3] not in NO_BOOKS]
 

@@ -48,11 +48,12 @@ def under_fault(sent: Sendings, cell: Cell, unsafe: str = "") -> Verdict:
     sent.feed()
     pid = faulty.wait_hit()
     healthy = sent.run("healthy", unsafe=unsafe)
-    healthy.wait("dispatcher.running")
-    with suppress(TimeoutError):  # the stopped one may hold a lock of the store until it goes on
-        sent.flowing(timeout=12.0 if cell.kind == "stop" else 40.0)
     if cell.kind == "stop":
+        with suppress(TimeoutError):  # it may hold a lock of the store until it goes on: then nobody else can even begin
+            healthy.wait("dispatcher.running", timeout=20.0)
+            sent.flowing(timeout=12.0)
         os.kill(pid, signal.SIGCONT)
+    healthy.wait("dispatcher.running", timeout=80.0)
     sent.flowing()
     return sent.verdict()
 

@@ -3,15 +3,25 @@
 import gc
 import time
 from collections import Counter, deque
-from typing import NamedTuple
-
-from tests.model.promises import DELIVERED, broken
-from tests.model.protocol import calm, fair_step, is_done, steps
-from tests.model.values import Setup, World
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 Trace = tuple[tuple, ...]
 TOO_LONG = 200
 """Steps after which a calm world counts as one that never ends; it may not come back to itself, since each claim has a new token."""
+
+
+class Rules(NamedTuple):
+    """A model. `steps(setup, world)` gives every (label, next world), `broken(setup, before, label, after)` the promises that a step
+    broke, `calm(setup, world)` the world when faults stop, `fair_step` what it does next (None at its end), `is_done` whether that end
+    is good; if not, the promise `ends` is broken."""
+
+    steps: Callable
+    broken: Callable
+    calm: Callable
+    fair_step: Callable
+    is_done: Callable
+    ends: str
 
 
 class Outcome(NamedTuple):
@@ -30,19 +40,19 @@ class Broken(Exception):
     """A promise broke on the way to the end: (promise, labels since)."""
 
 
-def explore(setup: Setup, wanted: str = "") -> Outcome:
+def explore(rules: Rules, setup: Any, wanted: str = "") -> Outcome:
     """Search until a promise breaks (only `wanted`, if given) or the space is done; breadth first: the trace is a shortest one."""
     gc.disable()
     try:
-        return _explore(setup, wanted)
+        return _explore(rules, setup, wanted)
     finally:
         gc.enable()
 
 
-def _explore(setup: Setup, wanted: str) -> Outcome:
+def _explore(rules: Rules, setup: Any, wanted: str) -> Outcome:
     begun, start = time.perf_counter(), setup.start()
-    came: dict[World, tuple | None] = {start: None}
-    ended: set[World] = set()
+    came: dict[Any, tuple | None] = {start: None}
+    ended: set[Any] = set()
     taken: Counter = Counter()
     waiting = deque([start])
 
@@ -51,14 +61,14 @@ def _explore(setup: Setup, wanted: str) -> Outcome:
 
     while waiting:
         world = waiting.popleft()
-        if wanted in ("", DELIVERED):
+        if wanted in ("", rules.ends):
             try:
-                _end(setup, calm(setup, world), ended, wanted)
+                _end(rules, setup, rules.calm(setup, world), ended, wanted)
             except Broken as error:
                 return found(error.args[0], (*_trace(came, world), ("faults stop", 0, ""), *error.args[1]))
-        for label, after in steps(setup, world):
+        for label, after in rules.steps(setup, world):
             taken[" ".join((label[0], *label[3:]))] += 1
-            for promise in broken(setup, world, label, after):
+            for promise in rules.broken(setup, world, label, after):
                 if wanted in ("", promise):
                     return found(promise, (*_trace(came, world), label))
             if after not in came:
@@ -67,28 +77,28 @@ def _explore(setup: Setup, wanted: str) -> Outcome:
     return found("", ())
 
 
-def _end(setup: Setup, world: World, ended: set[World], wanted: str) -> None:
+def _end(rules: Rules, setup: Any, world: Any, ended: set[Any], wanted: str) -> None:
     """Run a calm world to its end; worlds that are known to end well are not run again."""
     path: list[tuple] = []
-    here: set[World] = set()
+    here: set[Any] = set()
     while world not in ended:
         if world in here or len(here) > TOO_LONG:
-            raise Broken(DELIVERED, tuple(path))
+            raise Broken(rules.ends, tuple(path))
         here.add(world)
-        step = fair_step(setup, world)
+        step = rules.fair_step(setup, world)
         if step is None:
-            if not is_done(setup, world):
-                raise Broken(DELIVERED, tuple(path))
+            if not rules.is_done(setup, world):
+                raise Broken(rules.ends, tuple(path))
             break
         path.append(step[0])
-        for promise in broken(setup, world, *step):
+        for promise in rules.broken(setup, world, *step):
             if wanted in ("", promise):
                 raise Broken(promise, tuple(path))
         world = step[1]
     ended |= here
 
 
-def _trace(came: dict[World, tuple | None], world: World) -> Trace:
+def _trace(came: dict[Any, tuple | None], world: Any) -> Trace:
     labels = []
     while (step := came[world]) is not None:
         world, label = step

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from tests.model import owner as owners
-from tests.model import relay
+from tests.model import promises, relay
 from tests.model import store as stores
+from tests.model.explore import Rules
 from tests.model.values import IDLE, READY, STANDS, Budget, Owner, Setup, World
 
 Step = tuple[tuple, World]
@@ -93,3 +94,6 @@ def is_done(setup: Setup, world: World) -> bool:
     taken = {(fire.id, fire.members) for accepted in world.received for fire in accepted}
     delivered = all((fire.id, fire.members) in taken for fire in row.fires)
     return not setup.relay or (delivered and (not row.rows or world.rewound))
+
+
+RULES = Rules(steps, promises.broken, calm, fair_step, is_done, promises.DELIVERED)

@@ -2,8 +2,19 @@
 
 from typing import NamedTuple
 
-from tests.model import promises
+from tests.model import lanes, promises, protocol, sealed, shared, timeouts
+from tests.model.calls import Trouble
+from tests.model.explore import Rules
 from tests.model.values import Budget, Setup
+
+AnySetup = Setup | sealed.Setup | timeouts.Setup | lanes.Setup | shared.Setup
+
+
+def rules(setup: AnySetup) -> Rules:
+    """The model that this is a setup of."""
+    models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
+    return models[type(setup)].RULES
+
 
 OWNERSHIP = Setup(
     "ownership", "two owners, a crash, two faults of bytes: late, twice, reply lost, a claim by nobody", "aba", Budget(claims=3, faults=2)
@@ -36,9 +47,51 @@ KILLS = Setup("kills", "crashes from outside, two keys, expiry", "ab", Budget(3,
 IDLE = Setup("idle", "three crashes of processes that may have nothing to read", "a", Budget(5, 3), batch=1, marks=True)
 POISON = Setup("poison", "a record in the middle of a batch kills whoever reads it", "aaa", Budget(4, 1), marks=True, poison=1)
 
-SETUPS = (
+SEALED = sealed.Setup("sealed", "slow handlers of one key, a crash, an overtaken owner", Trouble(crashes=1, overs=1))
+SEALED_BYTES = sealed.Setup("sealed-bytes", "late, lost and doubled bytes of seals, attempts and outputs", Trouble(faults=1, overs=1))
+KILLER = sealed.Setup("killer", "a handler that ends its process whenever it runs, another beside it", Trouble(), keys="ab", killer=0)
+CUT_OFF = sealed.Setup("cut-off", "a live process that twice does not hear of its commit", Trouble(replies=2), keys="ab", owners=1)
+
+TIMEOUTS = timeouts.Setup(
+    "timeouts", "two dispatchers, a cancel at any time, leases that run out, the outbox forgets",
+    (("insert", 1, 1), ("insert", 2, 1), ("cancel", 1, 0)), Trouble(1, 1, 1), end=1,
+)  # fmt: skip
+MOVES = timeouts.Setup(
+    "moves", "a timeout is moved while it is due, and its name used again", (("insert", 1, 1), ("move", 1, 2), ("insert", 1, 3)),
+    Trouble(faults=1, overs=1), end=3, sweeps=False,
+)  # fmt: skip
+REPEATS = timeouts.Setup(
+    "repeats", "an insert without an answer is made again, when the message may be out already",
+    (("insert", 1, 1), ("insert", 2, 1)), Trouble(1, 1, 1), end=1, sweeps=False, insists=True,
+)  # fmt: skip
+
+LANES = lanes.Setup("lanes", "two dispatchers, a crash, a lease that runs out, a fault of bytes", Trouble(1, 1, 1))
+LANE_ERRORS = lanes.Setup("lane-errors", "errors and late copies, a lease that runs out", Trouble(errors=1, overs=1))
+LANE_REFUSALS = lanes.Setup(
+    "lane-refusals", "a topic that refuses, back-off, dead rows, a person who requeues", Trouble(faults=1),
+    limit=1, refusals=2, requeues=1, actors=1,
+)
+LANE_REQUEUE = LANE_REFUSALS._replace(name="lane-requeue", covers="a late mark of the time before a row was requeued", attempts=1, rows=1)
+LANE_SEQUENCE = lanes.Setup(
+    "lane-sequence", "transactions that commit in another order than they began", Trouble(crashes=1), rows=1, beside=1, actors=1
+)
+LANE_WINDOW = lanes.Setup(
+    "lane-window", "receivers that remember two numbers", Trouble(crashes=1, overs=1), rows=3, limit=3, window=2, actors=1, copies=False
+)
+
+SHARED = shared.Setup("shared", "a partition in two hands, a crash, a lease that runs out", Trouble(crashes=1, overs=1), ("ab",))
+SHARED_BYTES = SHARED._replace(name="shared-bytes", covers="late, lost and doubled bytes", trouble=Trouble(faults=1, overs=1))
+SHARED_GROUPS = SHARED._replace(name="shared-groups", covers="a full group, and the next one", trouble=Trouble(overs=1), ids=("abc",))
+SHARED_COUNT = SHARED._replace(name="shared-count", covers="no deadline, only a count", expire=False)
+SHARED_PARTITIONS = SHARED._replace(name="shared-partitions", covers="two partitions", trouble=Trouble(crashes=1), ids=("a", "b"))
+SHARED_IDS = SHARED._replace(
+    name="shared-ids", covers="a producer that wrote a record twice", trouble=Trouble(crashes=1), ids=("a", "a"), count=1, keeps=True
+)
+
+SETUPS: tuple[AnySetup, ...] = (
     OWNERSHIP, CRASH, EXPIRY, CHANGELOG, RELAY, ZOMBIE, LATE, WINDOW, GAPS, REWIND, REWIND_EXPIRY, DUEL, MARKS, ACQUITTALS, KILLS, IDLE,
-    POISON,
+    POISON, SEALED, SEALED_BYTES, KILLER, CUT_OFF, TIMEOUTS, MOVES, REPEATS, LANES, LANE_ERRORS, LANE_REFUSALS, LANE_REQUEUE, LANE_SEQUENCE,
+    LANE_WINDOW, SHARED, SHARED_BYTES, SHARED_GROUPS, SHARED_COUNT, SHARED_PARTITIONS, SHARED_IDS,
 )  # fmt: skip
 
 
@@ -46,7 +99,7 @@ class Mutant(NamedTuple):
     """`flag` takes a protection away; exploring `setup` must then break `promise`."""
 
     flag: str
-    setup: Setup
+    setup: AnySetup
     promise: str
 
 
@@ -81,10 +134,52 @@ MUTANTS = (
     Mutant("never-acquits", ACQUITTALS, promises.CRASHES_ONLY),
     Mutant("acquit-without-version", ACQUITTALS, promises.CRASHES_ONLY),
     Mutant("acquit-without-version", MARKS, promises.ACQUITTED),
+    Mutant("committed-without-comparing", SEALED, sealed.ONCE),
+    Mutant("sealed-items-not-restored", SEALED, sealed.DELIVERED),
+    Mutant("offset-moves-without-the-seal", SEALED, sealed.DELIVERED),
+    Mutant("the-next-of-a-key-begins-too", SEALED, sealed.ALONE),
+    Mutant("attempt-not-marked", KILLER, sealed.DELIVERED),
+    Mutant("suspects-run-together", KILLER, sealed.INNOCENT),
+    Mutant("calls-cut-off-count-as-deaths", CUT_OFF, sealed.INNOCENT),
+    Mutant("an-attempt-without-an-answer-counts", CUT_OFF, sealed.INNOCENT),
+    Mutant("due-by-the-dispatchers-clock", TIMEOUTS, timeouts.EARLY),
+    Mutant("removed-before-the-row", TIMEOUTS, timeouts.DELIVERED),
+    Mutant("row-before-the-removal", TIMEOUTS, timeouts.ONCE),
+    Mutant("emitted-without-its-lease", TIMEOUTS, timeouts.STOPPED),
+    Mutant("cancel-that-looks-first", TIMEOUTS, timeouts.STOPPED),
+    Mutant("claimed-for-ever", TIMEOUTS, timeouts.DELIVERED),
+    Mutant("moved-and-still-claimed", MOVES, timeouts.STOPPED),
+    Mutant("message-id-without-the-due-time", MOVES, timeouts.DELIVERED),
+    Mutant("message-id-at-random", REPEATS, timeouts.ONCE),
+    Mutant("marks-without-the-token", LANES, lanes.FENCE),
+    Mutant("numbers-anew-at-each-claim", LANES, lanes.ONCE),
+    Mutant("number-from-what-is-left", LANES, lanes.UNSENT),
+    Mutant("marked-before-it-is-sent", LANES, lanes.DELIVERED),
+    Mutant("sender-named-by-its-process", LANES, lanes.ONCE),
+    Mutant("added-without-looking-at-its-id", LANES, lanes.ONCE),
+    Mutant("goes-on-past-a-failure", LANE_ERRORS, lanes.ORDER),
+    Mutant("a-repeated-mark-counts-again", LANE_REFUSALS, lanes.REFUSALS),
+    Mutant("requeued-under-its-number", LANE_REQUEUE, lanes.REFUSALS),
+    Mutant("passes-what-waits", LANE_REFUSALS, lanes.ORDER),
+    Mutant("reads-on-from-the-highest-place", LANE_SEQUENCE, lanes.DELIVERED),
+    Mutant("batches-wider-than-the-window", LANE_WINDOW, lanes.ONCE),
+    Mutant("insert-without-the-watermark", SHARED, shared.ONCE),
+    Mutant("watermark-before-the-insert", SHARED, shared.DELIVERED),
+    Mutant("watermark-after-the-insert", SHARED, shared.ONCE),
+    Mutant("removed-before-the-message", SHARED, shared.DELIVERED),
+    Mutant("message-before-the-removal", SHARED, shared.ONCE),
+    Mutant("made-anew-when-taken-over", SHARED, shared.ONE_CONTENT),
+    Mutant("taken-over-without-a-new-token", SHARED, shared.ONE_TOLD),
+    Mutant("completed-without-its-lease", SHARED, shared.FENCE),
+    Mutant("nobody-looks-for-what-others-left", SHARED, shared.DELIVERED),
+    Mutant("sealed-apart-from-the-insert", SHARED_COUNT, shared.DELIVERED),
+    Mutant("ids-forgotten-at-the-end-of-their-batch", SHARED_IDS, shared.ONCE),
 )
 
 LIMITS = (
     Mutant("", WINDOW._replace(name="a copy older than the window", late_copies=True), promises.RECEIVED_ONCE),
     Mutant("", REWIND_EXPIRY._replace(name="unique id across a rewind", receiver="unique id"), promises.DELIVERED),
+    Mutant("", REPEATS._replace(name="an insert repeated when its message is forgotten", sweeps=True), timeouts.ONCE),
+    Mutant("", LANE_WINDOW._replace(name="a copy older than the window of a lane", copies=True, limit=2), lanes.ONCE),
 )
 """What the protocol does not give, by the model's own word: nothing is mutated and the promise breaks all the same."""

@@ -15,7 +15,7 @@ from streams.engine import parking
 from streams.engine import sealed as sealed_module
 from streams.engine.amending import Person
 from streams.engine.pool import Inline, Threads
-from streams.errors import ConfigurationError
+from streams.errors import ConfigurationError, PersistenceError
 from streams.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
@@ -144,6 +144,22 @@ def test_a_message_that_kills_its_process_is_a_dead_letter_after_its_attempts(lo
     assert died == 3
     assert dead(log) == [("1", "handler-failed")]
     assert sorted(outputs(log)) == [0, 2]
+
+
+def test_an_attempt_whose_commit_got_no_answer_was_no_death(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """The handler was not even called, and its process lives."""
+    feed(log, ("a", 0))
+    driver = Driver(an_agent(attempts=1), store, log, clock).give(0)
+
+    def unanswered(place: str) -> None:
+        if place == "attempt-marked":
+            raise PersistenceError("no answer")
+
+    with failpoints.watched(unanswered):
+        turned(driver, 30, 3.0)
+    assert (handlers.calls, dead(log)) == ([], [])
+    turned(driver, 10, 3.0)
+    assert (handlers.calls, outputs(log), dead(log)) == ([0], [{"doubled": 0}], [])
 
 
 def test_stop_halts_the_partition(log: Log, store: MemoryStore, clock: Clock) -> None:
