@@ -1,0 +1,61 @@
+"""Seeds, one after the other, and what they say."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+import structlog
+
+from streams.aggregation import changelog, groups
+from streams.engine import commits, relay, worker
+from tests.simulation.judge import judge
+from tests.simulation.plan import Plan, plan
+from tests.simulation.world import World
+
+SMALL = (
+    (changelog, "SLACK", 2_000), (changelog, "SLICE", 300), (changelog, "GROWTH", 1), (groups, "STALE", 3), (worker, "CHUNK", 12),
+    (relay, "SPREAD", 40), (relay, "IN_MEMORY", 30), (relay, "RESUME_BELOW", 10), (relay, "PAGE", 7), (commits, "COMMIT_RECORDS", 24),
+    (commits, "COMMIT_CALLS", 10), (commits, "COMMIT_SESSION", 10),
+)  # fmt: skip
+"""Bounds of the engine at which something happens, so low that a short run reaches them."""
+
+
+class Outcome(NamedTuple):
+    """`findings` is empty when every promise held; `hits` counts the faults that came true."""
+
+    plan: Plan
+    findings: tuple[str, ...]
+    hits: Counter[str]
+    places: Counter[str]
+    overlaps: int
+    digest: str
+    trace: Sequence[str]
+
+    @property
+    def faults(self) -> int:
+        return sum(self.hits.values())
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """The engine with low bounds, and silent."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for module, name, value in SMALL:
+                patch.setattr(module, name, value)
+            yield
+    finally:
+        structlog.configure(**before)
+
+
+def run(which: Plan | int, keep_trace: bool = False, **how: Any) -> Outcome:
+    """One seed, or a plan of one with less in it."""
+    chosen = plan(which, **how) if isinstance(which, int) else which
+    with small():
+        world = World(chosen, keep_trace).run()
+        findings = tuple(judge(world))
+        return Outcome(chosen, findings, world.hits, world.places, world.overlaps, world.digest(), world.trace or ())

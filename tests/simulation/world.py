@@ -1,0 +1,318 @@
+"""One run of a plan: processes turned one at a time by a scheduler, which a process that stands still turns from where it stands."""
+
+import hashlib
+import json
+import traceback
+from collections import Counter
+from math import inf
+from random import Random
+from typing import Any
+
+from connectors.memory.state import MemoryStore
+from streams import failpoints
+from streams.agent import Agent, App
+from streams.engine.build import build
+from streams.engine.worker import Parts, Worker
+from streams.errors import PersistenceError
+from streams.failpoints import Failpoint
+from streams.observe.metrics import Meter
+from streams.testing.deaths import Death
+from streams.testing.log import Clock, Log, LogInput
+from streams.values import Changes, Claim, Partition
+from tests.simulation import handlers
+from tests.simulation.faults import begin
+from tests.simulation.kafka import Group, Input, Producer
+from tests.simulation.plan import Fault, Plan
+from tests.simulation.store import Reached, State, saved
+
+DEEPEST = 3  # processes that stand still in the middle of something, at most
+TIMES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.3)  # seconds between two steps
+BACK_AFTER = 4  # steps until a process that ended is there again
+CALM = 4_000  # rounds without faults until everything must be done
+APP = "app"
+
+
+class Process:
+    """One worker of one agent, as it would be a process of its own."""
+
+    def __init__(self, world: "World", agent: Agent, number: int) -> None:
+        self.world, self.agent, self.number = world, agent, number
+        self.group = world.groups[agent.name]
+        self.name = world.token()
+        self.alive, self.paused, self.doomed, self.locked = True, False, False, False
+        self.input: Any = Input(LogInput(world.log, f"{APP}.{agent.name}"), self)
+        self.producer, self.store = Producer(self), Reached(world.store, self)
+        store: Any = self.store
+        parts = Parts(
+            store, self.input, self.producer, world.clock, Meter(), world.chance.random, world.token, lambda report: None,
+            time=world.clock.time,
+        )  # fmt: skip
+        self.worker: Worker = build(App(APP, "memory://", (agent,)), agent, number, self.name, "refuse", parts)
+
+    @property
+    def able(self) -> bool:
+        return self.alive and not self.paused
+
+    def believes(self, partition: Partition) -> bool:
+        """Does it hold the partition, as far as it knows?"""
+        return self.agent.name == partition.agent and (partition.topic, partition.number) in self.worker._owners
+
+
+class World:
+    """`number` is the step; `hits` counts the faults that came true, `overlaps` the claims of what another living process held."""
+
+    def __init__(self, plan: Plan, keep_trace: bool = False) -> None:
+        self.plan, self.chance = plan, Random(f"run {plan.seed}")
+        self.clock, self.skew, self.skews = Clock(), 0.0, [(0.0, 0.0)]
+        self.log = Log()
+        for topic in ("in", "mid", "out", "dead"):
+            self.log.create(topic, plan.partitions)
+        self.store = MemoryStore(self.store_time, lambda: "the only one")
+        self.number = self._tokens = self._depth = self.overlaps = 0
+        self.times: list[float] = []  # the clock at each step
+        self.hits: Counter[str] = Counter()
+        self.places: Counter[str] = Counter()
+        self.findings: list[str] = []
+        self.wire: list[tuple[int, Claim, Changes]] = []
+        self.armed: dict[str, list[Fault]] = {}
+        self.suspects: list[tuple[str, Partition, int]] = []  # process, and the crash mark that it left when it died or stood still
+        self.kept: dict[int, State] = {}
+        self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
+        self.calm = False
+        self._digest, self.trace = hashlib.sha256(), [] if keep_trace else None  # type: ignore[var-annotated]
+        self._back: list[tuple[int, Agent, int]] = []
+        self._wake: list[tuple[int, Process]] = []
+        self._entries = iter(plan.records)
+        self._next = next(self._entries, None)
+        self._faults = list(plan.faults)
+        self._copies = {fault.step - int(fault.size) for fault in plan.faults if fault.kind == "rewind"}
+        handlers.reset()
+        self.groups = {agent.name: Group([(t, n) for t in agent.topics for n in range(plan.partitions)]) for agent in plan.agents}
+        self.processes = [Process(self, agent, number) for agent in plan.agents for number in range(plan.workers)]
+        self.gone: list[Process] = []
+        self.current: Process | None = None
+
+    def store_time(self) -> float:
+        return self.clock.time() + self.skew
+
+    def token(self) -> str:
+        self._tokens += 1
+        return f"name-{self._tokens}"
+
+    def note(self, kind: str, text: str) -> None:
+        self.hits[kind] += 1
+        self.say(kind, text)
+
+    def say(self, kind: str, text: str) -> None:
+        line = f"{self.number} {self.current.name if self.current else '-'} {kind} {text}"
+        self._digest.update(line.encode() + b"\n")
+        if self.trace is not None:
+            self.trace.append(line)
+
+    # -- turning -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> "World":
+        for group in self.plan.agents:
+            self.share(group.name, 0)
+        with failpoints.watched(self.reach):
+            while self.number < self.plan.steps:
+                self.step()
+            self._drain()
+        return self
+
+    def step(self) -> None:
+        self.number += 1
+        self.times.append(self.clock.now)
+        self._outside()
+        while self._faults and self._faults[0].step <= self.number:
+            begin(self, self._faults.pop(0))
+        able = [process for process in self.processes if process.able]
+        if able:
+            self.turn(self.chance.choice(able))
+        self.clock.forward(self.chance.choice(TIMES))
+
+    def _outside(self) -> None:
+        """What comes by itself: records, late bytes, messages under way, processes that are started again."""
+        while self._next is not None and self._next.step <= self.number:
+            _, partition, key, value = self._next
+            self.log.append("in", partition, key, value, None, int(self.clock.time() * 1000))
+            self._next = next(self._entries, None)
+        if self.number in self._copies:
+            self.kept[self.number] = saved(self.store)
+        for late in [late for late in self.wire if late[0] <= self.number]:
+            self.wire.remove(late)
+            self._landed(late[1], late[2])
+        for process in self.processes:
+            process.producer.write()
+        for wake in [wake for wake in self._wake if wake[0] <= self.number]:
+            self._wake.remove(wake)
+            wake[1].paused = False
+            if wake[1].doomed:
+                self.die(wake[1], "while it stood still")
+        for back in [back for back in self._back if back[0] <= self.number]:
+            self._back.remove(back)
+            self.processes.append(Process(self, back[1], back[2]))
+            self.share(back[1].name, self.chance.randrange(9))
+
+    def _landed(self, claim: Claim, changes: Changes) -> None:
+        try:
+            self.store.commit(claim, changes)
+            self.note("late bytes land", f"{claim.partition.topic}/{claim.partition.number}")
+        except Exception as error:
+            self.note("late bytes refused", type(error).__name__)
+
+    def share(self, agent: str, first: int) -> int:
+        """The group gives each partition to a member that is not silent."""
+        return self.groups[agent].assign([each for each in self.processes if each.able and each.agent.name == agent], first)
+
+    def turn(self, process: Process) -> None:
+        before, self.current = self.current, process
+        try:
+            process.worker.turn()
+        except Death as death:
+            self.die(process, str(death))
+        except Failpoint:
+            process.worker._claims.let_go()
+            self.die(process, "an error", marked=False)
+        except Exception:
+            self.findings.append(f"step {self.number}: {traceback.format_exc(limit=-6)}")
+            self.die(process, "a bug")
+        finally:
+            self.current = before
+
+    def reach(self, place: str) -> None:
+        """The process that is turned is at this place: whatever is armed there comes true."""
+        self.places[place] += 1
+        waiting, process = self.armed.get(place), self.current
+        if not waiting or process is None:
+            return
+        fault = waiting[0]
+        if fault.kind == "pause-at" and (process.locked or self._depth >= DEEPEST or self.calm):
+            return
+        waiting.pop(0)
+        self.note(fault.kind, place)
+        if fault.kind == "kill-at":
+            raise Death(place)
+        if fault.kind == "lost-at":
+            raise PersistenceError(f"the store does not answer at {place}: by the simulation")
+        if fault.kind == "raise-at":
+            raise Failpoint(place)
+        self._stand_still(process, int(fault.size))
+
+    def _stand_still(self, process: Process, steps: int) -> None:
+        """In the middle of what it does, while all others go on and take what it has."""
+        self.paused(process)
+        self._depth += 1
+        end = min(self.number + steps, self.plan.steps)
+        before, self.current = self.current, None
+        while self.number < end:
+            self.step()
+        self.current, process.paused = before, False
+        self._depth -= 1
+        if process.doomed:
+            raise Death("while it stood still")
+
+    def paused(self, process: Process) -> None:
+        """The group gives what it has to others; it does not know."""
+        process.paused = True
+        self._suspect(process)
+        process.group.leave(process)
+        self.share(process.agent.name, self.chance.randrange(9))
+
+    def later(self, steps: int, process: Process) -> None:
+        """It polls again so many steps on."""
+        self._wake.append((self.number + steps, process))
+
+    def lost_writes(self, now: State, before: State) -> None:
+        """The store went back: which partitions, and whether Kafka had been told more of them than is left."""
+        for partition, row in now.items():
+            left = before[partition].claim.version if partition in before else 0
+            if left >= row.claim.version:
+                continue
+            place = f"{APP}.{partition.agent}", partition.topic, partition.number
+            _, metadata = self.log.committed.get(place, (-1, ""))
+            self.rewound[partition] = left, bool(metadata) and json.loads(metadata)[1] > left
+
+    def claimed(self, process: Process, partition: Partition) -> None:
+        others = [each for each in self.processes if each is not process and each.alive and each.believes(partition)]
+        if others:
+            self.overlaps += 1
+            self.say("overlap", f"{partition.topic}/{partition.number} of {others[0].name}")
+
+    def die(self, process: Process, why: str, marked: bool = True) -> None:
+        """As kill -9: what is not in the store or in the log is gone."""
+        self.say("dies", f"{process.name} {why}")
+        if marked:
+            self._suspect(process)
+        process.alive = False
+        self.processes.remove(process)
+        self.gone.append(process)
+        process.group.leave(process)
+        late = process.producer.late(self.chance.randrange(4))
+        self.say("late copies", str(late))
+        self._back.append((self.number + (0 if self.calm else BACK_AFTER), process.agent, process.number))
+        if self.chance.random() < 0.7:
+            self.share(process.agent.name, self.chance.randrange(9))
+
+    def _suspect(self, process: Process) -> None:
+        """Where its name may stand in crash marks."""
+        for partition, row in self.store._rows.items():
+            mark = row.claim.trying
+            if mark is not None and process.worker._setting.process in {name.rstrip("+!") for name in mark.processes}:
+                self.suspects.append((process.name, partition, mark.offset))
+
+    # -- when faults stop ----------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        self.calm, self.armed = True, {}
+        self._wake = []
+        for process in self.processes:
+            process.paused = process.doomed = False
+            process.input.away = process.input.ahead = 0
+            process.store.away = process.store.late = process.store.twice = 0
+            process.producer.failing = process.producer.slow = process.producer.full = 0
+        quiet = rounds = 0
+        while quiet < 3 and rounds < CALM:
+            self.number += 1
+            rounds += 1
+            self._outside()
+            if rounds == 1:
+                for agent in self.plan.agents:
+                    self.share(agent.name, 0)
+            for process in list(self.processes):
+                if process.alive:
+                    self.turn(process)
+            due, done = min((each.worker.due_in(self.clock.now) for each in self.processes), default=0.0), self._done()
+            quiet = quiet + 1 if due == inf and done and not self.wire and not self._back else 0
+            self.times.append(self.clock.now)
+            self.clock.forward(max(due, 0.01) if done and due < inf else 0.3)
+        if quiet < 3:
+            self.findings.append(f"not done after {CALM} rounds without faults: {self.states()}")
+
+    def _done(self) -> bool:
+        rows = self.store._rows
+        for name, group in self.groups.items():
+            for place in group.places:
+                row = rows.get(Partition(APP, name, *place))
+                if (row is None or row.unsent or row.claim.offset != self.log.high(*place)) and place not in self._halted(name):
+                    return False
+        return True
+
+    def _halted(self, agent: str) -> dict[tuple[str, int], str]:
+        reports = [each.worker.describe(self.clock.now) for each in self.processes if each.agent.name == agent]
+        return {(p.topic, p.number): p.error or "" for report in reports for p in report.partitions if p.state == "halted"}
+
+    def states(self) -> dict[str, dict[tuple[str, int], str]]:
+        """The partitions that stopped, and why, by agent."""
+        return {name: self._halted(name) for name in self.groups}
+
+    def digest(self) -> str:
+        """Of everything that happened: the same for the same seed."""
+        whole = self._digest.copy()
+        for topic in sorted(self.log.topics):
+            for message in self.log.order.get(topic, []):
+                whole.update(repr((message.t, message.p, message.k, message.v, message.h, message.at)).encode())
+        for partition in sorted(self.store._rows):
+            whole.update(repr(self.store._rows[partition].claim).encode())
+        return whole.hexdigest()
+
