@@ -110,6 +110,7 @@ def _partition(world: Any, agent: Agent, partition: Partition, sent: Sequence[Se
     records = _received(world.log.topics[partition.topic][partition.number])
     crashed = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-reason") == "crash"}
     found = _crashes(world, partition, records, crashed)
+    crashed |= _cut_off(world, agent, partition, records, sent)
     fold = Fold(agent, records, crashed, sent, identify)
     for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
         record = next(each for each in records if each.o == offset)
@@ -144,6 +145,21 @@ def _crashes(world: Any, partition: Partition, records: Sequence[Message], crash
         names = {name for name, where, mark in world.suspects if (where, mark) == (partition, offset)}
         if len(names) < 3:
             found.append(f"{partition}: a dead letter says that record {offset} ended three processes; it ended {sorted(names)}")
+    return found
+
+
+def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[Message], sent: Sequence[Seen]) -> set[int]:
+    """Messages of slow handlers whose attempts were used up, counting those that ended with their process."""
+    if agent.handler is None or not agent.handler.concurrency:
+        return set()
+    found = set()
+    letters = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-stage") == "handler"}
+    for record in records:
+        names = {name for name, where, number in world.cut_off if (where, number) == (partition, record.o)}
+        value = _loads(record.v)
+        failed = value.get("fail", 0) if isinstance(value, dict) else 0
+        if record.o in letters and failed + len(names) >= agent.handler.attempts:
+            found.add(record.o)
     return found
 
 

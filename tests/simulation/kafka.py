@@ -21,35 +21,47 @@ class News(NamedTuple):
 
 
 class Group:
-    """The members of one agent, and who was given which partition last. A member that is away keeps what it believes until it polls."""
+    """The members of one agent, and who was given which partition last. A member that is away keeps what it believes until it polls.
+    `cooperative`: what a living member has is given on when it let go, else at once, as to a member that is not heard of."""
 
-    def __init__(self, places: Sequence[TopicPartition]) -> None:
-        self.places = list(places)
+    def __init__(self, places: Sequence[TopicPartition], cooperative: bool) -> None:
+        self.places, self._cooperative = list(places), cooperative
         self.holders: dict[TopicPartition, Any] = dict.fromkeys(self.places)
+        self._next: dict[TopicPartition, Any] = {}
 
     def assign(self, members: Sequence[Any], first: int) -> int:
-        """Each partition to one of the members, beginning with number `first`; returns how many changed hands."""
+        """Each partition to one of the members, beginning with number `first`; returns how many change hands."""
         moved = 0
         for at, place in enumerate(self.places):
             new = members[(at + first) % len(members)] if members else None
             old = self.holders[place]
             if new is old:
+                if place in self._next:
+                    self._next[place] = old
                 continue
             moved += 1
-            if old is not None:
+            if old is not None and place not in self._next:
                 old.input.news.append(News("take", place))
-            if new is not None:
-                new.input.news.append(News("give", place))
-            self.holders[place] = new
+            self._next[place] = new
+            if old is None or not self._cooperative:
+                self.let_go(place)
         return moved
 
-    def leave(self, member: Any) -> list[TopicPartition]:
-        """It is gone, or was silent for too long: what it had is nobody's."""
-        had = [place for place, holder in self.holders.items() if holder is member]
-        for place in had:
-            member.input.news.append(News("take", place))
-            self.holders[place] = None
-        return had
+    def let_go(self, place: TopicPartition) -> None:
+        """Its holder has it no more: the next one is told."""
+        new = self.holders[place] = self._next.pop(place, None)
+        if new is not None:
+            new.input.news.append(News("give", place))
+
+    def leave(self, member: Any) -> None:
+        """It is gone, or was silent for too long: what it had is nobody's until the next assignment."""
+        for place, new in list(self._next.items()):
+            if new is member:
+                self._next[place] = None
+        for place, holder in self.holders.items():
+            if holder is member:
+                member.input.news.append(News("take", place))
+                self.let_go(place)
 
 
 class Input:
@@ -66,9 +78,11 @@ class Input:
         return getattr(self._inner, name)
 
     def poll(self, timeout: float) -> Record | None:
-        for each in self.news:
+        news, self.news = self.news, []
+        for each in news:
             (self._inner.give if each.kind == "give" else self._inner.take)(each.place)
-        self.news.clear()
+            if each.kind == "take" and self._process.group.holders[each.place] is self._process:
+                self._process.group.let_go(each.place)
         return None if self._process.world.number < self.away else self._inner.poll(timeout)
 
     def facts(self, topic: str, number: int) -> Any:
@@ -140,8 +154,10 @@ class Producer:
         fate = self._fate((row.topic, row.partition))
         wait = world.chance.randrange(1, 6) if self._now < self.slow else 0
         sending = Sending(row, report, fate, self._now + wait // 2, self._now + wait)
-        before = [each.write_at for each in self.waiting if (each.row.topic, each.row.partition) == (row.topic, row.partition)]
-        sending.write_at = max([sending.write_at, *before])
+        before = [each for each in self.waiting if (each.row.topic, each.row.partition) == (row.topic, row.partition)]
+        if before:
+            sending.write_at = max(sending.write_at, before[-1].write_at)
+            sending.report_at = max(sending.write_at, sending.report_at, before[-1].report_at)
         self.waiting.append(sending)
         self.write()
         return True

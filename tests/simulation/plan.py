@@ -45,6 +45,7 @@ class Plan(NamedTuple):
     faults: tuple[Fault, ...]
     workers: int
     partitions: int
+    cooperative: bool
     steps: int = STEPS
 
 
@@ -61,7 +62,7 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     faults += [Fault(chance.randrange(20, 300), "pause-at", chance.randrange(9), "commit-asked", chance.randrange(12, 40)) for _ in range(3)]
     if seed // len(KINDS) % 8 == 7 and kind not in ("slow", "poison", "session"):
         faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
-    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions)
+    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)
 
 
 def _fault(chance: Random, kind: str) -> Fault:

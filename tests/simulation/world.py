@@ -76,6 +76,7 @@ class World:
         self.wire: list[tuple[int, Claim, Changes]] = []
         self.armed: dict[str, list[Fault]] = {}
         self.suspects: list[tuple[str, Partition, int]] = []  # process, and the crash mark that it left when it died or stood still
+        self.cut_off: list[tuple[str, Partition, int]] = []  # process, and what its slow handlers had begun then
         self.kept: dict[int, State] = {}
         self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
         self.calm = False
@@ -87,7 +88,7 @@ class World:
         self._faults = list(plan.faults)
         self._copies = {fault.step - int(fault.size) for fault in plan.faults if fault.kind == "rewind"}
         handlers.reset()
-        self.groups = {agent.name: Group([(t, n) for t in agent.topics for n in range(plan.partitions)]) for agent in plan.agents}
+        self.groups = {agent.name: Group([(t, n) for t in agent.topics for n in range(plan.partitions)], plan.cooperative) for agent in plan.agents}
         self.processes = [Process(self, agent, number) for agent in plan.agents for number in range(plan.workers)]
         self.gone: list[Process] = []
         self.current: Process | None = None
@@ -147,6 +148,7 @@ class World:
         for wake in [wake for wake in self._wake if wake[0] <= self.number]:
             self._wake.remove(wake)
             wake[1].paused = False
+            self.share(wake[1].agent.name, self.chance.randrange(9))
             if wake[1].doomed:
                 self.die(wake[1], "while it stood still")
         for back in [back for back in self._back if back[0] <= self.number]:
@@ -260,6 +262,9 @@ class World:
             mark = row.claim.trying
             if mark is not None and process.worker._setting.process in {name.rstrip("+!") for name in mark.processes}:
                 self.suspects.append((process.name, partition, mark.offset))
+        for owner in process.worker._owners.values():
+            cut = [held.number for held in owner.sealed.held.values() if held.attempts]
+            self.cut_off += [(process.name, owner.partition, number) for number in cut]
 
     # -- when faults stop ----------------------------------------------------------------------------------------------
 
