@@ -290,7 +290,7 @@ def _compared(wanted: dict[str, Wanted], got: Sequence[Seen]) -> list[str]:
             found.append(f"{each.topic} {each.number}: {each.value!r} of {each.key!r} instead of {should.value!r} of {should.key!r}")
         line = (*should.line, each.topic, each.partition)
         if each.offset >= 0 and last.get(line, -1) > should.at and should.line[-1] != "dead":
-            found.append(f"{each.topic}: {each.key!r} at {should.at} comes after {last[line]}")
+            found.append(f"{each.topic}: {each.key!r} of {should.line[0][2:]} at {should.at} comes after {last[line]}")
         last[line] = max(last.get(line, -1), should.at)
     return found + [f"lost: {should}" for identity, should in wanted.items() if identity not in there]
 

@@ -80,8 +80,12 @@ class Input:
     def poll(self, timeout: float) -> Record | None:
         news, self.news = self.news, []
         for each in news:
-            (self._inner.give if each.kind == "give" else self._inner.take)(each.place)
-            if each.kind == "take" and self._process.group.holders[each.place] is self._process:
+            if each.kind == "give":
+                self._inner.give(each.place)
+                continue
+            self._inner.given = [place for place in self._inner.given if place != each.place]  # given and taken within one poll
+            self._inner.take(each.place)
+            if self._process.group.holders[each.place] is self._process:
                 self._process.group.let_go(each.place)
         return None if self._process.world.number < self.away else self._inner.poll(timeout)
 

@@ -45,9 +45,9 @@ def _seconds(text: str) -> float:
 
 def lowest(world: Any, since: float, until: float) -> float:
     """The least that an owner can have taken for the store's time at `since`: it asks with each commit, and adds what passed."""
-    return since + min(skew for begin, skew in world.skews if begin <= until)
+    return since + min(skew for begin, skew in world.skews if begin <= until + ROUNDED)
 
 
 def highest(world: Any, until: float) -> float:
     """The most that one can have taken for it then."""
-    return until + max(skew for begin, skew in world.skews if begin <= until)
+    return until + max(skew for begin, skew in world.skews if begin <= until + ROUNDED)
