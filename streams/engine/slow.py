@@ -33,6 +33,7 @@ class Slow:
         self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
         self._stopped = False
         self._all: WeakSet[Sealed] = WeakSet()
+        self._begun: dict[tuple[tuple[str, int], int], int] = {}  # attempts that began here and whose outcome is not durable
         self._log = structlog.get_logger()
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
@@ -42,13 +43,12 @@ class Slow:
         return made
 
     def resumed(self, sealed: Sealed) -> None:
-        """After a restore: what still runs here under an earlier claim was cut off by that, and by the end of no process."""
-        for before in [each for each in self._all if each is not sealed and each.place == sealed.place]:
-            for held in before.held.values():
-                again = sealed.held.get(held.number)
-                if again is not None and held.state == "running" and again.attempts == held.attempts:
-                    again.attempts -= 1
-                    sealed.suspects.discard(held.number)
+        """After a restore: what began here under an earlier claim, and may have ended, was cut off by the loss of that claim and by the end
+        of no process."""
+        for held in sealed.held.values():
+            if held.attempts and self._begun.get((sealed.place, held.number)) == held.attempts:
+                held.attempts -= 1
+                sealed.suspects.discard(held.number)
 
     def _read(self, record: SealedRecord) -> Message:
         return Message(self._handling.decode(record.v or b""), record)
@@ -88,10 +88,13 @@ class Slow:
         return events + sealed.begin(judge, now, *self._room())
 
     def start(self, sealed: Sealed, identify: Identify) -> None:
-        """Their attempt is durable: what was begun runs."""
+        """Their attempt is durable: what was begun runs. So are the outcomes of that commit."""
         if failpoints.armed:
             _hit(sealed.logged)
+        for number in {*sealed.logged.items, *sealed.logged.attempts, *sealed.logged.parked}:
+            self._begun.pop((sealed.place, number), None)
         for held in sealed.begun():
+            self._begun[sealed.place, held.number] = held.attempts
             self._pool.submit(partial(self._job, sealed, held, identify(held.number)))
 
     def _job(self, sealed: Sealed, held: Held, identity: str) -> None:

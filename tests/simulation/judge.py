@@ -149,16 +149,15 @@ def _crashes(world: Any, partition: Partition, records: Sequence[Message], crash
 
 
 def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[Message], sent: Sequence[Seen]) -> set[int]:
-    """Messages of slow handlers whose attempts were used up, counting those that ended with their process."""
+    """Messages of slow handlers whose attempts were used up: those that failed, and those that a process began and did not end."""
     if agent.handler is None or not agent.handler.concurrency:
         return set()
     found = set()
     letters = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-stage") == "handler"}
-    for record in records:
+    for record in [record for record in records if record.o in letters]:
         names = {name for name, where, number in world.cut_off if (where, number) == (partition, record.o)}
         value = _loads(record.v)
-        failed = value.get("fail", 0) if isinstance(value, dict) else 0
-        if record.o in letters and failed + len(names) >= agent.handler.attempts:
+        if isinstance(value, dict) and handlers.calls[value.get("at", -1)] + len(names) >= agent.handler.attempts:
             found.add(record.o)
     return found
 

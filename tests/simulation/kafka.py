@@ -47,6 +47,11 @@ class Group:
                 self.let_go(place)
         return moved
 
+    def polled(self, place: TopicPartition, member: Any) -> None:
+        """The member knows that it was taken: where that was waited for it is given on."""
+        if self.holders[place] is member and place in self._next:
+            self.let_go(place)
+
     def let_go(self, place: TopicPartition) -> None:
         """Its holder has it no more: the next one is told."""
         new = self.holders[place] = self._next.pop(place, None)
@@ -85,8 +90,7 @@ class Input:
                 continue
             self._inner.given = [place for place in self._inner.given if place != each.place]  # given and taken within one poll
             self._inner.take(each.place)
-            if self._process.group.holders[each.place] is self._process:
-                self._process.group.let_go(each.place)
+            self._process.group.polled(each.place, self._process)
         return None if self._process.world.number < self.away else self._inner.poll(timeout)
 
     def facts(self, topic: str, number: int) -> Any:
