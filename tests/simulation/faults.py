@@ -37,11 +37,11 @@ def _stop(world: Any, fault: Fault, process: Any) -> bool:
     try:
         process.worker.run(lambda: True, drain=2.0)
     except (Death, Failpoint, SystemNotReady) as error:
-        world.die(process, f"while it stopped: {type(error).__name__}", isinstance(error, Death))
+        world.die(process, f"while it stopped: {type(error).__name__}")
         return True
     finally:
         world.current = before
-    world.die(process, "stopped", marked=False)
+    world.die(process, "stopped")
     return True
 
 

@@ -160,7 +160,7 @@ class Producer:
         if self._now < self.full:
             return False
         fate = self._fate((row.topic, row.partition))
-        wait = world.chance.randrange(1, 6) if self._now < self.slow else 0
+        wait = world.chance.randrange(1, 12) if self._now < self.slow else 0
         sending = Sending(row, report, fate, self._now + wait // 2, self._now + wait)
         before = [each for each in self.waiting if (each.row.topic, each.row.partition) == (row.topic, row.partition)]
         if before:

@@ -1,4 +1,4 @@
-"""What a seed means: an app, its input, and the faults with the steps at which they come. Everything is drawn here, before anything runs."""
+"""What a seed means: an app, its input, and the faults with the steps at which they come. All of it is drawn before anything runs."""
 
 from random import Random
 from typing import NamedTuple
@@ -14,7 +14,7 @@ ANSWERS = ("claim-asked", "claim-answered", "commit-asked", "commit-answered")
 MIDDLES = ("commit-asked", "commit-asked", "before-commit", "after-claim", "after-poll", "commit-answered", "row-offered", "in-restore")
 OFTEN = {
     "kill": 3, "kill-at": 8, "raise-at": 2, "stop": 2, "pause": 4, "pause-at": 8, "lost-at": 5, "late": 4, "twice": 2, "outage": 3,
-    "rebalance": 5, "redeliver": 4, "ahead": 2, "kafka-away": 2, "delivery": 5, "slow-reports": 4, "queue-full": 2, "store-clock": 3,
+    "rebalance": 5, "redeliver": 4, "ahead": 2, "kafka-away": 2, "delivery": 5, "slow-reports": 6, "queue-full": 2, "store-clock": 3,
     "clock": 3,
 }  # fmt: skip
 """How often each fault is drawn, relative to the others."""
@@ -59,7 +59,7 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     faults = [_fault(chance, kind) for _ in range(FAULTS)]
     if seed // len(KINDS) % 2:
         faults = [fault for fault in faults if fault.kind != "store-clock"]
-    faults += [Fault(chance.randrange(20, 300), "pause-at", chance.randrange(9), "commit-asked", chance.randrange(12, 40)) for _ in range(3)]
+    faults += [Fault(chance.randrange(20, 300), "pause-at", 0, "commit-asked", chance.randrange(12, 40)) for _ in range(3)]
     if seed // len(KINDS) % 8 == 7 and kind not in ("slow", "poison", "session"):
         faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)
@@ -79,4 +79,6 @@ def _fault(chance: Random, kind: str) -> Fault:
         size = chance.choice([-3600.0, -20.0, -2.0, 2.0, 20.0, 3600.0])
     elif name == "clock":
         size = chance.choice([0.5, 5.0, 60.0])
+    elif name in ("late", "twice"):
+        size = chance.choice([1, 1, 2, 3, 5, 10, 30])
     return Fault(chance.randrange(STEPS * 19 // 20), name, chance.randrange(60), place, size)

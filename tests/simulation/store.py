@@ -25,7 +25,7 @@ class Reached:
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         self._reach("claim-asked")
         claim = self._store.claim(partition, token, member)
-        self._world.claimed(self._process, partition)
+        self._world.claimed(self._process, partition, token)
         self._reach("claim-answered")
         return claim
 
@@ -39,11 +39,12 @@ class Reached:
             later, self.late = self._world.number + self.late, 0
             self._world.wire.append((later, claim, changes))
             raise PersistenceError("no answer, the bytes are under way: by the simulation")
-        after = self._fenced(lambda: self._store.commit(claim, changes))
+        after = self._fenced(claim, lambda: self._store.commit(claim, changes))
         if self.twice:
             later, self.twice = self._world.number + self.twice, 0
             self._world.wire.append((later, claim, changes))
-            raise PersistenceError("no answer, and the bytes land once more: by the simulation")
+            if later % 2:
+                raise PersistenceError("no answer, and the bytes land once more: by the simulation")
         self._reach("commit-answered")
         return after
 
@@ -52,7 +53,7 @@ class Reached:
         self._reach("commit-asked")
         self._process.locked = True
         try:
-            after = self._fenced(lambda: self._store.commit_with(claim, work))
+            after = self._fenced(claim, lambda: self._store.commit_with(claim, work))
         finally:
             self._process.locked = False
         self._reach("commit-answered")
@@ -91,9 +92,11 @@ class Reached:
         if self._world.number < self.away:
             raise PersistenceError("the store does not answer: by the simulation")
 
-    def _fenced(self, commit: Callable[[], Claim]) -> Claim:
+    def _fenced(self, claim: Claim, commit: Callable[[], Claim]) -> Claim:
         try:
-            return commit()
+            after = commit()
+            self._world.committed(claim)
+            return after
         except Fenced:
             self._world.note("fenced", "")
             raise

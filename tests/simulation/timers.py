@@ -18,7 +18,7 @@ def early(world: Any, agent: Agent, partition: Partition, fold: Any, sent: Seque
     if rule is None or (rule.since_first is None and rule.since_last is None):
         return []
     written = {record.o: record.at / 1000 for record in fold.records}
-    firsts = {fold._identify(fire[2]): fire for fires in fold.oracle.fires.values() for fire in fires if fire[0] == "timeout"}
+    firsts = {fold.identify(fire[2]): fire for fires in fold.oracle.fires.values() for fire in fires if fire[0] == "timeout"}
     found = []
     for each in sent:
         fire = firsts.get(each.headers.get("sluicegate-fire", ""))

@@ -6,56 +6,26 @@ import traceback
 from collections import Counter
 from math import inf
 from random import Random
-from typing import Any
 
 from connectors.memory.state import MemoryStore
 from streams import failpoints
-from streams.agent import Agent, App
-from streams.engine.build import build
-from streams.engine.worker import Parts, Worker
+from streams.agent import Agent
 from streams.errors import PersistenceError
 from streams.failpoints import Failpoint
-from streams.observe.metrics import Meter
 from streams.testing.deaths import Death
-from streams.testing.log import Clock, Log, LogInput
-from streams.values import Changes, Claim, Partition
+from streams.testing.log import Clock, Log
+from streams.values import Changes, Claim, Partition, Trying
 from tests.simulation import handlers
 from tests.simulation.faults import begin
-from tests.simulation.kafka import Group, Input, Producer
+from tests.simulation.kafka import Group
 from tests.simulation.plan import Fault, Plan
-from tests.simulation.store import Reached, State, saved
+from tests.simulation.process import APP, Process
+from tests.simulation.store import State, saved
 
 DEEPEST = 3  # processes that stand still in the middle of something, at most
 TIMES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.3)  # seconds between two steps
 BACK_AFTER = 4  # steps until a process that ended is there again
 CALM = 4_000  # rounds without faults until everything must be done
-APP = "app"
-
-
-class Process:
-    """One worker of one agent, as it would be a process of its own."""
-
-    def __init__(self, world: "World", agent: Agent, number: int) -> None:
-        self.world, self.agent, self.number = world, agent, number
-        self.group = world.groups[agent.name]
-        self.name = world.token()
-        self.alive, self.paused, self.doomed, self.locked = True, False, False, False
-        self.input: Any = Input(LogInput(world.log, f"{APP}.{agent.name}"), self)
-        self.producer, self.store = Producer(self), Reached(world.store, self)
-        store: Any = self.store
-        parts = Parts(
-            store, self.input, self.producer, world.clock, Meter(), world.chance.random, world.token, lambda report: None,
-            time=world.clock.time,
-        )  # fmt: skip
-        self.worker: Worker = build(App(APP, "memory://", (agent,)), agent, number, self.name, "refuse", parts)
-
-    @property
-    def able(self) -> bool:
-        return self.alive and not self.paused
-
-    def believes(self, partition: Partition) -> bool:
-        """Does it hold the partition, as far as it knows?"""
-        return self.agent.name == partition.agent and (partition.topic, partition.number) in self.worker._owners
 
 
 class World:
@@ -71,13 +41,14 @@ class World:
         self.number = self._tokens = self._depth = self.overlaps = 0
         self.times: list[float] = []  # the clock at each step
         self.hits: Counter[str] = Counter()
-        self.places: Counter[str] = Counter()
         self.findings: list[str] = []
         self.wire: list[tuple[int, Claim, Changes]] = []
         self.armed: dict[str, list[Fault]] = {}
-        self.suspects: list[tuple[str, Partition, int]] = []  # process, and the crash mark that it left when it died or stood still
+        self.suspects: set[str] = set()  # names in crash marks of processes that died or stood still then
+        self.marks: dict[tuple[Partition, int], set[str]] = {}  # names that claims found in the mark of this offset
         self.cut_off: list[tuple[str, Partition, int]] = []  # process, and what its slow handlers had begun then
         self.kept: dict[int, State] = {}
+        self.tokens: dict[Partition, str] = {}  # of the last claims
         self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
         self.calm = False
         self._digest, self.trace = hashlib.sha256(), [] if keep_trace else None  # type: ignore[var-annotated]
@@ -88,10 +59,13 @@ class World:
         self._faults = list(plan.faults)
         self._copies = {fault.step - int(fault.size) for fault in plan.faults if fault.kind == "rewind"}
         handlers.reset()
-        self.groups = {agent.name: Group([(t, n) for t in agent.topics for n in range(plan.partitions)], plan.cooperative) for agent in plan.agents}
+        self.groups = {agent.name: Group(self._places(agent), plan.cooperative) for agent in plan.agents}
         self.processes = [Process(self, agent, number) for agent in plan.agents for number in range(plan.workers)]
         self.gone: list[Process] = []
         self.current: Process | None = None
+
+    def _places(self, agent: Agent) -> list[tuple[str, int]]:
+        return [(topic, number) for topic in agent.topics for number in range(self.plan.partitions)]
 
     def store_time(self) -> float:
         return self.clock.time() + self.skew
@@ -159,6 +133,8 @@ class World:
     def _landed(self, claim: Claim, changes: Changes) -> None:
         try:
             self.store.commit(claim, changes)
+            self.committed(claim)
+            self.suspects |= marked(changes.trying) - {each.worker._setting.process for each in self.processes}
             self.note("late bytes land", f"{claim.partition.topic}/{claim.partition.number}")
         except Exception as error:
             self.note("late bytes refused", type(error).__name__)
@@ -175,7 +151,7 @@ class World:
             self.die(process, str(death))
         except Failpoint:
             process.worker._claims.let_go()
-            self.die(process, "an error", marked=False)
+            self.die(process, "an error")
         except Exception:
             self.findings.append(f"step {self.number}: {traceback.format_exc(limit=-6)}")
             self.die(process, "a bug")
@@ -184,7 +160,6 @@ class World:
 
     def reach(self, place: str) -> None:
         """The process that is turned is at this place: whatever is armed there comes true."""
-        self.places[place] += 1
         waiting, process = self.armed.get(place), self.current
         if not waiting or process is None:
             return
@@ -235,17 +210,25 @@ class World:
             _, metadata = self.log.committed.get(place, (-1, ""))
             self.rewound[partition] = left, bool(metadata) and json.loads(metadata)[1] > left
 
-    def claimed(self, process: Process, partition: Partition) -> None:
+    def committed(self, claim: Claim) -> None:
+        """A stale owner changes nothing: only who claimed last may."""
+        if claim.token != self.tokens.get(claim.partition) and not self.rewound:
+            self.findings.append(f"{claim.partition}: {claim.token} changed it after {self.tokens.get(claim.partition)} had claimed it")
+
+    def claimed(self, process: Process, partition: Partition, token: str) -> None:
+        self.tokens[partition] = token
+        mark = self.store._rows[partition].claim.trying
+        if mark is not None:
+            self.marks.setdefault((partition, mark.offset), set()).update(marked(mark))
         others = [each for each in self.processes if each is not process and each.alive and each.believes(partition)]
         if others:
             self.overlaps += 1
             self.say("overlap", f"{partition.topic}/{partition.number} of {others[0].name}")
 
-    def die(self, process: Process, why: str, marked: bool = True) -> None:
+    def die(self, process: Process, why: str) -> None:
         """As kill -9: what is not in the store or in the log is gone."""
         self.say("dies", f"{process.name} {why}")
-        if marked:
-            self._suspect(process)
+        self._suspect(process)
         process.alive = False
         self.processes.remove(process)
         self.gone.append(process)
@@ -257,11 +240,9 @@ class World:
             self.share(process.agent.name, self.chance.randrange(9))
 
     def _suspect(self, process: Process) -> None:
-        """Where its name may stand in crash marks."""
-        for partition, row in self.store._rows.items():
-            mark = row.claim.trying
-            if mark is not None and process.worker._setting.process in {name.rstrip("+!") for name in mark.processes}:
-                self.suspects.append((process.name, partition, mark.offset))
+        """It may be what crash marks say of it; and what its slow handlers had begun is cut off."""
+        for row in self.store._rows.values():
+            self.suspects |= marked(row.claim.trying) & {process.worker._setting.process}
         for owner in process.worker._owners.values():
             cut = [held.number for held in owner.sealed.held.values() if held.attempts]
             self.cut_off += [(process.name, owner.partition, number) for number in cut]
@@ -321,3 +302,7 @@ class World:
             whole.update(repr(self.store._rows[partition].claim).encode())
         return whole.hexdigest()
 
+
+def marked(mark: Trying | None) -> set[str]:
+    """The processes named in it."""
+    return {name.rstrip("+!") for name in mark.processes} if mark is not None else set()
