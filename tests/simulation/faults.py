@@ -14,9 +14,7 @@ def begin(world: Any, fault: Fault) -> None:
     if fault.place:
         world.armed.setdefault(fault.place, []).append(fault)
         return
-    able = [process for process in world.processes if process.able]
-    if not able:
-        return
+    able = world.able
     if ACTIONS[fault.kind](world, fault, able[fault.target % len(able)]):
         world.note(fault.kind, f"target {fault.target} size {fault.size:g}")
 

@@ -14,6 +14,7 @@ from streams.values import Partition
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation import handlers
+from tests.simulation.calm import states
 from tests.simulation.fold import Fold, loads
 from tests.simulation.process import APP
 from tests.simulation.timers import early
@@ -47,7 +48,7 @@ def judge(world: Any) -> list[str]:
     """What is wrong, a line each; empty when every promise held."""
     found = list(world.findings)
     sent = [seen(message) for topic in ("mid", "out", "dead") for message in world.log.order.get(topic, [])]
-    halted = {Partition(APP, name, *place): why for name, states in world.states().items() for place, why in states.items()}
+    halted = {Partition(APP, name, *place): why for name, stopped in states(world).items() for place, why in stopped.items()}
     found += _halts(world, halted)
     dead = [_of_row(row) for stored in world.store._rows.values() for row, _ in stored.dead.values()]
     if not world.rewound:

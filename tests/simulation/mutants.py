@@ -18,7 +18,7 @@ from streams.engine.crash import Marks
 from streams.engine.owner import Owner
 from streams.engine.receive import Senders
 from streams.engine.slow import Slow
-from tests.simulation import world
+from tests.simulation import calm
 
 Patch = pytest.MonkeyPatch
 
@@ -39,7 +39,7 @@ class Mutant(NamedTuple):
 def mutated(mutant: Mutant) -> Iterator[None]:
     """The product without this protection. Where nothing is ever done, that is known after fewer rounds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world, "CALM", 400)
+        patch.setattr(calm, "MOST_ROUNDS", 400)
         if callable(mutant.take_out):
             mutant.take_out(patch)
         else:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import traceback
 from collections import Counter
-from math import inf
 from random import Random
 
 from connectors.memory.state import MemoryStore
@@ -16,6 +15,7 @@ from streams.testing.deaths import Death
 from streams.testing.log import Clock, Log
 from streams.values import Changes, Claim, Partition, Trying
 from tests.simulation import handlers
+from tests.simulation.calm import drain
 from tests.simulation.faults import begin
 from tests.simulation.kafka import Group
 from tests.simulation.plan import Fault, Plan
@@ -25,7 +25,6 @@ from tests.simulation.store import State, saved
 DEEPEST = 3  # processes that stand still in the middle of something, at most
 TIMES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.3)  # seconds between two steps
 BACK_AFTER = 4  # steps until a process that ended is there again
-CALM = 4_000  # rounds without faults until everything must be done
 
 
 class World:
@@ -52,8 +51,8 @@ class World:
         self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
         self.calm = False
         self._digest, self.trace = hashlib.sha256(), [] if keep_trace else None  # type: ignore[var-annotated]
-        self._back: list[tuple[int, Agent, int]] = []
-        self._wake: list[tuple[int, Process]] = []
+        self.back: list[tuple[int, Agent, int]] = []
+        self.wake: list[tuple[int, Process]] = []
         self._entries = iter(plan.records)
         self._next = next(self._entries, None)
         self._faults = list(plan.faults)
@@ -92,21 +91,32 @@ class World:
         with failpoints.watched(self.reach):
             while self.number < self.plan.steps:
                 self.step()
-            self._drain()
+            self._overlap()
+            drain(self)
         return self
+
+    def _overlap(self) -> None:
+        """Where none came by itself: who holds a partition stands still until another has claimed it."""
+        until = self.number + 400
+        while not self.overlaps and self.number < until:
+            holders = [process for process in self.able if process.worker._owners]
+            if holders and len(self.able) > len(self.groups):
+                self.paused(holders[0])
+                self.later(60, holders[0])
+                self.note("pause", "of who holds a partition")
+            self.step()
 
     def step(self) -> None:
         self.number += 1
         self.times.append(self.clock.now)
-        self._outside()
-        while self._faults and self._faults[0].step <= self.number:
+        self.outside()
+        while self._faults and self._faults[0].step <= self.number and self.able:
             begin(self, self._faults.pop(0))
-        able = [process for process in self.processes if process.able]
-        if able:
-            self.turn(self.chance.choice(able))
+        if self.able:
+            self.turn(self.chance.choice(self.able))
         self.clock.forward(self.chance.choice(TIMES))
 
-    def _outside(self) -> None:
+    def outside(self) -> None:
         """What comes by itself: records, late bytes, messages under way, processes that are started again."""
         while self._next is not None and self._next.step <= self.number:
             _, partition, key, value = self._next
@@ -119,14 +129,14 @@ class World:
             self._landed(late[1], late[2])
         for process in self.processes:
             process.producer.write()
-        for wake in [wake for wake in self._wake if wake[0] <= self.number]:
-            self._wake.remove(wake)
+        for wake in [wake for wake in self.wake if wake[0] <= self.number]:
+            self.wake.remove(wake)
             wake[1].paused = False
             self.share(wake[1].agent.name, self.chance.randrange(9))
             if wake[1].doomed:
                 self.die(wake[1], "while it stood still")
-        for back in [back for back in self._back if back[0] <= self.number]:
-            self._back.remove(back)
+        for back in [back for back in self.back if back[0] <= self.number]:
+            self.back.remove(back)
             self.processes.append(Process(self, back[1], back[2]))
             self.share(back[1].name, self.chance.randrange(9))
 
@@ -139,9 +149,13 @@ class World:
         except Exception as error:
             self.note("late bytes refused", type(error).__name__)
 
+    @property
+    def able(self) -> list[Process]:
+        return [process for process in self.processes if process.able]
+
     def share(self, agent: str, first: int) -> int:
         """The group gives each partition to a member that is not silent."""
-        return self.groups[agent].assign([each for each in self.processes if each.able and each.agent.name == agent], first)
+        return self.groups[agent].assign([each for each in self.able if each.agent.name == agent], first)
 
     def turn(self, process: Process) -> None:
         before, self.current = self.current, process
@@ -198,7 +212,7 @@ class World:
 
     def later(self, steps: int, process: Process) -> None:
         """It polls again so many steps on."""
-        self._wake.append((self.number + steps, process))
+        self.wake.append((self.number + steps, process))
 
     def lost_writes(self, now: State, before: State) -> None:
         """The store went back: which partitions, and whether Kafka had been told more of them than is left."""
@@ -235,7 +249,7 @@ class World:
         process.group.leave(process)
         late = process.producer.late(self.chance.randrange(4))
         self.say("late copies", str(late))
-        self._back.append((self.number + (0 if self.calm else BACK_AFTER), process.agent, process.number))
+        self.back.append((self.number + (0 if self.calm else BACK_AFTER), process.agent, process.number))
         if self.chance.random() < 0.7:
             self.share(process.agent.name, self.chance.randrange(9))
 
@@ -246,51 +260,6 @@ class World:
         for owner in process.worker._owners.values():
             cut = [held.number for held in owner.sealed.held.values() if held.attempts]
             self.cut_off += [(process.name, owner.partition, number) for number in cut]
-
-    # -- when faults stop ----------------------------------------------------------------------------------------------
-
-    def _drain(self) -> None:
-        self.calm, self.armed = True, {}
-        self._wake = []
-        for process in self.processes:
-            process.paused = process.doomed = False
-            process.input.away = process.input.ahead = 0
-            process.store.away = process.store.late = process.store.twice = 0
-            process.producer.failing = process.producer.slow = process.producer.full = 0
-        quiet = rounds = 0
-        while quiet < 3 and rounds < CALM:
-            self.number += 1
-            rounds += 1
-            self._outside()
-            if rounds == 1:
-                for agent in self.plan.agents:
-                    self.share(agent.name, 0)
-            for process in list(self.processes):
-                if process.alive:
-                    self.turn(process)
-            due, done = min((each.worker.due_in(self.clock.now) for each in self.processes), default=0.0), self._done()
-            quiet = quiet + 1 if due == inf and done and not self.wire and not self._back else 0
-            self.times.append(self.clock.now)
-            self.clock.forward(max(due, 0.01) if done and due < inf else 0.3)
-        if quiet < 3:
-            self.findings.append(f"not done after {CALM} rounds without faults: {self.states()}")
-
-    def _done(self) -> bool:
-        rows = self.store._rows
-        for name, group in self.groups.items():
-            for place in group.places:
-                row = rows.get(Partition(APP, name, *place))
-                if (row is None or row.unsent or row.claim.offset != self.log.high(*place)) and place not in self._halted(name):
-                    return False
-        return True
-
-    def _halted(self, agent: str) -> dict[tuple[str, int], str]:
-        reports = [each.worker.describe(self.clock.now) for each in self.processes if each.agent.name == agent]
-        return {(p.topic, p.number): p.error or "" for report in reports for p in report.partitions if p.state == "halted"}
-
-    def states(self) -> dict[str, dict[tuple[str, int], str]]:
-        """The partitions that stopped, and why, by agent."""
-        return {name: self._halted(name) for name in self.groups}
 
     def digest(self) -> str:
         """Of everything that happened: the same for the same seed."""
