@@ -16,7 +16,6 @@ from streams.engine import relay
 from streams.engine.claims import Claims
 from streams.engine.crash import Marks
 from streams.engine.owner import Owner
-from streams.engine.slow import Slow
 from tests.simulation import calm
 
 Patch = pytest.MonkeyPatch
@@ -171,7 +170,6 @@ MUTANTS = (
     Mutant("offset-without-outbox", "count", offset_first),
     Mutant("memory-kept-after-unknown-result", "count", "keep-state"),
     Mutant("no-seek-after-a-claim", "count", "seek"),
-    Mutant("acknowledged-up-to-the-highest", "count", "exact-acks"),
     Mutant("stale-batch", "count", "stale-batch"),
     Mutant("first-record-not-looked-at", "count", not_void, 3),
     Mutant("goes-on-past-a-failure", "count", "relay-order"),
@@ -189,6 +187,5 @@ MUTANTS = (
     Mutant("no-dedupe", "dedupe", "dedupe"),
     Mutant("session-apart", "session", "session"),
     Mutant("sealed-forgotten", "slow", "sealed"),
-    Mutant("cut-off-counts", "slow", lambda patch: patch.setattr(Slow, "resumed", lambda self, sealed: None)),
     Mutant("gaps-not-checked", "count", "claim-checks", 91),
 )
