@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-servers demo test check bench servers chaos clean
+.PHONY: setup setup-servers demo test check bench servers chaos simulate clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,11 @@ servers: setup setup-servers
 # Every cell; `make test` runs the chaos tests without SLUICEGATE_CHAOS.
 chaos: setup setup-servers
 	SLUICEGATE_CHAOS=whole $(RUN) -m pytest tests/chaos -n 3 --timeout 300
+
+# The real engine under faults that seeds choose; `make test` runs a thousand of them. One alone: python -m tests.simulation --seed N
+SEEDS ?= 10000
+simulate: setup
+	$(RUN) -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

@@ -191,7 +191,7 @@ class Worker:
                 owner.accept(records[: step or None], now)
                 del records[: step or None]
             self._commits.one(owner, now)
-            self._relay.turn([owner.shard], now)  # the next step may end this owner for a while
+            self._relay.turn(self._shards(), now)  # the next step may end this owner for a while
 
     def _expire(self, now: float) -> None:
         deadline = now + SLICE_SECONDS

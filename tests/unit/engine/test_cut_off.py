@@ -6,10 +6,12 @@ import pytest
 
 from connectors.memory.state import MemoryStore
 from streams.engine.pool import Threads
-from streams.values import Partition
+from streams.engine.slow import Slow
+from streams.errors import PersistenceError
+from streams.values import Changes, Claim, Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
-from tests.unit.engine.scene import dead, feed, without
+from tests.unit.engine.scene import dead, feed, hooked, without
 from tests.unit.engine.test_handlers import an_agent as inline
 from tests.unit.engine.test_slow import an_agent, outputs
 from tests.waiting import wait_until
@@ -125,3 +127,33 @@ def test_what_is_remembered_of_failures_goes_with_the_partition(log: Log, store:
 
 def test_where_the_partition_stays_it_is_remembered(log: Log, store: MemoryStore, clock: Clock) -> None:
     assert after_an_outage(log, store, clock, moves=False) == [1, 2, 2]
+
+
+def unrecorded(log: Log, store: MemoryStore, clock: Clock) -> Driver:
+    """A call goes well each time, and the store refuses five times to take what it came to."""
+    refused: list[Changes] = []
+
+    def refuse(claim: Claim, changes: Changes) -> None:
+        if changes.outbox and len(refused) < 5:
+            refused.append(changes)
+            raise PersistenceError("away")
+
+    feed(log, ("k", 1))
+    driver = Driver(an_agent("forward", attempts=3), hooked(store, before=refuse), log, clock).give(0)
+    for _ in range(20):
+        driver.later(2.0).turns(3)
+    assert len(refused) > 2
+    return driver
+
+
+def test_a_call_whose_outcome_the_store_did_not_take_was_no_attempt(log: Log, store: MemoryStore, clock: Clock) -> None:
+    unrecorded(log, store, clock)
+    assert (len(distinct(log, "out")), dead(log)) == (1, [])
+
+
+def test_without_remembering_what_began_here_it_is_a_dead_letter(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Slow, "resumed", lambda self, sealed: None)
+    unrecorded(log, store, clock)
+    assert (distinct(log, "out"), dead(log)) == ([], [("0", "handler-failed")])

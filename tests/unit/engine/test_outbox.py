@@ -9,9 +9,9 @@ from connectors.memory.state import MemoryStore
 from streams.agent import Reducer
 from streams.engine import relay as relay_module
 from streams.errors import PersistenceError
-from streams.values import Partition
+from streams.values import Changes, Partition, Trying
 from tests.unit.engine.driver import Clock, Driver, Log, header
-from tests.unit.engine.scene import an_agent, dead, feed, hooked, shown, totals, without
+from tests.unit.engine.scene import a_log, an_agent, dead, feed, hooked, shown, totals, without
 
 PLACE = Partition("app", "sums", "in", 0)
 
@@ -204,3 +204,21 @@ def test_without_dropping_repeats_the_lower_agent_counts_them_again(log: Log, st
     with without("receive"):
         chain(log, store, clock, repeats=3)
     assert len({header(m, "sluicegate-id") for m in log.topics["down"][0]}) > 4
+
+
+def test_a_delivery_that_fails_while_another_partition_goes_in_careful_steps_is_sent_again(clock: Clock, store: MemoryStore) -> None:
+    log = a_log(partitions=2)
+    claim = store.claim(PLACE, "of one that died", "member")
+    store.commit(claim, Changes(0, trying=Trying(0, ("died",))))
+    driver = Driver(an_agent(count=1), store, log, clock).give(0, 1)
+    driver.producer.fate = lambda row: "delivered" if driver.producer.replaced or row.key != b"b" else "failed"
+    driver.turns()
+    feed(log, ("b", 1), number=1)
+    driver.worker.turn()
+    driver.worker.turn()
+    assert [row.key for row, _ in driver.producer.waiting] == [b"b"]
+    feed(log, ("a", 1))
+    driver.worker.turn()  # the report comes in the middle of it
+    feed(log, ("b", 2), number=1)
+    driver.later(1.0).turns().later(1.0).turns()
+    assert [total for key, _, _, total in totals(log) if key == "b"] == [1, 2]

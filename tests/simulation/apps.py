@@ -1,0 +1,96 @@
+"""The agents that a seed may run, and the records that they get."""
+
+import json
+from random import Random
+from typing import NamedTuple
+
+from streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
+from tests.unit.aggregation.timelines import POOL
+
+HANDLERS = "tests.simulation.handlers"
+SUM = (Reducer("total", "sum", "n"),)
+ALIVE = Reducer("alive", "reduce", None, f"{HANDLERS}:alive")
+KINDS = (
+    "count", "timed", "idle", "until", "reducers", "limits", "message", "session", "slow", "batches", "dedupe", "chain", "poison",
+)  # fmt: skip
+KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
+BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
+
+
+class Entry(NamedTuple):
+    """An input record: at which step it is written, and where."""
+
+    step: int
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
+def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
+    """Those of this kind, with numbers of the seed's own."""
+    count, first, last = chance.randint(2, 7), chance.uniform(1.0, 8.0), chance.uniform(0.5, 4.0)
+    if kind == "message":
+        return (_handled(None, Handler((f"{HANDLERS}:work",), attempts=3, backoff_first=0.2, backoff_most=1.0)),)
+    if kind == "session":
+        return (_handled(None, Handler((f"{HANDLERS}:book",), session=True, attempts=3, backoff_first=0.2, backoff_most=1.0)),)
+    if kind == "slow":
+        slow = Handler((f"{HANDLERS}:work",), concurrency=2, attempts=4, backoff_first=0.2, backoff_most=1.0)
+        return (_handled(None, slow),)
+    if kind == "batches":
+        rule = Aggregation(count=count, since_first=first, compute=SUM)
+        return (_handled(rule, Handler((f"{HANDLERS}:total",), attempts=3, backoff_first=0.2, backoff_most=1.0)),)
+    if kind == "chain":
+        sums = Agent("sums", ("in",), Aggregation(count=count, since_first=first, compute=SUM), Destination("mid"), "dead")
+        rule = Aggregation(count=3, since_first=first, compute=(Reducer("total", "sum", "total"),))
+        return sums, Agent("totals", ("mid",), rule, Destination("out"), "dead", receive=("mid",))
+    if kind == "dedupe":
+        rule = Aggregation(count=count, since_first=first, compute=SUM)
+        by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))
+        return (Agent("sums", ("in",), rule, Destination("out"), "dead", dedupe=by),)
+    return (Agent("sums", ("in",), _rule(kind, chance, count, first, last), Destination("out"), "dead"),)
+
+
+def _handled(rule: Aggregation | None, handler: Handler) -> Agent:
+    return Agent("sums", ("in",), rule, Destination("out"), "dead", handler=handler)
+
+
+def _rule(kind: str, chance: Random, count: int, first: float, last: float) -> Aggregation:
+    some = tuple(sorted(chance.sample(POOL, 5), key=lambda reducer: reducer.name))
+    return {
+        "count": Aggregation(count=count, compute=SUM),
+        "timed": Aggregation(count=chance.choice([count, None]), since_first=first, compute=SUM),
+        "idle": Aggregation(count=chance.choice([count, None]), since_last=last, compute=SUM),
+        "until": Aggregation(until=Until("done", True), since_first=first, compute=(*SUM, Reducer("all", "collect", "n"))),
+        "reducers": Aggregation(count=count, since_first=first, since_last=last, compute=some),
+        "limits": Aggregation(count=9, max_groups=4, max_items=6, compute=SUM),
+        "poison": Aggregation(count=count, since_first=first, compute=(*SUM, ALIVE)),
+    }[kind]
+
+
+def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -> tuple[Entry, ...]:
+    """So many, in the order in which they are written, some of them bad."""
+    found = [
+        Entry(chance.randrange(steps), chance.randrange(partitions), chance.choice(KEYS), _value(kind, chance, number))
+        for number in range(most)
+    ]
+    for at in range(0, most, 31):
+        found[at] = found[at]._replace(value=chance.choice(BROKEN)) if at % 62 else found[at]._replace(key=None)
+    if kind == "dedupe":
+        again = chance.sample(found, most // 6)
+        found += [each._replace(step=min(steps - 1, each.step + chance.randrange(60))) for each in again]
+    if kind == "poison":
+        found[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"poison":true}')
+    return tuple(sorted(found, key=lambda entry: entry.step))
+
+
+def _value(kind: str, chance: Random, number: int) -> bytes:
+    fields: dict[str, object] = {"n": chance.randrange(100), "s": chance.choice("xyz") * chance.randrange(1, 4), "at": number}
+    if kind == "until":
+        fields["done"] = chance.random() < 0.2
+    if kind == "reducers":
+        fields["d"] = {"x": chance.randrange(4)}
+    if kind == "dedupe" and chance.random() < 0.95:
+        fields["id"] = f"id-{number}"
+    if kind in ("message", "session", "slow", "batches") and number % 23 == 5:
+        fields["fail"] = chance.choice([1, 2, 99] if kind != "batches" else [1, 2])
+    return json.dumps(fields).encode()

@@ -1,0 +1,59 @@
+"""When the faults have stopped: everything must come to an end."""
+
+from math import inf
+from typing import Any
+
+from streams.values import Partition
+from tests.simulation.process import APP
+
+MOST_ROUNDS = 4_000  # until everything must be done
+PATIENCE = 300  # rounds from deadline to deadline; after a jump back of the store's clock an owner's stands still for as long
+
+
+def drain(world: Any) -> None:
+    """Turn every process until nothing is left to do; what is not done then is a finding."""
+    world.calm, world.armed = True, {}
+    world.wake = []
+    for process in world.processes:
+        process.paused = process.doomed = False
+        process.input.away = process.input.ahead = 0
+        process.store.away = process.store.late = process.store.twice = 0
+        process.producer.failing = process.producer.slow = process.producer.full = 0
+    quiet = rounds = 0
+    while quiet < 3 and rounds < MOST_ROUNDS:
+        world.number += 1
+        rounds += 1
+        world.outside()
+        if rounds == 1:
+            for agent in world.plan.agents:
+                world.share(agent.name, 0)
+        for process in list(world.processes):
+            if process.alive:
+                world.turn(process)
+        due, over = min((each.worker.due_in(world.clock.now) for each in world.processes), default=0.0), done(world)
+        quiet = quiet + 1 if due == inf and over and not world.wire and not world.back else 0
+        world.times.append(world.clock.now)
+        world.clock.forward((max(due, 0.01) if rounds < PATIENCE else 60.0) if over and due < inf else 0.3)
+    if quiet < 3:
+        world.findings.append(f"not done after {MOST_ROUNDS} rounds without faults: {states(world)}")
+
+
+def done(world: Any) -> bool:
+    """Is everything read, committed and sent, but for partitions that stopped?"""
+    rows = world.store._rows
+    for name, group in world.groups.items():
+        for place in group.places:
+            row = rows.get(Partition(APP, name, *place))
+            if (row is None or row.unsent or row.claim.offset != world.log.high(*place)) and place not in halted(world, name):
+                return False
+    return True
+
+
+def halted(world: Any, agent: str) -> dict[tuple[str, int], str]:
+    reports = [each.worker.describe(world.clock.now) for each in world.processes if each.agent.name == agent]
+    return {(p.topic, p.number): p.error or "" for report in reports for p in report.partitions if p.state == "halted"}
+
+
+def states(world: Any) -> dict[str, dict[tuple[str, int], str]]:
+    """The partitions that stopped, and why, by agent."""
+    return {name: halted(world, name) for name in world.groups}

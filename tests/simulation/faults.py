@@ -1,0 +1,131 @@
+"""What each fault of a plan does when its step has come."""
+
+from typing import Any
+
+from streams.errors import SystemNotReady
+from streams.failpoints import Failpoint
+from streams.testing.deaths import Death
+from tests.simulation.plan import Fault
+from tests.simulation.store import saved, went_back
+
+
+def begin(world: Any, fault: Fault) -> None:
+    """Those at a place wait there; of the others it is noted when they came true."""
+    if fault.place:
+        world.armed.setdefault(fault.place, []).append(fault)
+        return
+    able = world.able
+    if ACTIONS[fault.kind](world, fault, able[fault.target % len(able)]):
+        world.note(fault.kind, f"target {fault.target} size {fault.size:g}")
+
+
+def _kill(world: Any, fault: Fault, process: Any) -> bool:
+    """One that is turned, or one that stands still."""
+    standing = [each for each in world.processes if each.paused and not each.doomed]
+    if standing and fault.target % 3 == 0:
+        standing[0].doomed = True
+    else:
+        world.die(process, "killed")
+    return True
+
+
+def _stop(world: Any, fault: Fault, process: Any) -> bool:
+    """SIGTERM: it drains and leaves."""
+    before, world.current = world.current, process
+    try:
+        process.worker.run(lambda: True, drain=2.0)
+    except (Death, Failpoint, SystemNotReady) as error:
+        world.die(process, f"while it stopped: {type(error).__name__}")
+        return True
+    finally:
+        world.current = before
+    world.die(process, "stopped")
+    return True
+
+
+def _pause(world: Any, fault: Fault, process: Any) -> bool:
+    """Between two turns: it polls again after that."""
+    world.paused(process)
+    world.later(int(fault.size), process)
+    return True
+
+
+def _late(world: Any, fault: Fault, process: Any) -> bool:
+    process.store.late = int(fault.size)
+    return True
+
+
+def _twice(world: Any, fault: Fault, process: Any) -> bool:
+    process.store.twice = int(fault.size)
+    return True
+
+
+def _outage(world: Any, fault: Fault, process: Any) -> bool:
+    """Of the store, for one process or for all."""
+    for each in world.processes if fault.target % 2 else [process]:
+        each.store.away = world.number + int(fault.size)
+    return True
+
+
+def _rebalance(world: Any, fault: Fault, process: Any) -> bool:
+    return bool(world.share(process.agent.name, fault.target))
+
+
+def _redeliver(world: Any, fault: Fault, process: Any) -> bool:
+    return bool(process.input.again(int(fault.size), fault.target))
+
+
+def _ahead(world: Any, fault: Fault, process: Any) -> bool:
+    process.input.ahead = int(fault.size)
+    return False  # noted when a fetch passes records over
+
+
+def _kafka_away(world: Any, fault: Fault, process: Any) -> bool:
+    for each in world.processes if fault.target % 2 else [process]:
+        each.input.away = world.number + int(fault.size)
+    return True
+
+
+def _delivery(world: Any, fault: Fault, process: Any) -> bool:
+    process.producer.failing = 1 + fault.target % 3
+    process.producer.fate = ("failed", "failed-written", "failed-late")[fault.target % 3]
+    return False  # noted for each row that fails
+
+
+def _slow_reports(world: Any, fault: Fault, process: Any) -> bool:
+    process.producer.slow = world.number + int(fault.size)
+    return True
+
+
+def _queue_full(world: Any, fault: Fault, process: Any) -> bool:
+    process.producer.full = world.number + int(fault.size)
+    return True
+
+
+def _store_clock(world: Any, fault: Fault, process: Any) -> bool:
+    world.skew += fault.size
+    world.skews.append((world.clock.time(), world.skew))
+    return True
+
+
+def _clock(world: Any, fault: Fault, process: Any) -> bool:
+    world.clock.forward(fault.size)
+    return True
+
+
+def _rewind(world: Any, fault: Fault, process: Any) -> bool:
+    """The store is what it was `size` steps ago."""
+    before = world.kept.get(fault.step - int(fault.size))
+    if before is None:
+        return False
+    now = saved(world.store)
+    went_back(world.store, before)
+    world.lost_writes(now, before)
+    return True
+
+
+ACTIONS = {
+    "kill": _kill, "stop": _stop, "pause": _pause, "late": _late, "twice": _twice, "outage": _outage, "rebalance": _rebalance,
+    "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "delivery": _delivery, "slow-reports": _slow_reports,
+    "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock, "rewind": _rewind,
+}  # fmt: skip

@@ -1,0 +1,137 @@
+"""The input of one partition folded by the oracle of tests/unit/aggregation, and what must be left of it at the end."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from streams.agent import Agent
+from streams.testing.log import Message
+from streams.values import Partition
+from tests.chaos.record import Seen
+from tests.simulation import handlers
+from tests.unit.aggregation.oracle import Oracle
+from tests.unit.aggregation.timelines import FUNCTIONS
+
+
+def loads(value: bytes | None) -> Any:
+    try:
+        return json.loads(value or b"")
+    except ValueError:
+        return None
+
+
+def _counted(so_far: Any, message: Any) -> int:
+    """As handlers.alive, without dying."""
+    return (so_far or 0) + 1
+
+
+class Fold:
+    """What one partition's records come to. A timeout is taken from the output that says so (`timers.early` asks whether it was due);
+    all else follows from the records."""
+
+    def __init__(self, agent: Agent, records: Sequence[Message], crashed: set[int], sent: Sequence[Seen], identify: Any) -> None:
+        self.agent, self.records = agent, records
+        rule = replace(agent.aggregation, since_first=None, since_last=None) if agent.aggregation else None
+        self.failed: list[int] = []
+        self.passed: list[Message] = []
+        self.oracle = Oracle(rule, functions=FUNCTIONS | {f"{handlers.__name__}:alive": _counted})
+        self._ids: set[str] = set()
+        self.identify = identify
+        timeouts = self._timeouts(sent)
+        for record in records:
+            if record.o not in crashed:
+                self._take(record, timeouts)
+
+    def _timeouts(self, sent: Sequence[Seen]) -> dict[str, int]:
+        """How many records were in each group that timed out, by its fire's id."""
+        found = {}
+        for each in sent:
+            document = loads(each.value)
+            if isinstance(document, dict) and document.get("reason") == "timeout" and "sluicegate-fire" in each.headers:
+                found[each.headers["sluicegate-fire"]] = document["count"]
+        return found
+
+    def _take(self, record: Message, timeouts: dict[str, int]) -> None:
+        if self.agent.aggregation is None:
+            self._message(record)
+            return
+        if not self._fresh(record):
+            return
+        refused = len(self.oracle.refused)
+        self.oracle.take(record.o, record.k, record.v, 0.0)
+        if len(self.oracle.refused) == refused and self.agent.dedupe is not None:
+            self._ids.add(self._identity(record))
+        for key, group in list(self.oracle.groups.items()):
+            if timeouts.get(self.identify(group.first)) == len(group.records) and group.last == record.o:
+                self.oracle.end(key, "timeout", 0.0)
+
+    def _message(self, record: Message) -> None:
+        value = loads(record.v)
+        if value is None or not isinstance(value, dict):
+            self.oracle.refused.append((record.o, "undecodable"))
+        elif value.get("fail", 0) >= 99 or "n" not in value:
+            self.failed.append(record.o)
+        else:
+            self.passed.append(record)
+
+    def _identity(self, record: Message) -> str:
+        value = loads(record.v)
+        return str(value.get("id", "")) if isinstance(value, dict) else ""
+
+    def _fresh(self, record: Message) -> bool:
+        dedupe, identity = self.agent.dedupe, self._identity(record)
+        if dedupe is None:
+            return True
+        if not identity and dedupe.on_missing == "dead-letter" and loads(record.v) is not None:
+            self.oracle.refused.append((record.o, "no-id"))
+            return False
+        return not identity or identity not in self._ids
+
+    def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
+        """(offset of the first record, key, document, topic) of each."""
+        topic = self.agent.to.topic if self.agent.to else ""
+        if self.agent.aggregation is None:
+            return [(each.o, each.k, handlers.result(loads(each.v)), topic) for each in self.passed]
+        found = []
+        for key, fires in self.oracle.fires.items():
+            for reason, count, first, _, _, _, values in fires:
+                document = {"count": count, "reason": reason, **values}
+                if self.agent.handler:
+                    document = {"sum": values["total"], "count": count, "reason": reason}
+                found.append((first, key, document, topic))
+        return found
+
+    def left(self, world: Any, partition: Partition) -> list[str]:
+        """Groups that are open at the end: those of a rule that never times out, and no others."""
+        if self.agent.aggregation is None:
+            return books(world, partition, self) if self.agent.handler and self.agent.handler.session else []
+        rule = self.agent.aggregation
+        held = {key: group.records for key, group in self.oracle.groups.items()}
+        if held and (rule.since_first is not None or rule.since_last is not None):
+            return [f"{partition}: groups of {sorted(held)} never ended, or lost records"]
+        counts = open_counts(world, partition)
+        wanted = {key: len(records) for key, records in held.items()}
+        return [] if counts in (None, wanted) else [f"{partition}: open groups {counts} instead of {wanted}"]
+
+
+def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
+    """By key, as the owner holds them; None when nobody does."""
+    for process in world.processes:
+        if process.believes(partition):
+            groups = process.worker._owners[partition.topic, partition.number].groups
+            return {key: state[0] for key, state in groups.states.items()}
+    return None
+
+
+def books(world: Any, partition: Partition, fold: Fold) -> list[str]:
+    """What handlers wrote through their sessions: every message once, in order."""
+    mine = {json.loads(each.v or b"")["at"]: (each.k, each.o) for each in fold.passed}
+    for key in {each.k for each in fold.passed}:
+        listed = [at for at in world.store._values.get(repr(key), []) if at in mine]
+        wanted = [at for at, (of, _) in mine.items() if of == key]
+        if listed != wanted:
+            return [f"{partition}: the books of {key!r} list {Counter(listed) - Counter(wanted)} too often, "
+                    f"{Counter(wanted) - Counter(listed)} too rarely, or in another order"]
+    return []

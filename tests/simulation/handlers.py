@@ -1,0 +1,48 @@
+"""What the agents of a simulation call. Whether a call fails is said by the message; how often it failed outlives processes."""
+
+from collections import Counter
+from typing import Any
+
+from streams.handlers.values import Batch
+from streams.testing.deaths import Death
+
+calls: Counter[int] = Counter()
+"""By the `at` of the message."""
+
+
+def reset() -> None:
+    calls.clear()
+
+
+def _fails(value: Any) -> None:
+    at = value.get("at", -1)
+    calls[at] += 1
+    if calls[at] <= value.get("fail", 0):
+        raise RuntimeError("as the message says")
+
+
+def result(value: Any) -> dict[str, Any]:
+    return {"doubled": value["n"] * 2, "at": value.get("at")}
+
+
+def work(value: Any, send: Any) -> None:
+    send(result(value))
+    _fails(value)
+
+
+def book(value: Any, key: bytes, session: Any, send: Any) -> None:
+    """The books list every message, in order."""
+    session.values[repr(key)] = [*session.values.get(repr(key), []), value["at"]]
+    send(result(value))
+    _fails(value)
+
+
+def total(batch: Batch, send: Any) -> None:
+    send({"sum": batch.value["total"], "count": batch.count, "reason": batch.reason, "opened_at": batch.value["opened_at"]})
+
+
+def alive(so_far: Any, message: Any) -> Any:
+    """Ends the process where the message says so."""
+    if isinstance(message, dict) and message.get("poison"):
+        raise Death("poison")
+    return (so_far or 0) + 1

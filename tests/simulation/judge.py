@@ -1,0 +1,191 @@
+"""The judge of a run: folds the input log by the oracle of tests/unit/aggregation and compares it with what came out.
+
+It knows the log, the store's last picture and which processes died holding which record; nothing of how the engine got there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streams.agent import Agent
+from streams.ids import dead_ids, fire_ids, output_id
+from streams.testing.log import Message
+from streams.values import Partition
+from tests.chaos.record import Seen
+from tests.chaos.verdict import Verdict, exact_copies
+from tests.simulation import handlers
+from tests.simulation.calm import states
+from tests.simulation.fold import Fold, loads
+from tests.simulation.process import APP
+from tests.simulation.timers import early
+
+
+@dataclass
+class Wanted:
+    """One output that must be there: `value` its document (None: any), `line` what it must stay in order in."""
+
+    topic: str
+    key: bytes | None
+    value: Any
+    line: tuple[Any, ...]
+    at: int  # its place in the line
+    raw: bool = False  # the value as it is
+
+
+def seen(message: Message) -> Seen:
+    return Seen(message.t, message.p, message.o, message.k, message.v, {name: (value or b"").decode() for name, value in message.h or ()})
+
+
+def distinct(messages: Sequence[Seen]) -> list[Seen]:
+    """What a receiver keeps that drops repeats by shard and number."""
+    first: dict[tuple[str, str], Seen] = {}
+    for each in messages:
+        first.setdefault(each.number, each)
+    return list(first.values())
+
+
+def judge(world: Any) -> list[str]:
+    """What is wrong, a line each; empty when every promise held."""
+    found = list(world.findings)
+    sent = [seen(message) for topic in ("mid", "out", "dead") for message in world.log.order.get(topic, [])]
+    halted = {Partition(APP, name, *place): why for name, stopped in states(world).items() for place, why in stopped.items()}
+    found += _halts(world, halted)
+    dead = [_of_row(row) for stored in world.store._rows.values() for row, _ in stored.dead.values()]
+    if not world.rewound:
+        verdict = Verdict()
+        exact_copies(sent, verdict)
+        found += verdict.lost + verdict.duplicate
+    wanted: dict[str, Wanted] = {}
+    mine = by_writer([*sent, *dead])
+    for agent in world.plan.agents:
+        for number in range(world.plan.partitions):
+            partition = Partition(APP, agent.name, agent.topics[0], number)
+            if partition not in world.rewound:
+                found += _partition(world, agent, partition, mine.get(partition, []), wanted)
+    known = {each.id for each in sent if Partition(*_writer(each)) in world.rewound}
+    found += _compared(wanted, [each for each in distinct([*sent, *dead]) if each.id not in known])
+    return found
+
+
+def _of_row(row: Any) -> Seen:
+    return Seen(row.topic, row.partition, -1, row.key, row.value, {name: (value or b"").decode() for name, value in row.headers})
+
+
+def _writer(message: Seen) -> tuple[str, str, str, int]:
+    app, agent, topic, number = message.number[0].partition(">")[0].split("/")
+    return app, agent, topic, int(number)
+
+
+def by_writer(messages: Sequence[Seen]) -> dict[Partition, list[Seen]]:
+    """Each output once, by the input partition that it came of."""
+    found: dict[Partition, list[Seen]] = {}
+    for each in distinct(messages):
+        found.setdefault(Partition(*_writer(each)), []).append(each)
+    return found
+
+
+def _halts(world: Any, halted: dict[Partition, str]) -> list[str]:
+    """A partition stops only where the store went back, and must where Kafka had been told of more than was left."""
+    found = [f"{partition} stopped: {why}" for partition, why in halted.items() if partition not in world.rewound]
+    for partition, (left, told) in world.rewound.items():
+        why = halted.get(partition)
+        if told and why not in ("store-rewound", "store-wiped"):
+            found.append(f"{partition}: the store went back to version {left}, Kafka knew more, and nobody said so ({why})")
+    return found
+
+
+# -- what must be there ----------------------------------------------------------------------------------------------------
+
+
+def _partition(world: Any, agent: Agent, partition: Partition, sent: Sequence[Seen], wanted: dict[str, Wanted]) -> list[str]:
+    """Adds what this partition must have sent; returns what is wrong with what it holds."""
+    topic_id = world.log.ids[partition.topic]
+    identify, dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
+    records = _received(world.log.topics[partition.topic][partition.number])
+    crashed = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-reason") == "crash"}
+    found = _crashes(world, partition, records, crashed)
+    crashed |= _cut_off(world, agent, partition, records, sent)
+    fold = Fold(agent, records, crashed, sent, identify)
+    for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
+        record = next(each for each in records if each.o == offset)
+        wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
+    for offset, key, value, topic in fold.outputs():
+        wanted[output_id(identify(offset), 0)] = Wanted(topic, key, value, (partition, key), offset)
+    found += fold.left(world, partition)
+    found += early(world, agent, partition, fold, sent)
+    row = world.store._rows.get(partition)
+    if row is None or row.claim.offset != world.log.high(partition.topic, partition.number) or row.unsent:
+        found.append(f"{partition}: {row and row.claim.offset} of {world.log.high(partition.topic, partition.number)} read, or rows unsent")
+    return found
+
+
+def _received(records: Sequence[Message]) -> list[Message]:
+    """Without the repeats of our own senders."""
+    known: set[tuple[str, str]] = set()
+    kept = []
+    for record in records:
+        number = seen(record).number
+        if number == ("", "") or number not in known:
+            kept.append(record)
+        known.add(number)
+    return kept
+
+
+def _crashes(world: Any, partition: Partition, records: Sequence[Message], crashed: set[int]) -> list[str]:
+    """The record that ends its process is a dead letter; another only when three processes died, or stood still, at it."""
+    poison = {record.o for record in records if record.v is not None and b"poison" in record.v}
+    found = [f"{partition}: the poison at {offset} has no dead letter" for offset in sorted(poison - crashed)]
+    for offset in sorted(crashed - poison):
+        names = world.marks.get((partition, offset), set()) & world.suspects
+        if len(names) < 3:
+            found.append(f"{partition}: a dead letter says that record {offset} ended three processes; it ended {sorted(names)}")
+    return found
+
+
+def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[Message], sent: Sequence[Seen]) -> set[int]:
+    """Messages of slow handlers whose attempts were used up: those that failed, and those that a process began and did not end."""
+    if agent.handler is None or not agent.handler.concurrency:
+        return set()
+    found = set()
+    letters = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-stage") == "handler"}
+    for record in [record for record in records if record.o in letters]:
+        names = {name for name, where, number in world.cut_off if (where, number) == (partition, record.o)}
+        value = loads(record.v)
+        if isinstance(value, dict) and names and handlers.calls[value.get("at", -1)] + len(names) >= 3:
+            found.add(record.o)
+    return found
+
+
+# -- what is there ---------------------------------------------------------------------------------------------------------
+
+
+def _compared(wanted: dict[str, Wanted], got: Sequence[Seen]) -> list[str]:
+    found, there, last = [], set(), {}
+    for each in got:
+        should = wanted.get(each.id)
+        if should is None:
+            found.append(f"{each.topic} {each.number}: nobody should have sent {each.value!r} of {each.key!r} {_reason(each)}")
+            continue
+        if each.id in there:
+            found.append(f"{each.topic}: {each.id} is there under two numbers: {each.value!r}")
+        there.add(each.id)
+        if not _same(should, each):
+            found.append(f"{each.topic} {each.number}: {each.value!r} of {each.key!r} instead of {should.value!r} of {should.key!r}")
+        line = (*should.line, each.topic, each.partition)
+        if each.offset >= 0 and last.get(line, -1) > should.at and should.line[-1] != "dead":
+            found.append(f"{each.topic}: {each.key!r} of {should.line[0][2:]} at {should.at} comes after {last[line]}")
+        last[line] = max(last.get(line, -1), should.at)
+    return found + [f"lost: {should}" for identity, should in wanted.items() if identity not in there]
+
+
+def _reason(each: Seen) -> str:
+    return " ".join(each.headers.get(f"sluicegate-dead-{name}", "") for name in ("reason", "error", "offset"))
+
+
+def _same(should: Wanted, each: Seen) -> bool:
+    if (should.topic, should.key) != (each.topic, each.key):
+        return False
+    if should.raw:
+        return bool(should.value == each.value)
+    document = loads(each.value)
+    return isinstance(document, dict) and all(document.get(name) == value for name, value in should.value.items())

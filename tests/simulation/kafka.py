@@ -1,0 +1,254 @@
+"""Kafka as a process sees it: a group whose news arrive at the next poll, records that come again or too far on, delivery reports that
+are late or say no. The log is streams.testing.log's."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from streams.contracts import Report, Reports, TopicPartition
+from streams.errors import SystemNotReady
+from streams.leased.lane_sender import one_by_one
+from streams.record import Record
+from streams.testing import hashing
+from streams.testing.log import LogInput, Message
+from streams.values import OutboxRow
+
+
+class News(NamedTuple):
+    """What the group decided of a partition, and its member does not know yet."""
+
+    kind: str  # give or take
+    place: TopicPartition
+
+
+class Group:
+    """The members of one agent, and who was given which partition last. A member that is away keeps what it believes until it polls.
+    `cooperative`: what a living member has is given on when it let go, else at once, as to a member that is not heard of."""
+
+    def __init__(self, places: Sequence[TopicPartition], cooperative: bool) -> None:
+        self.places, self._cooperative = list(places), cooperative
+        self.holders: dict[TopicPartition, Any] = dict.fromkeys(self.places)
+        self._next: dict[TopicPartition, Any] = {}
+
+    def assign(self, members: Sequence[Any], first: int) -> int:
+        """Each partition to one of the members, beginning with number `first`; returns how many change hands."""
+        moved = 0
+        for at, place in enumerate(self.places):
+            new = members[(at + first) % len(members)] if members else None
+            old = self.holders[place]
+            if new is old:
+                if place in self._next:
+                    self._next[place] = old
+                continue
+            moved += 1
+            if old is not None and place not in self._next:
+                old.input.news.append(News("take", place))
+            self._next[place] = new
+            if old is None or not self._cooperative:
+                self.let_go(place)
+        return moved
+
+    def polled(self, place: TopicPartition, member: Any) -> None:
+        """The member knows that it was taken: where that was waited for it is given on."""
+        if self.holders[place] is member and place in self._next:
+            self.let_go(place)
+
+    def let_go(self, place: TopicPartition) -> None:
+        """Its holder has it no more: the next one is told."""
+        new = self.holders[place] = self._next.pop(place, None)
+        if new is not None:
+            new.input.news.append(News("give", place))
+
+    def leave(self, member: Any) -> None:
+        """It is gone, or was silent for too long: what it had is nobody's until the next assignment."""
+        for place, new in list(self._next.items()):
+            if new is member:
+                self._next[place] = None
+        for place, holder in self.holders.items():
+            if holder is member:
+                member.input.news.append(News("take", place))
+                self.let_go(place)
+
+
+class Input:
+    """One member's consumer: satisfies streams.contracts.Input. `away` until that step Kafka does not answer; `ahead` records are passed
+    over by the next fetch after a seek, as where a fetch was under way."""
+
+    def __init__(self, inner: LogInput, process: Any) -> None:
+        self._inner, self._process = inner, process
+        self.news: list[News] = []
+        self.away = 0
+        self.ahead = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def poll(self, timeout: float) -> Record | None:
+        news, self.news = self.news, []
+        for each in news:
+            if each.kind == "give":
+                self._inner.give(each.place)
+                continue
+            self._inner.given = [place for place in self._inner.given if place != each.place]  # given and taken within one poll
+            self._inner.take(each.place)
+            self._process.group.polled(each.place, self._process)
+        return None if self._process.world.number < self.away else self._inner.poll(timeout)
+
+    def facts(self, topic: str, number: int) -> Any:
+        self._answer()
+        return self._inner.facts(topic, number)
+
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        self._answer()
+        self._inner.start(topic, number, offset, epoch)
+        if self.ahead and self._inner.log.high(topic, number) > offset + self.ahead:
+            self._inner.positions[topic, number] = offset + self.ahead
+            self._process.world.note("ahead", f"{topic}/{number} {offset}+{self.ahead}")
+            self.ahead = 0
+
+    def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
+        """The group refuses whom it has not given the partition."""
+        if self._process.group.holders[topic, number] is self._process and self._process.world.number >= self.away:
+            self._inner.inform(topic, number, offset, metadata)
+
+    def again(self, records: int, target: int) -> bool:
+        """Records that were read come once more, as after a seek of somebody else's."""
+        places = [place for place, position in self._inner.positions.items() if position > 0]
+        if not places:
+            return False
+        place = places[target % len(places)]
+        self._inner.positions[place] = max(0, self._inner.positions[place] - records)
+        return True
+
+    def _answer(self) -> None:
+        if self._process.world.number < self.away:
+            raise SystemNotReady("Kafka does not answer")
+
+
+class Sending:
+    """A row under way. `fate` is delivered, failed (never written), failed-written or failed-late."""
+
+    __slots__ = ("fate", "report", "report_at", "row", "write_at", "written")
+
+    def __init__(self, row: OutboxRow, report: Report, fate: str, write_at: int, report_at: int) -> None:
+        self.row, self.report, self.fate, self.write_at, self.report_at = row, report, fate, write_at, report_at
+        self.written = False
+
+
+FATES = ("failed", "failed-written", "failed-late")
+
+
+class Producer:
+    """Satisfies streams.contracts.Producer. Each output partition is written in order; after a row that failed no later one of its
+    partition is written but in order and late, until `replace`. `failing` rows fail next, `slow` until that step reports wait."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+        self.waiting: list[Sending] = []
+        self.replaced: list[Sending] = []
+        self._broken: dict[tuple[str, int], str] = {}
+        self.failing, self.fate = 0, FATES[0]
+        self.slow = self.full = 0
+
+    @property
+    def _now(self) -> int:
+        number: int = self._process.world.number
+        return number
+
+    def produce(self, row: OutboxRow, report: Report) -> bool:
+        world = self._process.world
+        world.reach("row-offered")
+        if self._now < self.full:
+            return False
+        fate = self._fate((row.topic, row.partition))
+        wait = world.chance.randrange(1, 12) if self._now < self.slow else 0
+        sending = Sending(row, report, fate, self._now + wait // 2, self._now + wait)
+        before = [each for each in self.waiting if (each.row.topic, each.row.partition) == (row.topic, row.partition)]
+        if before:
+            sending.write_at = max(sending.write_at, before[-1].write_at)
+            sending.report_at = max(sending.write_at, sending.report_at, before[-1].report_at)
+        self.waiting.append(sending)
+        self.write()
+        return True
+
+    def _fate(self, place: tuple[str, int]) -> str:
+        if place in self._broken:
+            return "failed" if self._broken[place] == "failed-written" else self._broken[place]
+        if not self.failing:
+            return "delivered"
+        self.failing -= 1
+        self._broken[place] = self.fate
+        self._process.world.note("delivery", f"{self.fate} {place[0]}/{place[1]}")
+        return self.fate
+
+    def write(self) -> None:
+        """What its time has come for is in the log now."""
+        for each in self.waiting:
+            if not each.written and each.write_at <= self._now and each.fate in ("delivered", "failed-written"):
+                self._append(each)
+
+    def _append(self, each: Sending) -> None:
+        row = each.row
+        each.written = True
+        world = self._process.world
+        world.log.append(row.topic, row.partition, row.key, row.value, list(row.headers), int(world.clock.time() * 1000))
+
+    def late(self, most: int) -> int:
+        """Rows of a process that is gone, or of a producer given up, that the network still had: the first `most` of each partition."""
+        left: dict[tuple[str, int], int] = {}
+        written = 0
+        gone = not self._process.alive
+        for each in [*self.replaced, *(self.waiting if gone else ())]:
+            place = (each.row.topic, each.row.partition)
+            if each.written or each.fate == "failed" or left.get(place, 0) >= most:
+                left[place] = most if not each.written else left.get(place, 0)
+                continue
+            left[place] = left.get(place, 0) + 1
+            self._append(each)
+            written += 1
+        self.replaced = []
+        return written
+
+    def poll(self) -> int:
+        self.write()
+        world = self._process.world
+        due = [each for each in self.waiting if each.report_at <= self._now]
+        self.waiting = [each for each in self.waiting if each.report_at > self._now]
+        for each in _shuffled(due, world.chance):
+            world.reach("report-arrived")
+            each.report("delivered" if each.fate == "delivered" else "failed", "by the simulation")
+        return len(self.waiting)
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        return one_by_one(self, rows, reports)
+
+    def replace(self) -> None:
+        self.replaced += [each for each in self.waiting if not each.written]
+        self.waiting, self._broken = [], {}
+
+    def partitions(self, topic: str) -> int:
+        count: int = self._process.world.log.count(topic)
+        return count
+
+    def partition_of(self, key: bytes, count: int) -> int:
+        return hashing.partition_of(key, count)
+
+    def flush(self, timeout: float) -> int:
+        self._process.world.clock.forward(timeout)
+        return self.poll()
+
+    def close(self) -> None: ...
+
+
+def _shuffled(due: list[Sending], chance: Any) -> list[Sending]:
+    """In any order among output partitions, in order within each."""
+    if len({(each.row.topic, each.row.partition) for each in due}) < 2:
+        return due
+    order = [(each.row.topic, each.row.partition) for each in due]
+    chance.shuffle(order)
+    lines: dict[tuple[str, int], list[Sending]] = {}
+    for each in reversed(due):
+        lines.setdefault((each.row.topic, each.row.partition), []).append(each)
+    return [lines[place].pop() for place in order]
+
+
+__all__ = ["Group", "Input", "Message", "Producer"]

@@ -1,0 +1,84 @@
+"""What a seed means: an app, its input, and the faults with the steps at which they come. All of it is drawn before anything runs."""
+
+from random import Random
+from typing import NamedTuple
+
+from streams.agent import Agent
+from streams.testing.deaths import AROUND, ENGINE, HANDLERS
+from tests.simulation.apps import KINDS, Entry, agents, records
+
+STEPS = 400
+FAULTS = 44
+PLACES = (*ENGINE, *AROUND)
+ANSWERS = ("claim-asked", "claim-answered", "commit-asked", "commit-answered")
+MIDDLES = ("commit-asked", "commit-asked", "before-commit", "after-claim", "after-poll", "commit-answered", "row-offered", "in-restore")
+OFTEN = {
+    "kill": 3, "kill-at": 8, "raise-at": 2, "stop": 2, "pause": 4, "pause-at": 8, "lost-at": 5, "late": 4, "twice": 2, "outage": 3,
+    "rebalance": 5, "redeliver": 4, "ahead": 2, "kafka-away": 2, "delivery": 5, "slow-reports": 6, "queue-full": 2, "store-clock": 3,
+    "clock": 3,
+}  # fmt: skip
+"""How often each fault is drawn, relative to the others."""
+
+
+class Fault(NamedTuple):
+    """From `step` on; those `-at` a place when it is next reached. `size` is in steps, rows, records or seconds, as the kind has it;
+    `target` chooses among processes or partitions."""
+
+    step: int
+    kind: str
+    target: int = 0
+    place: str = ""
+    size: float = 0.0
+
+    def __str__(self) -> str:
+        place = f" {self.place}" if self.place else ""
+        return f"{self.step:4} {self.kind}{place} (target {self.target}, size {self.size:g})"
+
+
+class Plan(NamedTuple):
+    """All that a run depends on, besides the code."""
+
+    seed: int
+    kind: str
+    agents: tuple[Agent, ...]
+    records: tuple[Entry, ...]
+    faults: tuple[Fault, ...]
+    workers: int
+    partitions: int
+    cooperative: bool
+    steps: int = STEPS
+
+
+def plan(seed: int, kind: str | None = None) -> Plan:
+    """The one that this seed means."""
+    chance = Random(seed)
+    kind = kind or KINDS[seed % len(KINDS)]
+    partitions, workers = chance.randint(2, 3), chance.randint(2, 3)
+    made = agents(kind, chance)
+    entries = records(kind, chance, chance.randint(500, 540), STEPS * 9 // 10, partitions)
+    faults = [_fault(chance, kind) for _ in range(FAULTS)]
+    if seed // len(KINDS) % 2:
+        faults = [fault for fault in faults if fault.kind != "store-clock"]
+    faults += [Fault(chance.randrange(20, 300), "pause-at", 0, "commit-asked", chance.randrange(12, 40)) for _ in range(3)]
+    if seed // len(KINDS) % 8 == 7 and kind not in ("slow", "poison", "session"):
+        faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
+    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)
+
+
+def _fault(chance: Random, kind: str) -> Fault:
+    [name] = chance.choices(list(OFTEN), list(OFTEN.values()))
+    place = ""
+    if name == "lost-at":
+        place = chance.choice(ANSWERS)
+    elif name == "pause-at":
+        place = chance.choice(MIDDLES)
+    elif name in ("kill-at", "raise-at"):
+        place = chance.choice((*PLACES, *(HANDLERS if kind == "slow" and name == "kill-at" else ())))
+    size: float = chance.randrange(3, 40)
+    if name == "store-clock":
+        size = chance.choice([-3600.0, -20.0, -2.0, 2.0, 20.0, 3600.0])
+    elif name == "clock":
+        size = chance.choice([0.5, 5.0, 60.0])
+    elif name in ("late", "twice"):
+        size = chance.choice([1, 1, 2, 3, 5, 10, 30])
+    return Fault(chance.randrange(STEPS * 19 // 20), name, chance.randrange(60), place, size)

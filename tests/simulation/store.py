@@ -1,0 +1,118 @@
+"""The store as one process reaches it: calls that fail, replies that are lost, bytes that land late or twice, a clock that jumps."""
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Any
+
+from connectors.memory.state import MemoryStore
+from streams.errors import Fenced, PersistenceError, SluicegateError
+from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
+
+State = dict[Partition, Any]
+
+
+class Reached:
+    """Satisfies streams.contracts.Store. `away` until that step no call gets through; `late` and `twice`: so many steps later the bytes of
+    the next commit land, which says that its result is unknown, for the first or for the second time."""
+
+    def __init__(self, store: MemoryStore, process: Any) -> None:
+        self._store, self._process, self._world = store, process, process.world
+        self.away = self.late = self.twice = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def claim(self, partition: Partition, token: str, member: str) -> Claim:
+        self._reach("claim-asked")
+        claim = self._store.claim(partition, token, member)
+        self._world.claimed(self._process, partition, token)
+        self._reach("claim-answered")
+        return claim
+
+    def restore(self, claim: Claim) -> Iterator[bytes]:
+        self._answer()
+        return self._store.restore(claim)
+
+    def commit(self, claim: Claim, changes: Changes) -> Claim:
+        self._reach("commit-asked")
+        if self.late:
+            later, self.late = self._world.number + self.late, 0
+            self._world.wire.append((later, claim, changes))
+            raise PersistenceError("no answer, the bytes are under way: by the simulation")
+        after = self._fenced(claim, lambda: self._store.commit(claim, changes))
+        if self.twice:
+            later, self.twice = self._world.number + self.twice, 0
+            self._world.wire.append((later, claim, changes))
+            if later % 2:
+                raise PersistenceError("no answer, and the bytes land once more: by the simulation")
+        self._reach("commit-answered")
+        return after
+
+    def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
+        """Nobody stands still inside: others would wait for the lock."""
+        self._reach("commit-asked")
+        self._process.locked = True
+        try:
+            after = self._fenced(claim, lambda: self._store.commit_with(claim, work))
+        finally:
+            self._process.locked = False
+        self._reach("commit-answered")
+        return after
+
+    def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+        results: list[Claim | SluicegateError] = []
+        for claim, changes in commits:
+            try:
+                results.append(self.commit(claim, changes))
+            except SluicegateError as error:
+                results.append(error)
+        return results
+
+    def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
+        self._answer()
+        return self._store.pending(partition, after, limit)
+
+    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        self._answer()
+        self._store.acquit(partition, token, processes)
+
+    def read(self, partition: Partition) -> PartitionView | None:
+        self._answer()
+        return self._store.read(partition)
+
+    def level(self) -> Level:
+        self._answer()
+        return self._store.level()
+
+    def _reach(self, place: str) -> None:
+        self._answer()
+        self._world.reach(place)
+
+    def _answer(self) -> None:
+        if self._world.number < self.away:
+            raise PersistenceError("the store does not answer: by the simulation")
+
+    def _fenced(self, claim: Claim, commit: Callable[[], Claim]) -> Claim:
+        try:
+            after = commit()
+            self._world.committed(claim)
+            return after
+        except Fenced:
+            self._world.note("fenced", "")
+            raise
+
+
+def saved(store: MemoryStore) -> State:
+    """A copy of its partitions as they are now."""
+    return {partition: _copied(row) for partition, row in store._rows.items()}
+
+
+def went_back(store: MemoryStore, before: State) -> None:
+    """The store is what it was: what was acknowledged since is lost, and partitions that are newer are not there."""
+    store._rows = {partition: _copied(row) for partition, row in before.items()}
+
+
+def _copied(row: Any) -> Any:
+    other = copy(row)
+    other.entries, other.unsent, other.order, other.dead = dict(row.entries), dict(row.unsent), list(row.order), dict(row.dead)
+    return other

@@ -1,0 +1,64 @@
+"""A thousand seeds a run, others each day; SLUICEGATE_SEED says where to begin instead."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.apps import KINDS
+from tests.simulation.plan import Fault, Plan, plan
+from tests.simulation.run import first_of_today, run, told
+from tests.simulation.shrink import shrunk
+
+SHARDS, EACH = 20, 50
+FIRST = int(os.environ.get("SLUICEGATE_SEED") or first_of_today(SHARDS * EACH))
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_promise_holds_under_the_faults_of_a_seed(shard: int) -> None:
+    hits: Counter[str] = Counter()
+    failed = []
+    for seed in range(FIRST + shard * EACH, FIRST + (shard + 1) * EACH):
+        outcome = run(seed)
+        hits += outcome.hits
+        if outcome.findings or outcome.weak:
+            failed.append(f"{told(outcome)}\n  {outcome.weak} " + "\n  ".join(outcome.findings[:3]))
+    print(f"seeds {FIRST + shard * EACH} to {FIRST + (shard + 1) * EACH - 1}: {dict(hits.most_common())}")
+    assert not failed, "\n".join(failed)
+
+
+def test_the_same_seed_does_the_same_in_another_process_with_another_hash_seed() -> None:
+    here = run(KINDS.index("reducers")).digest
+    assert run(KINDS.index("reducers")).digest == here
+    command = [sys.executable, "-m", "tests.simulation", "--digest", "--seed", str(KINDS.index("reducers"))]
+    there = subprocess.run(command, cwd=PROJECT, env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True, timeout=120)
+    assert there.stdout.strip() == here, there.stderr
+
+
+def test_another_seed_does_something_else() -> None:
+    assert run(1, kind="count").digest != run(2, kind="count").digest
+
+
+def test_a_smaller_plan_is_found_that_still_fails() -> None:
+    whole = plan(3, kind="count")
+    cause = whole.faults[17]
+
+    def fails(smaller: Plan) -> bool:
+        return cause in smaller.faults and any(entry.key == b"c" for entry in smaller.records)
+
+    small = shrunk(whole, fails)
+    assert small.faults == (cause,)
+    assert len(small.records) <= 8
+    assert run(small).plan == small
+
+
+def test_a_plan_without_faults_is_held_to_be_weak() -> None:
+    quiet = plan(5, kind="timed")._replace(faults=())
+    outcome = run(quiet)
+    assert outcome.findings == ()
+    assert outcome.weak
+    assert run(quiet._replace(faults=(Fault(10, "kill"),))).faults == 1
