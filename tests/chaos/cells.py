@@ -151,6 +151,30 @@ def shared() -> list[Cell]:
     return [Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores]
 
 
+# Transactions: one that is open with all its rows, one that has ended and that the store does not know of; kill -9, or a zombie.
+TRANSACTION_POINTS = ("produced-not-acked", "txn-produced", "txn-committed", "acked-not-recorded")
+TRANSACTION_NTH = {"txn-produced": 4, "txn-committed": 4, **dict.fromkeys(RELAY, 40)}
+TRANSACTIONAL = [
+    ("txn-produced", "kill", "redis"), ("txn-committed", "stop", "postgresql"), ("txn-produced", "stop", "sqlite"),
+    ("txn-committed", "kill", "mongodb"), ("produced-not-acked", "kill", "mariadb"), ("acked-not-recorded", "kill", "redis"),
+]  # fmt: skip
+WITHOUT_TRANSACTIONS = [("relay-cursor", ("txn-committed", "kill", "redis")), ("relay-fence", ("txn-produced", "stop", "sqlite"))]
+
+
+def transactional() -> list[Cell]:
+    """For `delivery: transactional`."""
+    if not WHOLE:
+        return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in of_today(TRANSACTIONAL, 2)]
+    stores = (*STORES, *SERVERS)
+    return [Cell(point, kind, store, TRANSACTION_NTH[point]) for point in TRANSACTION_POINTS for kind in KINDS[:2] for store in stores]
+
+
+def without_transactions() -> list[tuple[str, Cell]]:
+    """The twins: what is taken out, and where it shows."""
+    chosen = WITHOUT_TRANSACTIONS if WHOLE else of_today(WITHOUT_TRANSACTIONS, 1)
+    return [(unsafe, Cell(*each, TRANSACTION_NTH[each[0]])) for unsafe, each in chosen]
+
+
 def slow() -> list[Cell]:
     """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault of the engine."""
     if not WHOLE:
