@@ -88,8 +88,7 @@ def producer(kafka: Settings, on_error: ErrorHook, defaults: Settings = PRODUCER
 
 
 def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
-    """For a Producer of transactions under this `transactional.id`. It has no error hook: with one, confluent_kafka raises a fatal
-    error (of being fenced) out of whatever is called next, as a SystemError even; without, the calls of the transaction say it."""
+    """For a Producer of transactions under this `transactional.id`. It is silent: what its calls raise is all that matters."""
     milliseconds = int(TRANSACTION_TIMEOUT * 1000)
     ours = {"transactional.id": identity, "transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
     return {**TRANSACTIONAL_DEFAULTS, **_of_a_producer(kafka), **PRODUCER, **ours, "delivery.report.only.error": True, **SILENT}

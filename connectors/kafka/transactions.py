@@ -10,6 +10,7 @@ librdkafka has no KIP-890: after any doubt about a transaction its producer is g
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -22,6 +23,9 @@ from streams.values import OutboxRow, Partition
 
 OPENING = 10.0  # seconds for the coordinator to answer, each time it is asked anew
 SENDING = settings.TRANSACTION_TIMEOUT
+RAISED = (KafkaException, SystemError)
+"""confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is inside another
+callback, as the cause of a SystemError."""
 
 
 def open_transactions(kafka: settings.Settings, app: str, agent: str) -> Callable[[Partition], "KafkaTransactions"]:
@@ -77,9 +81,9 @@ class KafkaTransactions:
         try:
             self._producer.init_transactions(OPENING)
             return {} if failpoints.unsafe("relay-cursor") else self._cursors.read(self._partition)
-        except KafkaException as error:
+        except RAISED as error:
             self.close()
-            raise problems.not_ready(f"opening transactions of {self._identity} failed", error) from error
+            raise problems.not_ready(f"opening transactions of {self._identity} failed", _cause(error)) from error
 
     def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
         if self._producer is None:
@@ -90,8 +94,8 @@ class KafkaTransactions:
             if failpoints.armed:
                 failpoints.hit("txn-produced")
             self._producer.commit_transaction(SENDING)
-        except KafkaException as error:
-            return self._ended(error)
+        except RAISED as error:
+            return self._ended(_cause(error))
         if failpoints.armed:
             failpoints.hit("txn-committed")
         return ""
@@ -100,8 +104,8 @@ class KafkaTransactions:
         """A transaction that is open is ended by the next producer, or by its timeout."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            producer.poll(0)
+            with suppress(*RAISED):
+                producer.purge()
 
     def _fill(self, rows: Sequence[OutboxRow], cursor: Cursor) -> None:
         producer = self._producer
@@ -125,8 +129,8 @@ class KafkaTransactions:
             try:
                 self._producer.abort_transaction(OPENING)
                 return problems.said(refusing[0])
-            except KafkaException as worse:
-                inner = worse.args[0]
+            except RAISED as worse:
+                inner = _cause(worse).args[0]
         self.close()
         said = problems.said(self._errors[0] if self._errors and not inner.fatal() else inner)
         if inner.code() in problems.FENCED:
@@ -142,3 +146,11 @@ class KafkaTransactions:
     def _on_delivery(self, error: KafkaError | None, _message: Any) -> None:
         if error is not None:
             self._errors.append(error)
+
+
+def _cause(error: Exception) -> KafkaException:
+    if isinstance(error, KafkaException):
+        return error
+    if isinstance(error.__cause__, KafkaException):
+        return error.__cause__
+    raise error

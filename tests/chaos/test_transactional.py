@@ -1,4 +1,4 @@
-"""`delivery: transactional`: what a reader of committed records finds is there once, whoever dies, sleeps or comes back in a transaction."""
+"""`delivery: transactional`: what a reader of committed records finds is there once, whoever dies, sleeps or comes back meanwhile."""
 
 import os
 import signal
