@@ -275,8 +275,8 @@ class Worker:
         text = self._claims.intake.text
         running = [partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()]
         level, partitions = (self._level.name, self._level.reasons), [*running, *self._claims.others()]
-        metrics = self._parts.meter.snapshot()
-        return WorkerReport(self._agent.name, self._number, os.getpid(), now, not reasons, reasons, partitions, level, metrics)
+        who, more = (self._agent.name, self._number, os.getpid()), (self._parts.meter.snapshot(), self._agent.delivery)
+        return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
 
     def _drain(self, deadline: float) -> None:
         """Not ready, no more intake, finish the commit, wait for delivery reports, record them."""
