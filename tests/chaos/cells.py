@@ -153,10 +153,11 @@ def shared() -> list[Cell]:
 
 # Transactions: one that is open with all its rows, one that has ended and that the store does not know of; kill -9, or a zombie.
 TRANSACTION_POINTS = ("produced-not-acked", "txn-produced", "txn-committed", "acked-not-recorded")
-TRANSACTION_NTH = {"txn-produced": 4, "txn-committed": 4, **dict.fromkeys(RELAY, 40)}
+TRANSACTION_NTH = {**dict.fromkeys(("txn-produced", "txn-committed", "coordinator"), 4), **dict.fromkeys(RELAY, 40)}
 TRANSACTIONAL = [
     ("txn-produced", "kill", "redis"), ("txn-committed", "stop", "postgresql"), ("txn-produced", "stop", "sqlite"),
     ("txn-committed", "kill", "mongodb"), ("produced-not-acked", "kill", "mariadb"), ("acked-not-recorded", "kill", "redis"),
+    ("coordinator", "kill", "sqlite"),  # the broker, while a transaction is open
 ]  # fmt: skip
 WITHOUT_TRANSACTIONS = [("relay-cursor", ("txn-committed", "kill", "redis")), ("relay-fence", ("txn-produced", "stop", "sqlite"))]
 
@@ -166,7 +167,8 @@ def transactional() -> list[Cell]:
     if not WHOLE:
         return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in of_today(TRANSACTIONAL, 2)]
     stores = (*STORES, *SERVERS)
-    return [Cell(point, kind, store, TRANSACTION_NTH[point]) for point in TRANSACTION_POINTS for kind in KINDS[:2] for store in stores]
+    every = [(point, kind, store) for point in TRANSACTION_POINTS for kind in KINDS[:2] for store in stores]
+    return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in (*every, TRANSACTIONAL[-1])]
 
 
 def without_transactions() -> list[tuple[str, Cell]]:
