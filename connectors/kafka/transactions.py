@@ -38,8 +38,11 @@ class Cursors:
     """Those of all shards of an agent; threads may share it."""
 
     def __init__(self, kafka: settings.Settings, group: str) -> None:
+        wanted = settings.offsets(kafka, group)
+        if failpoints.unsafe("relay-fence"):
+            wanted["isolation.level"] = "read_uncommitted"  # else it would wait for what a zombie holds
         try:
-            self._consumer: Any = Consumer(settings.offsets(kafka, group))
+            self._consumer: Any = Consumer(wanted)
         except KafkaException as error:
             raise problems.refused(error) from error
 
@@ -111,12 +114,12 @@ class KafkaTransactions:
         producer = self._producer
         producer.begin_transaction()
         for row in rows:
-            partition = -1 if failpoints.unsafe("row-partition") else row.partition
             try:
-                producer.produce(row.topic, row.value, row.key, partition, headers=list(row.headers))
-            except BufferError:
-                producer.flush(SENDING)
-                producer.produce(row.topic, row.value, row.key, partition, headers=list(row.headers))
+                producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
+            except BufferError as error:
+                if producer.flush(SENDING):
+                    raise SystemNotReady(f"Kafka: the brokers take no rows of {self._identity}") from error
+                producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
         producer.flush(SENDING)  # before the cursor: the brokers take no group into a transaction while they still end the last one
         if not failpoints.unsafe("relay-cursor"):
             producer.send_offsets_to_transaction([self._cursors.at(self._partition, cursor)], self._cursors.group, SENDING)

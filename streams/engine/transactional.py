@@ -65,7 +65,7 @@ class TransactionalRelay:
 
     @property
     def busy(self) -> bool:
-        return any(lane.running or lane.shard.doubted for lane in self._lanes.values())
+        return any(lane.running or lane.shard.doubted or lane.shard.unsent for lane in self._lanes.values())
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
         """How many rows are in a transaction under way."""

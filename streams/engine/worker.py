@@ -118,7 +118,7 @@ class Worker:
         if self._commits.pending or self._claims.busy:
             return 0.0
         due = min((owner.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
-        under_way = self._calls_run() or any(shard.unsent or shard.more for shard in self._shards())
+        under_way = self._relay.busy or self._calls_run() or any(shard.unsent or shard.more for shard in self._shards())
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _calls_run(self) -> bool:

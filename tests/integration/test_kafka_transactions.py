@@ -14,6 +14,7 @@ from connectors.kafka.transactions import Cursors, KafkaTransactions, open_trans
 from streams import failpoints
 from streams.agent import Agent, Aggregation, App, Destination
 from streams.cli.systems import inspect
+from streams.contracts import Cursor
 from streams.errors import Fenced, SystemNotReady
 from streams.values import OutboxRow, Partition
 from tests.chaos.tap import Tap
@@ -36,6 +37,10 @@ class Shard:
     def producer(self) -> KafkaTransactions:
         return open_transactions(self.kafka, self.partition.app, "sums")(self.partition)
 
+    def opened(self, producer: KafkaTransactions) -> Cursor:
+        """Its cursor. A coordinator that has just begun, or that is killed, is asked again."""
+        return wait_until(lambda: _tried(producer), 60, "the coordinator")[0]
+
     def rows(self, *numbers: int, value: bytes = b"v") -> list[OutboxRow]:
         return [OutboxRow(n, A, f"id-{n}", self.out, n % 2, b"k", value, [("sluicegate-seq", b"%d" % n)]) for n in numbers]
 
@@ -51,6 +56,13 @@ def shard(kafka: str, ns: str, make_topic: MakeTopic) -> Iterator[Shard]:
     made = Shard(kafka, ns)
     yield made
     made.tap.close()
+
+
+def _tried(producer: KafkaTransactions) -> tuple[Cursor] | None:
+    try:
+        return (producer.open(),)
+    except SystemNotReady:
+        return None
 
 
 def at(name: str, what: Callable[[], object]) -> Any:
@@ -69,30 +81,30 @@ def dies() -> None:
 
 def test_rows_and_cursor_are_there_together_and_the_next_producer_hears_of_it(shard: Shard) -> None:
     first = shard.producer()
-    assert first.open() == {}
+    assert shard.opened(first) == {}
     assert first.send(shard.rows(1, 2, 3), {A: 3}) == ""
     assert first.send(shard.rows(4), {A: 4}) == ""
     assert shard.committed() == [1, 2, 3, 4]
-    assert shard.producer().open() == {A: 4}
+    assert shard.opened(shard.producer()) == {A: 4}
 
 
 def test_what_a_dead_producer_left_open_never_was(shard: Shard) -> None:
     first, second = shard.producer(), shard.producer()
-    first.open()
+    shard.opened(first)
     first.send(shard.rows(1), {A: 1})
     with at("txn-produced", dies), pytest.raises(Died):
         first.send(shard.rows(2, 3), {A: 3})
-    assert second.open() == {A: 1}
+    assert shard.opened(second) == {A: 1}
     assert second.send(shard.rows(2, 3), {A: 3}) == ""
     assert shard.committed() == [1, 2, 3]
 
 
 def test_a_producer_is_fenced_by_the_next_one_in_the_middle_of_its_transaction(shard: Shard) -> None:
     first, second = shard.producer(), shard.producer()
-    first.open()
+    shard.opened(first)
 
     def overtaken() -> None:
-        assert second.open() == {}
+        assert shard.opened(second) == {}
 
     with at("txn-produced", overtaken), pytest.raises(Fenced, match="fenced by a newer instance"):
         first.send(shard.rows(1, 2), {A: 2})
@@ -100,7 +112,7 @@ def test_a_producer_is_fenced_by_the_next_one_in_the_middle_of_its_transaction(s
         first.send(shard.rows(1, 2), {A: 2})
     assert second.send(shard.rows(1, 2), {A: 2}) == ""
     with pytest.raises(Fenced):
-        first.open(), second.send(shard.rows(3), {A: 3})
+        shard.opened(first), second.send(shard.rows(3), {A: 3})
     assert shard.committed() == [1, 2]
 
 
@@ -110,10 +122,10 @@ def test_without_a_name_of_the_shard_two_producers_commit_the_same_rows(shard: S
         first, second = shard.producer(), shard.producer()
     finally:
         failpoints.arm({})
-    first.open()
+    shard.opened(first)
 
     def overtaken() -> None:
-        assert second.open() == {}
+        assert shard.opened(second) == {}
         assert second.send(shard.rows(1, 2), {A: 2}) == ""
 
     with at("txn-produced", overtaken):
@@ -126,7 +138,7 @@ def test_a_transaction_that_stood_still_for_too_long_is_void_and_its_rows_are_se
 ) -> None:
     monkeypatch.setattr(settings, "TRANSACTION_TIMEOUT", 1.0)
     first = shard.producer()
-    first.open()
+    shard.opened(first)
     reader = Consumer(settings.offsets(shard.kafka, f"{shard.partition.app}.sums/relay"))
 
     def ended() -> bool:
@@ -137,7 +149,7 @@ def test_a_transaction_that_stood_still_for_too_long_is_void_and_its_rows_are_se
 
     with at("txn-produced", lambda: wait_until(ended, 60, "the end of the transaction")), pytest.raises(Fenced):
         first.send(shard.rows(1, 2), {A: 2})
-    assert first.open() == {}
+    assert shard.opened(first) == {}
     assert first.send(shard.rows(1, 2), {A: 2}) == ""
     assert shard.committed() == [1, 2]
     reader.close()
@@ -147,7 +159,7 @@ def test_what_the_broker_never_takes_is_said_and_the_producer_goes_on(kafka: str
     make_topic(f"{ns}.in"), make_topic(f"{ns}.out", 2, max_message_bytes=2_000)
     shard = Shard(kafka, ns)
     producer = shard.producer()
-    producer.open()
+    shard.opened(producer)
     noise = random.Random(7).randbytes(6_000)
     assert "MSG_SIZE_TOO_LARGE" in producer.send([*shard.rows(1), *shard.rows(2, value=noise)], {A: 2})
     assert "MSG_SIZE_TOO_LARGE" in producer.send(shard.rows(2, value=bytes(1_100_000)), {A: 2})
@@ -158,11 +170,11 @@ def test_what_the_broker_never_takes_is_said_and_the_producer_goes_on(kafka: str
 
 def test_rows_for_a_topic_that_is_not_there_wait(shard: Shard) -> None:
     producer = shard.producer()
-    producer.open()
+    shard.opened(producer)
     nowhere = [OutboxRow(1, A, "id-1", f"{shard.partition.app}.nowhere", 0, b"k", b"v", [])]
     with pytest.raises(SystemNotReady, match="UNKNOWN"):
         producer.send([*shard.rows(2), *nowhere], {A: 2})
-    assert producer.open() == {}
+    assert shard.opened(producer) == {}
     assert shard.committed() == []
 
 
@@ -170,14 +182,14 @@ def test_a_cursor_that_somebody_else_wrote_says_nothing(shard: Shard) -> None:
     cursors = Cursors(shard.kafka, f"{shard.partition.app}.sums/relay")
     place = TopicPartition(shard.partition.topic, 0, 7, "a note")
     cursors._consumer.commit(offsets=[place], asynchronous=False)
-    assert shard.producer().open() == {}
+    assert shard.opened(shard.producer()) == {}
 
 
 def test_check_opens_a_transaction_that_is_no_shards(shard: Shard) -> None:
     agent = Agent("sums", (shard.partition.topic,), Aggregation(count=1), Destination(shard.out), shard.out, delivery="transactional")
     app = App(shard.partition.app, "memory://", (agent,), kafka=shard.kafka)
     owner = shard.producer()
-    owner.open()
+    shard.opened(owner)
     said = [(found.system, found.ok, found.text) for found in inspect(app)]
     assert ("kafka", True, "transactions can be opened for sums") in said
     assert owner.send(shard.rows(1), {A: 1}) == "", "the check fenced the owner"
@@ -199,7 +211,7 @@ def test_a_coordinator_that_is_killed_in_a_transaction_leaves_all_of_it_or_nothi
     make_topic(f"{ns}.in", 1, server.url), make_topic(f"{ns}.out", 2, server.url)
     shard = Shard(server.url, ns)
     first, second = shard.producer(), shard.producer()
-    first.open()
+    shard.opened(first)
     first.send(shard.rows(1), {A: 1})
 
     def restarted() -> None:
@@ -208,16 +220,9 @@ def test_a_coordinator_that_is_killed_in_a_transaction_leaves_all_of_it_or_nothi
 
     with at("txn-produced", restarted), suppress(Fenced, SystemNotReady):
         first.send(shard.rows(2, 3), {A: 3})
-    cursor = wait_until(lambda: opened(second), 60, "the coordinator")
+    cursor = shard.opened(second)
     assert cursor in ({A: 1}, {A: 3})
     if cursor == {A: 1}:
         assert second.send(shard.rows(2, 3), {A: 3}) == ""
     assert shard.committed() == [1, 2, 3]
     shard.tap.close()
-
-
-def opened(producer: KafkaTransactions) -> Any:
-    try:
-        return producer.open()
-    except SystemNotReady:
-        return None
