@@ -160,7 +160,7 @@ TRANSACTIONAL = [
     ("coordinator", "kill", "sqlite"),  # the broker, while a transaction is open
 ]  # fmt: skip
 WITHOUT_CURSOR = [("txn-committed", "kill", "redis"), ("acked-not-recorded", "kill", "sqlite")]
-"""Where its absence shows. That of the fence shows in tests/integration/test_kafka_transactions.py, where nothing races a SIGSTOP."""
+"""Where its absence shows. That of the fence shows in tests/unit/engine/test_transactional.py: here it would race a SIGSTOP."""
 
 
 def transactional() -> list[Cell]:

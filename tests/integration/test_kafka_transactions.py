@@ -116,23 +116,6 @@ def test_a_producer_is_fenced_by_the_next_one_in_the_middle_of_its_transaction(s
     assert shard.committed() == [1, 2]
 
 
-def test_without_a_name_of_the_shard_two_producers_commit_the_same_rows(shard: Shard) -> None:
-    failpoints.arm({"SLUICEGATE_UNSAFE": "relay-fence"})
-    try:
-        first, second = shard.producer(), shard.producer()
-    finally:
-        failpoints.arm({})
-    shard.opened(first)
-
-    def overtaken() -> None:
-        assert shard.opened(second) == {}
-        assert second.send(shard.rows(1, 2), {A: 2}) == ""
-
-    with at("txn-produced", overtaken):
-        first.send(shard.rows(1, 2), {A: 2})
-    assert shard.committed() == [1, 1, 2, 2]
-
-
 def test_a_transaction_that_stood_still_for_too_long_is_void_and_its_rows_are_sent_by_the_next(
     shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
