@@ -129,6 +129,7 @@ class Agent:
     input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number. `rekeys` names the
     agent of the file whose `repartition:` this one does: its records go to `to` under the key of `aggregation`, nothing else. `avro` is for
     the format `avro`. `scope` shared: the groups of all partitions lie in one buffer of the store, which all workers fill and fire.
+    `delivery` transactional: its rows are sent in Kafka transactions, so that who reads committed records only never reads one twice.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Agent:
     on_error: OnError = OnError()
     avro: Avro | None = None
     scope: Literal["partition", "shared"] = "partition"
+    delivery: Literal["at-least-once", "transactional"] = "at-least-once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ One class per backend satisfies all store contracts; the Kafka connector satisfi
 Nothing here retries: whoever calls decides.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from streams.errors import SluicegateError
@@ -235,6 +235,27 @@ class Producer(Output, OutputTogether, OutputFacts, Protocol):
     """The Kafka producer of one worker."""
 
     def close(self) -> None: ...
+
+
+Cursor = Mapping[str, int]
+"""How far the rows of a shard were sent: the highest number of each lineage."""
+
+
+class OutputTransactions(Protocol):
+    """The producer of one shard whose rows, and how far they reach, become visible together or not at all (`delivery: transactional`).
+    Calls block, for half a minute at most, and come one after the other."""
+
+    def open(self) -> Cursor:
+        """Fence every producer that was opened for this shard before, end what it left open, and say how far it had come. Raises
+        SystemNotReady."""
+
+    def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
+        """All of these rows and the cursor, or nothing. Returns what the broker says when it will never take one of them (nothing was
+        sent, the next call may follow), else nothing. Raises Fenced (somebody opened it anew, or the transaction timed out) and
+        SystemNotReady (unknown): then `open` follows, whose cursor tells."""
+
+    def close(self) -> None:
+        """Give it up; it may be opened again."""
 
 
 class Clock(Protocol):

@@ -75,6 +75,13 @@ DENYING = frozenset({
     KafkaError.POLICY_VIOLATION,
 })  # fmt: skip
 
+# Of a transaction: another producer was opened under its id, or the brokers ended it after its timeout.
+FENCED = frozenset({
+    KafkaError._FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+})  # fmt: skip
+
 MISSING = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
 UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
 

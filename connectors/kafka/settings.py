@@ -57,13 +57,20 @@ DISPATCHER_DEFAULTS: Settings = {
     **PRODUCER_DEFAULTS,
     "linger.ms": 5,  # its rows come by thousands: with 1 librdkafka's thread spent 10 us on each, in small requests, with 5 it is 2 to 6
 }
+TRANSACTION_TIMEOUT = 30.0
+"""Seconds until the brokers end a transaction whose producer is gone. Until then, or until the next one is opened, readers of committed
+records wait behind it; a transaction of ours takes milliseconds, and may stand still for as long while brokers are away."""
+TRANSACTIONAL_DEFAULTS: Settings = {
+    **PRODUCER_DEFAULTS,
+    "retry.backoff.ms": 20,  # a transaction begins while the brokers still end the last: with the default each takes 100 ms longer
+}
 PRODUCER: Settings = {
     "enable.idempotence": True,
     "acks": "all",
     "message.timeout.ms": 0,  # a broker that is down is no attempt: rows wait
     "delivery.report.only.error": False,
 }
-ADMIN: Settings = {"log_level": 0}  # nobody polls it: its log lines would pile up
+SILENT: Settings = {"log_level": 0}  # nobody polls an admin client: its log lines would pile up
 
 ErrorHook = Callable[[KafkaError], None]
 
@@ -77,13 +84,25 @@ def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook) -> d
 
 def producer(kafka: Settings, on_error: ErrorHook, defaults: Settings = PRODUCER_DEFAULTS) -> dict[str, Any]:
     """For an idempotent Producer that gets explicit partitions."""
-    wanted = {ALIASES.get(name, name): value for name, value in _without(kafka, CONSUMER_ONLY).items()}
-    return {**_said(on_error), **defaults, **wanted, **PRODUCER}
+    return {**_said(on_error), **defaults, **_of_a_producer(kafka), **PRODUCER}
+
+
+def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
+    """For a Producer of transactions under this `transactional.id`. It is silent: what its calls raise is all that matters."""
+    milliseconds = int(TRANSACTION_TIMEOUT * 1000)
+    ours = {"transactional.id": identity, "transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
+    return {**TRANSACTIONAL_DEFAULTS, **_of_a_producer(kafka), **PRODUCER, **ours, "delivery.report.only.error": True, **SILENT}
+
+
+def offsets(kafka: Settings, group: str) -> dict[str, Any]:
+    """For a Consumer that reads no records, only what was committed for `group`, of ended transactions."""
+    ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
+    return {**admin(kafka), **ours}
 
 
 def admin(kafka: Settings) -> dict[str, Any]:
     """For an AdminClient."""
-    return {**_without(kafka, CONSUMER_ONLY | PRODUCER_ONLY), **ADMIN}
+    return {**_without(kafka, CONSUMER_ONLY | PRODUCER_ONLY), **SILENT}
 
 
 def by_the_broker(kafka: Settings) -> bool:
@@ -109,6 +128,10 @@ class Complaints:
         if now - self._last.get(error.code(), -REPEAT) >= REPEAT:
             self._last[error.code()] = now
             log.warning("%s", text)
+
+
+def _of_a_producer(kafka: Settings) -> dict[str, Any]:
+    return {ALIASES.get(name, name): value for name, value in _without(kafka, CONSUMER_ONLY).items()}
 
 
 def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:

@@ -6,12 +6,14 @@ import random
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 
 from connectors import open_store
-from streams.agent import App, Outbox, Timeouts
+from streams.agent import Agent, App, Outbox, Timeouts
 from streams.cli.running import member
+from streams.contracts import OutputTransactions
 from streams.engine.build import build
 from streams.engine.child import Place, Report, Runner, main
 from streams.engine.pool import Threads
@@ -19,6 +21,7 @@ from streams.engine.worker import Parts
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from streams.observe import tracing
 from streams.observe.metrics import Meter
+from streams.values import Partition
 
 
 class SystemClock:
@@ -68,6 +71,15 @@ def make_dispatcher(app: App, report: Report) -> Runner:
     return dispatcher.Dispatcher(app, parts)
 
 
+def transactions(app: App, agent: Agent) -> Callable[[Partition], OutputTransactions] | None:
+    """Those of the agent's shards, if it asks for any. Raises ConfigurationError."""
+    if agent.delivery != "transactional":
+        return None
+    from connectors.kafka.transactions import open_transactions
+
+    return open_transactions(app.kafka, app.name, agent.name)
+
+
 def make_worker(place: Place, report: Report) -> Runner:
     """A worker with its own store connection and Kafka clients. Raises ConfigurationError and SystemNotReady."""
     from connectors.kafka.consumer import open_input
@@ -86,6 +98,7 @@ def make_worker(place: Place, report: Report) -> Runner:
         token=lambda: uuid.uuid4().hex,
         report=report,
         pool=Threads,
+        transactions=transactions(app, agent),
     )
     return build(app, agent, place.worker, name, place.on_rule_change, parts)
 

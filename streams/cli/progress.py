@@ -35,13 +35,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All partitions of an app; `unreachable` says why Kafka's part is missing."""
+    """All partitions of an app; `unreachable` says why Kafka's part is missing, `transactional` names agents with that delivery."""
 
     app: str
     store: str
     level: Level
     partitions: Sequence[Progress]
     unreachable: str | None = None
+    transactional: Sequence[str] = ()
 
     def document(self) -> dict[str, Any]:
         return {
@@ -50,6 +51,7 @@ class Status:
             "level": {"name": self.level.name, "reasons": list(self.level.reasons)},
             "partitions": [asdict(p) for p in self.partitions],
             "unreachable": self.unreachable,
+            "transactional": list(self.transactional),
         }
 
 
@@ -62,7 +64,8 @@ def status(app: App, store: Store, timeout: float) -> Status:
     found = [_progress(agents[p.agent], p, store.read(p), high.get((p.topic, p.number))) for p in sorted(everything)]
     stopped = halted(app)
     rows = [_noted(row, stopped.get((row.agent, row.topic, row.partition, row.owner or ""))) for row in found]
-    return Status(app.name, redacted(app.store), store.level(), rows, unreachable)
+    transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
+    return Status(app.name, redacted(app.store), store.level(), rows, unreachable, transactional)
 
 
 def _noted(row: Progress, note: str | None) -> Progress:

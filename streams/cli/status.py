@@ -99,7 +99,8 @@ def _table(found: "Status") -> Any:
     from streams.cli.output import table
 
     reasons = "".join(f"; {reason}" for reason in found.level.reasons)
-    title = f"{found.app}, store {found.store}, level {found.level.name}{reasons}"
+    sent = f"; transactional: {', '.join(found.transactional)}" if found.transactional else ""
+    title = f"{found.app}, store {found.store}, level {found.level.name}{reasons}{sent}"
     rows = [_row(p) for p in found.partitions]
     if not any(p.note for p in found.partitions):
         return table(COLUMNS[:-1], [row[:-1] for row in rows], title)

@@ -13,7 +13,7 @@ from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
 from streams.engine.backoff import Backoff
 from streams.errors import PersistenceError, SystemNotReady
-from streams.values import LEVELS, Level
+from streams.values import LEVELS, Level, Partition
 
 SAID = {
     "durable": "durable",
@@ -21,6 +21,7 @@ SAID = {
     "volatile": "volatile: everything is lost when the process ends",
 }
 LONGEST_CALL = 5.0
+CHECKED = 2**31 - 1  # no topic has so many partitions
 SAFER = "one broker that dies may take acknowledged records along: replication 3 and min.insync.replicas 2 prevent it"
 
 T = TypeVar("T")
@@ -113,7 +114,24 @@ def _kafka(app: App) -> list[Finding]:
         facts = f"{there[topic]} partitions, replication {replicas}, min.insync.replicas {insync or 'unknown'}"
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
         found.append(Finding("kafka", True, f"topic {topic}: {facts}", hint))
+    found += _transactions(app)
     return found + duplicates.findings(app, app.agents, there, time.time(), call_timeout(app))
+
+
+def _transactions(app: App) -> list[Finding]:
+    """Whether the brokers let each agent with `delivery: transactional` open transactions: tried under a name that no shard has."""
+    agents = [agent for agent in app.agents if agent.delivery == "transactional"]
+    if not agents:
+        return []
+    from connectors.kafka.transactions import open_transactions
+
+    for agent in agents:
+        tried = open_transactions(app.kafka, app.name, agent.name)(Partition(app.name, agent.name, agent.topics[0], CHECKED))
+        try:
+            tried.open()
+        finally:
+            tried.close()
+    return [Finding("kafka", True, f"transactions can be opened for {', '.join(agent.name for agent in agents)}")]
 
 
 def fragile(replicas: int, insync: int | None) -> bool:

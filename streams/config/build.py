@@ -87,6 +87,7 @@ def _agent(file: File, name: str, agent: Agent, written: set[str], folder: Path)
         on_error=run.OnError(agent.on_error.decode, agent.on_error.produce),
         avro=avro.given(agent, folder),
         scope=agent.scope,
+        delivery=agent.delivery,
     )
 
 

@@ -6,6 +6,7 @@ from ipaddress import ip_address
 
 from streams.config import cases
 from streams.config.fields import LONGEST_NAME, NAME
+from streams.config.kafka import EMBEDDED
 from streams.config.models import RESERVED, Agent, Aggregate, File
 from streams.config.problems import Finding, Path
 from streams.observe.report import DISPATCHER
@@ -29,6 +30,7 @@ def findings(file: File) -> Iterator[Finding]:
         if agent.aggregate is not None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from _shared(file, agent, path)
+        yield from _transactional(file, agent, path)
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
     yield from _tests(file)
@@ -170,6 +172,20 @@ def _shared(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
     for at, wrong, what in refused:
         if wrong:
             yield Finding(at, what, "leave one of the two out", (at, scope))
+
+
+def _transactional(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
+    """What Kafka transactions cannot do."""
+    delivery, scope = (*path, "delivery"), (*path, "scope")
+    if agent.delivery != "transactional":
+        return
+    if agent.scope == "shared":
+        what = "needs scope partition: results of a shared buffer are sent by the dispatcher, at least once, with ids"
+        yield Finding(delivery, what, "leave one of the two out", (delivery, scope))
+    if file.kafka.get("bootstrap.servers") == EMBEDDED:
+        at = ("kafka", "bootstrap.servers")
+        what = "needs a real broker: the embedded one keeps no transactions, who reads it reads what was aborted, too"
+        yield Finding(delivery, what, "name a broker, or leave it out", (delivery, at))
 
 
 def _raw(agent: Agent, path: Path) -> Iterator[Finding]:

@@ -50,6 +50,7 @@ Senders = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition", "shared"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
 OnDecode = Annotated[Literal["dead-letter", "skip", "stop", "wait"], unless_unknown("dead-letter")]
+Delivery = Annotated[Literal["at-least-once", "transactional"], unless_unknown("at-least-once")]
 OnProduce = Annotated[Literal["dead", "stop"], unless_unknown("dead")]
 Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
@@ -248,6 +249,7 @@ class Agent(BaseModel):
     max_record_bytes: Size = 1024 * 1024
     dedupe: Dedupe | None = None
     on_error: Annotated[OnError, unless_unknown(OnError)] = Field(default_factory=OnError)
+    delivery: Delivery = "at-least-once"
 
 
 class Http(BaseModel):

@@ -36,6 +36,8 @@ def meaning(agent: Agent) -> list[str]:
         sentences += _handled(agent, agent.handler)
     elif rule is not None and agent.to is not None:
         sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
+    if agent.delivery == "transactional":
+        sentences.append("sends in Kafka transactions: who reads committed records only never reads a result or dead letter twice")
     if agent.receive:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     if agent.dedupe:

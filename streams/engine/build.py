@@ -14,10 +14,11 @@ from streams.engine.failures import Policy
 from streams.engine.handling import Handling
 from streams.engine.pool import Inline
 from streams.engine.rekey import Rekeying
-from streams.engine.relay import Relay
+from streams.engine.relay import Outgoing, Relay
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
 from streams.engine.slow import Slow
+from streams.engine.transactional import TransactionalRelay
 from streams.engine.worker import Parts, Worker
 from streams.errors import ConfigurationError
 from streams.handlers.values import Back, Outputs
@@ -50,8 +51,16 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids)
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic)
-    relay = Relay(parts.producer, parts.meter, Backoff(0.1, 5.0, parts.random))
-    return Worker(app, agent, number, setting, claims, relay, parts)
+    return Worker(app, agent, number, setting, claims, _relay(agent, parts), parts)
+
+
+def _relay(agent: Agent, parts: Parts) -> Outgoing:
+    backoff: Callable[[], Backoff] = lambda: Backoff(0.1, 5.0, parts.random)  # noqa: E731
+    if agent.delivery == "at-least-once":
+        return Relay(parts.producer, parts.meter, backoff())
+    if parts.transactions is None:
+        raise ConfigurationError(f"agent {agent.name}: delivery transactional needs Kafka transactions")
+    return TransactionalRelay(parts.transactions, parts.pool, parts.meter, backoff)
 
 
 def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> tuple[Handling | Rekeying | None, Slow | None]:

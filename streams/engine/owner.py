@@ -142,7 +142,7 @@ class Owner:
         if setting.slow is not None:
             setting.slow.resumed(self.sealed)
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
-        self.shard = Shard(lambda after, limit: store.pending(partition, after, limit), claim.number, claim.token, stops)
+        self.shard = Shard(partial(store.pending, partition), claim.number, claim.token, stops, partition)
 
     # -- working -----------------------------------------------------------------------------------------------------
 

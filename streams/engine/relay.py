@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -16,7 +17,7 @@ from streams.contracts import Output
 from streams.engine.backoff import Backoff
 from streams.errors import PersistenceError
 from streams.observe.metrics import Meter
-from streams.values import DeadRow, OutboxRow
+from streams.values import DeadRow, OutboxRow, Partition
 
 SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
@@ -27,6 +28,7 @@ GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before
 CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # of a broker's refusal
 
 ReadPage = Callable[[int, int], Sequence[OutboxRow]]
+NOWHERE = Partition("", "", "", -1)
 
 
 class Shard:
@@ -34,12 +36,13 @@ class Shard:
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
     __slots__ = (
-        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out",
-        "refusal", "stops", "waiting",
+        "_after", "_asked", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "doubted", "more", "oldest",
+        "out", "partition", "refusal", "stops", "waiting",
     )  # fmt: skip
 
-    def __init__(self, read: ReadPage, claimed: int, lineage: str, stops: bool = False) -> None:
-        self._read, self._claimed, self._lineage = read, claimed, lineage
+    def __init__(self, read: ReadPage, claimed: int, lineage: str, stops: bool = False, partition: Partition = NOWHERE) -> None:
+        self._read, self._claimed, self._lineage, self.partition = read, claimed, lineage, partition
+        self.doubted = self._asked = False  # whether the claim still stands is to be asked of the store by a commit; it is under way
         self.stops = stops  # a row that is refused stays in the store, and nothing follows it
         self.refusal = ""  # what the broker said of it
         self._after = 0
@@ -74,8 +77,15 @@ class Shard:
 
     @property
     def pressing(self) -> bool:
-        """So many reports that recording them lets many more rows out."""
-        return len(self.delivered) >= SPREAD // 2
+        """Must a commit come at once? So many reports that recording them lets many more rows out, or a doubt."""
+        return self.doubted or len(self.delivered) >= SPREAD // 2
+
+    @property
+    def lowest(self) -> int | None:
+        """No row of the store has a lower number; None: it has none."""
+        if self._handed or self.waiting:
+            return self._handed[0] if self._handed else self.waiting[0].number
+        return self._after + 1 if self.more else None
 
     def add(self, rows: Sequence[OutboxRow], now: float) -> None:
         """Rows that a commit just made durable."""
@@ -115,12 +125,15 @@ class Shard:
 
     def recorded(self, numbers: Sequence[int]) -> None:
         """A commit took these rows out of the store."""
+        if self._asked:
+            self.doubted = self._asked = False
         self._recorded.update(numbers)
         while self._handed and self._handed[0] in self._recorded:
             self._recorded.discard(self._handed.popleft())
 
     def taken(self) -> tuple[list[int], list[DeadRow]]:
-        """Exactly the numbers whose reports came since the last call, ascending, and the rows declared dead."""
+        """For a commit that begins: exactly the numbers whose reports came since the last call, ascending, and the rows declared dead."""
+        self._asked = self.doubted
         delivered, self.delivered = sorted(self.delivered), []
         dead, self.dead = self.dead, []
         if failpoints.unsafe("exact-acks") and delivered:
@@ -133,8 +146,46 @@ class Shard:
         self.out.clear()
 
 
+    def refused(self, row: OutboxRow, text: str, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
+        """The broker will never take this row, which was handed over: it is dead, or nothing follows it."""
+        del self.out[row.number]
+        meter.count("dispatch_attempts", outcome="rejected")
+        if self.stops:
+            self.refusal = self.refusal or f"row {row.number} for topic {row.topic}: {text}"
+            return
+        meter.count("dead_rows", reason=(CODE.search(text) or ["other"])[0])
+        log.error("relay.row_dead", error=text, number=row.number, id=row.id, topic=row.topic)
+        self.dead.append(DeadRow(row.number, text, 1))
+        if not (self.waiting or self.out):
+            self.oldest = None
+
+    def sent(self, number: int) -> None:
+        """This row, which was handed over, has arrived."""
+        del self.out[number]
+        if failpoints.armed:
+            failpoints.hit("acked-not-recorded")
+        self.delivered.append(number)
+        if not (self.waiting or self.out):
+            self.oldest = None
+
+
+class Outgoing(Protocol):
+    """What sends the rows of all shards of one worker."""
+
+    @property
+    def busy(self) -> bool:
+        """Does something run beside the loop, of which only a turn hears?"""
+
+    def turn(self, shards: Sequence[Shard], now: float) -> int:
+        """Hear reports, hand over what there is room for, of exactly these shards; returns how many rows are unreported. Never blocks."""
+
+    def close(self) -> None: ...
+
+
 class Relay:
-    """All shards of one worker on one producer."""
+    """All shards of one worker on one producer. Satisfies Outgoing."""
+
+    busy = False
 
     def __init__(self, output: Output, meter: Meter, backoff: Backoff) -> None:
         self._output, self._meter, self._backoff = output, meter, backoff
@@ -145,7 +196,6 @@ class Relay:
         self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
-        """Serve reports, hand over what there is room for; returns how many rows are unreported. Never blocks."""
         self._now = now
         outstanding = self._output.poll()
         if self._took:
@@ -193,23 +243,14 @@ class Relay:
                 self._failed_at = self._now
                 self._log.warning("relay.failed", error=text, number=number)
             return
-        del shard.out[number]
         if outcome == "rejected":
-            self._meter.count("dispatch_attempts", outcome="rejected")
-            if shard.stops:
-                shard.refusal = shard.refusal or f"row {number} for topic {known[0].topic}: {text}"
-                return
-            self._meter.count("dead_rows", reason=(CODE.search(text) or ["other"])[0])
-            row = known[0]
-            self._log.error("relay.row_dead", error=text, number=number, id=row.id, topic=row.topic)
-            shard.dead.append(DeadRow(number, text, 1))
+            shard.refused(known[0], text, self._meter, self._log)
         else:
-            if failpoints.armed:
-                failpoints.hit("acked-not-recorded")
             self._took[known[1]] = self._took.get(known[1], 0) + 1
-            shard.delivered.append(number)
-        if not shard.unsent:
-            shard.oldest = None
+            shard.sent(number)
+
+    def close(self) -> None:
+        """Its producer is its maker's."""
 
     def _tally(self, now: float) -> None:
         self._backoff.reset()

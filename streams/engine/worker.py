@@ -14,13 +14,13 @@ import structlog
 
 from streams import failpoints
 from streams.agent import Agent, App
-from streams.contracts import Clock, Input, Producer, Store
+from streams.contracts import Clock, Input, OutputTransactions, Producer, Store
 from streams.engine.checks import informational
 from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.commits import Commits
 from streams.engine.owner import Owner
 from streams.engine.pool import Inline, Pool
-from streams.engine.relay import Relay, Shard
+from streams.engine.relay import Outgoing, Shard
 from streams.engine.setting import Setting
 from streams.engine.status import partition_report
 from streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
@@ -28,7 +28,7 @@ from streams.observe.metrics import Meter
 from streams.observe.report import WorkerReport
 from streams.observe.tracing import Spans
 from streams.record import Record
-from streams.values import LEVELS
+from streams.values import LEVELS, Partition
 
 CHUNK = 250  # records taken at once: they stay in the processor's cache (design/performance.md)
 SMALL_CHUNK = 16  # the same when records are large
@@ -39,7 +39,7 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 
 class Parts(NamedTuple):
     """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many slow handlers; with
-    `spans` None none are made. `time` gives seconds since 1970."""
+    `spans` None none are made. `time` gives seconds since 1970. `transactions` are those of a shard, for `delivery: transactional`."""
 
     store: Store
     input: Input
@@ -52,12 +52,13 @@ class Parts(NamedTuple):
     pool: Callable[[int], Pool] = Inline
     spans: Spans | None = None
     time: Callable[[], float] = time.time
+    transactions: Callable[[Partition], OutputTransactions] | None = None
 
 
 class Worker:
     """One agent's loop. `run` ends by `stop` (0) or by an error that ends the process."""
 
-    def __init__(self, app: App, agent: Agent, number: int, setting: Setting, claims: Claims, relay: Relay, parts: Parts) -> None:
+    def __init__(self, app: App, agent: Agent, number: int, setting: Setting, claims: Claims, relay: Outgoing, parts: Parts) -> None:
         self._app, self._agent, self._number = app, agent, number
         self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
@@ -83,8 +84,8 @@ class Worker:
             self._claims.let_go()
         if self._parts.spans is not None:
             self._parts.spans.flush()
-        self._parts.producer.close()
-        self._parts.input.close()
+        for each in (self._relay, self._parts.producer, self._parts.input):
+            each.close()
         self._log.info("worker.stopped")
         return 0
 
@@ -117,7 +118,7 @@ class Worker:
         if self._commits.pending or self._claims.busy:
             return 0.0
         due = min((owner.next_due() - owner.now(now) for owner in self._owners.values()), default=IDLE)
-        under_way = self._calls_run() or any(shard.unsent or shard.more for shard in self._shards())
+        under_way = self._relay.busy or self._calls_run() or any(shard.unsent or shard.more for shard in self._shards())
         return max(0.0, min(due, RELAYING if under_way else IDLE))
 
     def _calls_run(self) -> bool:
@@ -216,7 +217,7 @@ class Worker:
     def _lost(self, owner: Owner, error: Exception) -> None:
         """The one way back: drop the state; the claim shows what landed."""
         if failpoints.unsafe("output-commit"):
-            self._relay.turn([owner.shard], self._parts.clock.monotonic())
+            self._relay.turn(self._shards(), self._parts.clock.monotonic())
         if failpoints.unsafe("keep-state") and isinstance(error, PersistenceError):
             return
         if isinstance(error, Fenced):
@@ -272,11 +273,10 @@ class Worker:
         if self._draining:
             reasons = ["draining", *reasons]
         text = self._claims.intake.text
-        partitions = [partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()]
-        level = (self._level.name, self._level.reasons)
-        partitions += self._claims.others()
-        metrics = self._parts.meter.snapshot()
-        return WorkerReport(self._agent.name, self._number, os.getpid(), now, not reasons, reasons, partitions, level, metrics)
+        running = [partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()]
+        level, partitions = (self._level.name, self._level.reasons), [*running, *self._claims.others()]
+        who, more = (self._agent.name, self._number, os.getpid()), (self._parts.meter.snapshot(), self._agent.delivery)
+        return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
 
     def _drain(self, deadline: float) -> None:
         """Not ready, no more intake, finish the commit, wait for delivery reports, record them."""
@@ -290,7 +290,7 @@ class Worker:
             self._setting.turn(clock.monotonic())
             self._relay.turn(self._shards(), clock.monotonic())
             self._halt_refused(clock.monotonic())
-            if self._calls_run():
+            if self._calls_run() or self._relay.busy:
                 time.sleep(0.02)  # they run in threads; nothing tells when one ends
                 self._commits.all(clock.monotonic())
             elif any(shard.unsent for shard in self._shards()):

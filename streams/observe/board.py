@@ -100,5 +100,6 @@ class Board:
             "reasons": list(report.reasons),
             "turned": round(now - report.turned, 3),
             "level": {"name": report.level[0], "reasons": list(report.level[1])} if report.level else None,
+            "delivery": report.delivery,
             "partitions": [msgspec.to_builtins(row) | {"lag": row.lag} for row in report.partitions],
         }

@@ -50,7 +50,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
 class WorkerReport(msgspec.Struct, frozen=True):
     """One worker of one agent. `reasons` say why it is not ready or, of one that is, what is not as it should be; `turned` is when its
-    loop turned last; `level` is the store's durability and what was found, None before it was probed."""
+    loop turned last; `level` is the store's durability and what was found, None before it was probed; `delivery` that of the agent."""
 
     agent: str
     worker: int
@@ -61,3 +61,4 @@ class WorkerReport(msgspec.Struct, frozen=True):
     partitions: Sequence[PartitionReport] = ()
     level: tuple[str, Sequence[str]] | None = None
     metrics: Sequence[Sample] = ()
+    delivery: str = "at-least-once"

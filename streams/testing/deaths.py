@@ -26,7 +26,9 @@ DISPATCHER = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-sent",
 """Where timeouts that are due become messages."""
 SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 """Where records of `scope: shared` are in the buffer, a batch is about to be fired, and completed."""
-PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED)
+TRANSACTIONS = ("txn-produced", "txn-committed")
+"""Of `delivery: transactional`: a transaction is open with all its rows, has ended."""
+PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED, *TRANSACTIONS)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
 """Where the store can fail to answer: `asked` before it did anything, the others after."""
 SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed"})

@@ -10,7 +10,7 @@ from streams.errors import TopicMissing
 from streams.leased.lane_sender import one_by_one
 from streams.record import Headers, Record
 from streams.testing import hashing
-from streams.values import OutboxRow, TopicFacts
+from streams.values import OutboxRow, Partition, TopicFacts
 
 TICK = 2**-20  # seconds; sums of these with a time of our century are exact, so that a deadline is met when it is due
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
@@ -78,7 +78,8 @@ class Clock:
 @dataclass
 class Log:
     """Topics in memory, shared by all workers: a broker that forgets nothing by itself. `order` has each topic's messages as they
-    came. With `partitions` a topic is made with so many when it is first used, else it must be created."""
+    came. With `partitions` a topic is made with so many when it is first used, else it must be created. `epochs` and `cursors` are those
+    of transactions (streams.testing.transactions)."""
 
     topics: dict[str, list[list[Message]]] = field(default_factory=dict)
     low: dict[TopicPartition, int] = field(default_factory=dict)
@@ -86,6 +87,8 @@ class Log:
     committed: dict[tuple[str, str, int], tuple[int, str]] = field(default_factory=dict)
     order: dict[str, list[Message]] = field(default_factory=dict)
     partitions: int = 0
+    epochs: dict[Partition, int] = field(default_factory=dict)
+    cursors: dict[Partition, dict[str, int]] = field(default_factory=dict)
 
     def create(self, topic: str, partitions: int = 1) -> None:
         self.topics[topic] = [[] for _ in range(partitions)]

@@ -1,6 +1,7 @@
 """The workers of an app over a log in memory: the real engine, turned by hand until nothing moves."""
 
 import sys
+from functools import partial
 from itertools import count
 
 from streams import failpoints
@@ -14,6 +15,7 @@ from streams.observe.report import WorkerReport
 from streams.testing.deaths import Death, Deaths, mortal_producer, mortal_store
 from streams.testing.dispatch import Dispatch
 from streams.testing.log import TICK, Clock, Log, LogInput, LogProducer
+from streams.testing.transactions import LogTransactions
 
 MOST_ROUNDS = 100_000  # until an app must be quiet
 
@@ -79,7 +81,11 @@ class Workers:
         self._inputs.append(source)
         self._producers.append(producer)
         mortal, deaths = mortal_producer(producer, self._deaths), self._deaths
-        parts = Parts(self._store, source, mortal, clock, Meter(), deaths.jitter, self._name, lambda report: None, time=clock.time)
+        transactions = partial(LogTransactions, log, time=clock.time)
+        parts = Parts(
+            self._store, source, mortal, clock, Meter(), deaths.jitter, self._name, lambda report: None, time=clock.time,
+            transactions=transactions,
+        )  # fmt: skip
         return build(app, agent, number, "test", "refuse", parts)
 
     def _name(self) -> str:

@@ -145,6 +145,32 @@ def shared(whole: bool = WHOLE) -> list[Cell]:
     return [Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores]
 
 
+# Transactions: one that is open with all its rows, one that has ended and that the store does not know of; kill -9, or a zombie.
+TRANSACTION_POINTS = ("produced-not-acked", "txn-produced", "txn-committed", "acked-not-recorded")
+TRANSACTION_NTH = {**dict.fromkeys(("txn-produced", "txn-committed", "coordinator"), 4), **dict.fromkeys(RELAY, 40)}
+TRANSACTIONAL = [
+    ("txn-produced", "kill", "redis"), ("txn-committed", "stop", "postgresql"), ("txn-produced", "stop", "sqlite"),
+    ("txn-committed", "kill", "mongodb"), ("produced-not-acked", "kill", "mariadb"), ("acked-not-recorded", "kill", "redis"),
+]  # fmt: skip
+COORDINATOR = ("coordinator", "kill", "sqlite")  # the broker, while a transaction is open
+WITHOUT_CURSOR = [("txn-committed", "kill", "redis"), ("acked-not-recorded", "kill", "sqlite")]
+"""Where its absence shows. That of the fence shows in tests/unit/engine/test_transactional.py: here it would race a SIGSTOP."""
+
+
+def transactional(whole: bool = WHOLE) -> list[Cell]:
+    """For `delivery: transactional`."""
+    if not whole:
+        return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in of_today(TRANSACTIONAL, 2)]
+    stores = (*STORES, *SERVERS)
+    every = [(point, kind, store) for point in TRANSACTION_POINTS for kind in KINDS[:2] for store in stores]
+    return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in (*every, COORDINATOR)]
+
+
+def without_cursor() -> list[Cell]:
+    """The twins."""
+    return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in (WITHOUT_CURSOR if WHOLE else of_today(WITHOUT_CURSOR, 1))]
+
+
 def slow(whole: bool = WHOLE) -> list[Cell]:
     """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault of the engine."""
     if not whole:

@@ -23,6 +23,11 @@ class Family(NamedTuple):
     rotating: Sequence[tuple[str, str, str]] = ()
 
 
+def _transactional(whole: bool) -> list[Cell]:
+    """But for the one that kills the broker: that is no failpoint."""
+    return [cell for cell in cells.transactional(whole) if cell[:3] != cells.COORDINATOR]
+
+
 CHAOS = "tests/chaos/"
 FAMILIES = (
     Family("C", f"{CHAOS}test_cells.py: groups of a partition", cells.chosen),
@@ -31,6 +36,7 @@ FAMILIES = (
     Family("G", f"{CHAOS}test_books.py: a handler of groups, in the transaction of the store", cells.booked_groups),
     Family("L", f"{CHAOS}test_slow_handlers.py: handlers beside the loop", cells.slow),
     Family("D", f"{CHAOS}test_sendings.py: the dispatcher of timeouts and lanes", cells.dispatcher, cells.DISPATCHER),
+    Family("T", f"{CHAOS}test_transactional.py: results in Kafka transactions", _transactional, cells.TRANSACTIONAL),
     Family("S", f"{CHAOS}test_shared.py: scope shared on three workers", cells.shared, cells.SHARED),
 )
 
@@ -73,6 +79,10 @@ OMITTED: dict[tuple[str, str], str] = {
     ("handler-running", "lost"): "no call to the store",
     ("handler-done", "raise"): "what raises in a call is its handler's failure, no fault of the engine (test_failing_handlers)",
     ("handler-done", "lost"): "no call to the store",
+    ("txn-produced", "lost"): "no call to the store",
+    ("txn-committed", "lost"): "no call to the store; a commit without a reply is tests/integration/test_kafka_transactions.py's",
+    ("txn-produced", "raise"): "an error ends the producer, as each doubt does (tests/unit/engine/test_transactional.py)",
+    ("txn-committed", "raise"): "an error ends the producer, as each doubt does (tests/unit/engine/test_transactional.py)",
     ("shared-sealed", "lost"): "nothing is asked of the store between a batch's seal and its first call",
     ("lane-numbered", "lost"): "the batch is here: nothing is asked of the store before its marks",
     ("lane-sent", "lost"): "no call to the store; marks without a reply are tests/contracts/dispatcher/test_holders.py's",
@@ -95,6 +105,7 @@ STANDS_FOR = {
     "idle restarts, fencing duel": "test_poison",
     "migrate-step": "tests/contracts/test_migrate.py: a step that fails leaves nothing and is done the next time",
     "Redis AOF rewound, with a downstream agent": "test_chain: a store that went back",
+    "the coordinator killed inside a transaction": "test_transactional, in `make chaos`",
     "store wiped, other store, entry missing, retention passed": "test_gaps",
 }
 """Faults of protocol.md that are no failpoint in the code."""

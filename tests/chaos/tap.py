@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from tests.chaos.record import Seen
 
@@ -13,7 +13,7 @@ class Tap:
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
         settings = {"bootstrap.servers": bootstrap, "group.id": "tap", "enable.auto.commit": False, "fetch.wait.max.ms": 20, "log_level": 0}
-        self._consumer: Any = Consumer(settings)
+        self._consumer: Any = Consumer(settings | {"enable.partition.eof": True})
         self._topics = list(topics)
         self._next: dict[tuple[str, int], int] = {}
         self._seen: dict[str, list[Seen]] = {topic: [] for topic in topics}
@@ -35,10 +35,15 @@ class Tap:
 
     def draw(self, wait: float = 0.05) -> list[Seen]:
         """What has come since the last call."""
-        messages = [message for message in self._consumer.consume(1000, wait) if message.error() is None]
-        fresh = [_seen(message) for message in messages]
+        fresh = []
+        for message in self._consumer.consume(1000, wait):
+            place = message.topic(), message.partition()
+            if message.error() is None:
+                self._next[place] = message.offset() + 1
+                fresh.append(_seen(message))
+            elif message.error().code() == KafkaError._PARTITION_EOF:  # behind what ends a transaction, which is no record
+                self._next[place] = message.offset()
         for record in fresh:
-            self._next[record.topic, record.partition] = record.offset + 1
             self._seen[record.topic].append(record)
         return fresh
 

@@ -24,6 +24,7 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "8",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",  # a transaction that timed out ends then; by default within 10 s
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",

@@ -12,6 +12,8 @@ from streams.engine.worker import Parts, Worker
 from streams.observe.metrics import Meter
 from streams.observe.tracing import Spans
 from streams.testing.log import Clock, Log, LogInput, LogProducer, Message
+from streams.testing.transactions import LogTransactions
+from streams.values import Partition
 
 
 class Driver:
@@ -29,14 +31,20 @@ class Driver:
         self.producer = LogProducer(log)
         self.reports: list[Any] = []
         tokens = (f"token-{next(self.names)}" for _ in count())
+        self.transactions: dict[Partition, LogTransactions] = {}
         parts = Parts(
-            store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append, pool, spans
-        )
+            store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append, pool, spans,
+            transactions=self.shard,
+        )  # fmt: skip
         self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts)
 
     def give(self, *numbers: int, topic: str | None = None) -> "Driver":
         self.input.give(*((topic or self.agent.topics[0], number) for number in numbers))
         return self
+
+    def shard(self, partition: Partition) -> LogTransactions:
+        """The transactions of its outbox."""
+        return self.transactions.setdefault(partition, LogTransactions(self.log, partition))
 
     def turns(self, times: int = 6) -> "Driver":
         for _ in range(times):

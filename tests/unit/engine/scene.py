@@ -31,7 +31,8 @@ DIES = Reducer("alive", "reduce", None, "tests.unit.engine.scene:dies")
 
 
 def an_agent(name: str = "sums", topics: tuple[str, ...] = ("in",), to: str = "out", **wanted: Any) -> Agent:
-    about = {key: wanted.pop(key) for key in ("receive", "start", "format", "max_record_bytes", "dedupe") if key in wanted}
+    apart = ("receive", "start", "format", "max_record_bytes", "dedupe", "delivery", "on_error")
+    about = {key: wanted.pop(key) for key in apart if key in wanted}
     rule = {"count": 3, "since_first": 30.0, "compute": COMPUTE} | wanted
     return Agent(name, topics, Aggregation(**rule), Destination(to), "dead", **about)
 

@@ -1,0 +1,159 @@
+"""`delivery: transactional`: rows of an outbox, and the cursor that says how far they reach, in one Kafka transaction.
+
+The cursor of a shard is what the group `APP.AGENT/relay` has committed for the shard's input partition: the highest number as the
+offset, the numbers by lineage as its metadata. Nobody joins that group. The brokers forget it after offsets.retention.minutes (7
+days by default) without a commit, which matters only to a shard that was killed with rows unrecorded and stayed away for so long.
+
+librdkafka has no KIP-890: after any doubt about a transaction its producer is given up, and the next one under the same
+`transactional.id` has the brokers end what was left open, before the cursor is read.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from connectors.kafka import problems, settings
+from streams import failpoints
+from streams.contracts import Cursor
+from streams.errors import Fenced, SystemNotReady
+from streams.values import OutboxRow, Partition
+
+OPENING = 10.0  # seconds for the coordinator to answer, each time it is asked anew
+SENDING = settings.TRANSACTION_TIMEOUT
+RAISED = (KafkaException, SystemError)
+"""confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is inside another
+callback, as the cause of a SystemError."""
+
+
+def open_transactions(kafka: settings.Settings, app: str, agent: str) -> Callable[[Partition], "KafkaTransactions"]:
+    """What gives the transactions of each shard of this agent. Raises ConfigurationError."""
+    cursors = Cursors(kafka, f"{app}.{agent}/relay")
+    return lambda partition: KafkaTransactions(kafka, partition, cursors)
+
+
+class Cursors:
+    """Those of all shards of an agent; threads may share it."""
+
+    def __init__(self, kafka: settings.Settings, group: str) -> None:
+        wanted = settings.offsets(kafka, group)
+        if failpoints.unsafe("relay-fence"):
+            wanted["isolation.level"] = "read_uncommitted"  # else it would wait for what a zombie holds
+        try:
+            self._consumer: Any = Consumer(wanted)
+        except KafkaException as error:
+            raise problems.refused(error) from error
+
+    @property
+    def group(self) -> Any:
+        """What a transaction must know of it."""
+        return self._consumer.consumer_group_metadata()
+
+    def read(self, partition: Partition) -> Cursor:
+        """Empty where there is none. Waits for a transaction that is being ended. Raises KafkaException."""
+        [found] = self._consumer.committed([TopicPartition(partition.topic, partition.number)], OPENING)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        try:
+            return {str(lineage): int(number) for lineage, number in json.loads(found.metadata or "{}").items()}
+        except (ValueError, AttributeError, TypeError):
+            return {}  # somebody else's commit: what is not known to be sent is sent
+
+    def at(self, partition: Partition, cursor: Cursor) -> TopicPartition:
+        """The cursor as an offset to commit."""
+        number = max(cursor.values(), default=0)
+        return TopicPartition(partition.topic, partition.number, number, json.dumps(cursor, separators=(",", ":")))
+
+
+class KafkaTransactions:
+    """Satisfies streams.contracts.OutputTransactions."""
+
+    def __init__(self, kafka: settings.Settings, partition: Partition, cursors: Cursors) -> None:
+        self._kafka, self._partition, self._cursors = kafka, partition, cursors
+        self._identity = "/".join(map(str, partition))
+        if failpoints.unsafe("relay-fence"):
+            self._identity += f"/{id(self)}"
+        self._errors: list[KafkaError] = []  # of rows of the transaction under way
+        self._producer: Any = None
+
+    def open(self) -> Cursor:
+        self.close()
+        self._producer = self._made()
+        try:
+            self._producer.init_transactions(OPENING)
+            return {} if failpoints.unsafe("relay-cursor") else self._cursors.read(self._partition)
+        except RAISED as error:
+            self.close()
+            raise problems.not_ready(f"opening transactions of {self._identity} failed", _cause(error)) from error
+
+    def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
+        if self._producer is None:
+            raise SystemNotReady(f"Kafka: transactions of {self._identity} are not open")
+        self._errors.clear()
+        try:
+            self._fill(rows, cursor)
+            if failpoints.armed:
+                failpoints.hit("txn-produced")
+            self._producer.commit_transaction(SENDING)
+        except RAISED as error:
+            return self._ended(_cause(error))
+        if failpoints.armed:
+            failpoints.hit("txn-committed")
+        return ""
+
+    def close(self) -> None:
+        """A transaction that is open is ended by the next producer, or by its timeout."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with suppress(*RAISED):
+                producer.purge()
+
+    def _fill(self, rows: Sequence[OutboxRow], cursor: Cursor) -> None:
+        producer = self._producer
+        producer.begin_transaction()
+        for row in rows:
+            try:
+                producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
+            except BufferError as error:
+                if producer.flush(SENDING):
+                    raise SystemNotReady(f"Kafka: the brokers take no rows of {self._identity}") from error
+                producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
+        producer.flush(SENDING)  # before the cursor: the brokers take no group into a transaction while they still end the last one
+        if not failpoints.unsafe("relay-cursor"):
+            producer.send_offsets_to_transaction([self._cursors.at(self._partition, cursor)], self._cursors.group, SENDING)
+
+    def _ended(self, error: KafkaException) -> str:
+        """What the broker says of a row that it will never take, when the transaction was aborted for it."""
+        inner = error.args[0]
+        refusing = [each for each in (inner, *self._errors) if each.code() in problems.REFUSING]
+        if refusing and not inner.fatal():
+            try:
+                self._producer.abort_transaction(OPENING)
+                return problems.said(refusing[0])
+            except RAISED as worse:
+                inner = _cause(worse).args[0]
+        self.close()
+        said = problems.said(self._errors[0] if self._errors and not inner.fatal() else inner)
+        if inner.code() in problems.FENCED:
+            raise Fenced(f"Kafka: {self._identity}: {said}") from error
+        raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: {said}") from error
+
+    def _made(self) -> Any:
+        try:
+            return Producer({**settings.transactional(self._kafka, self._identity), "on_delivery": self._on_delivery})
+        except KafkaException as error:
+            raise problems.refused(error) from error
+
+    def _on_delivery(self, error: KafkaError | None, _message: Any) -> None:
+        if error is not None:
+            self._errors.append(error)
+
+
+def _cause(error: Exception) -> KafkaException:
+    if isinstance(error, KafkaException):
+        return error
+    if isinstance(error.__cause__, KafkaException):
+        return error.__cause__
+    raise error

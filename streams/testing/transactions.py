@@ -1,0 +1,43 @@
+"""Kafka transactions over a log in memory, which shows committed messages only."""
+
+from collections.abc import Callable, Sequence
+
+from streams import failpoints
+from streams.contracts import Cursor
+from streams.errors import Fenced, SystemNotReady
+from streams.testing.log import Log
+from streams.values import OutboxRow, Partition
+
+
+class LogTransactions:
+    """Satisfies streams.contracts.OutputTransactions. `fate` says what becomes of a transaction: sent, rejected, failed (unknown, and
+    nothing is there), lost (unknown, and it is there). `time` gives seconds since 1970."""
+
+    def __init__(self, log: Log, partition: Partition, time: Callable[[], float] = lambda: 0.0) -> None:
+        self.log, self.partition, self._time = log, partition, time
+        self.fate: Callable[[Sequence[OutboxRow]], str] = lambda rows: "sent"
+        self._epoch = 0
+
+    def open(self) -> Cursor:
+        self._epoch = self.log.epochs[self.partition] = self.log.epochs.get(self.partition, 0) + 1
+        return {} if failpoints.unsafe("relay-cursor") else self.log.cursors.get(self.partition, {})
+
+    def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
+        if failpoints.armed:
+            failpoints.hit("txn-produced")
+        if self._epoch != self.log.epochs.get(self.partition) and not failpoints.unsafe("relay-fence"):
+            raise Fenced("a newer producer was opened")
+        fate = self.fate(rows)
+        if fate == "rejected":
+            return "rejected: by the test"
+        if fate != "failed":
+            for row in rows:
+                self.log.append(row.topic, row.partition, row.key, row.value, list(row.headers), int(self._time() * 1000))
+            self.log.cursors[self.partition] = dict(cursor)
+        if fate != "sent":
+            raise SystemNotReady(f"{fate}: by the test")
+        if failpoints.armed:
+            failpoints.hit("txn-committed")
+        return ""
+
+    def close(self) -> None: ...
