@@ -1,6 +1,8 @@
 """What became of rows: one row for all that were dispatched at once, a history of attempts for the others."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 from sqlalchemy import Connection, text
@@ -65,9 +67,10 @@ def mark(
 def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
     """The usual case, in which nothing is looked up of single rows: what has numbers from the first to the last one was in the batch."""
     held = of_token(connection, batch.lane, batch.token)
-    first, last = batch.rows[0].number, batch.rows[-1].number
-    dispatch(connection, batch.lane, [each.seq for each in held.given if first <= each.number <= last], now)
-    save(connection, held._replace(given=[each for each in held.given if not first <= each.number <= last]))
+    given, number = list(held.given), attrgetter("number")
+    first, end = bisect_left(given, batch.rows[0].number, key=number), bisect_right(given, batch.rows[-1].number, key=number)
+    dispatch(connection, batch.lane, [each.seq for each in given[first:end]], now)
+    save(connection, held._replace(given=given[:first] + given[end:]))
 
 
 def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, str]]:
