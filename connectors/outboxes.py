@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from streams.errors import ConcurrencyError
+from streams.leased.messages import LaneBatch, Outcome
 from streams.leased.options import OutboxOptions
 
 STATES = ("pending", "dispatched", "dead")
@@ -33,6 +34,11 @@ def check_states(states: Sequence[str]) -> None:
     for state in states:
         if state not in STATES:
             raise ValueError(f"there is no state {state!r}: a row is {', '.join(STATES)}")
+
+
+def outcomes_of(batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> Sequence[Outcome]:
+    """One for each row: all of them were sent when nothing else is said."""
+    return [Outcome(row.id, "dispatched") for row in batch.rows] if outcomes is None else outcomes
 
 
 def verdict(options: OutboxOptions, kind: str, attempts: int) -> str:

@@ -17,6 +17,7 @@ from streams.values import OutboxRow
 
 CACHED = 60.0
 ALONE = 60.0
+PROMPT = 0.001  # seconds for librdkafka's threads to see that what was handed over together goes now
 
 
 def open_producer(kafka: settings.Settings, defaults: settings.Settings = settings.PRODUCER_DEFAULTS) -> "KafkaProducer":
@@ -67,6 +68,7 @@ class KafkaProducer:
         self._out = 0
         self._refused: list[tuple[Report, str, str]] = []
         self._together: dict[Reports, _Together] = {}
+        self._fresh = False  # rows were handed over together since the last `poll`
         self._suspicion = False
         self._alone_since: float | None = None
         self._counts: dict[str, tuple[float, int]] = {}
@@ -105,10 +107,15 @@ class KafkaProducer:
             taken += 1
         together.out += taken
         self._out += taken
+        self._fresh = True
         return taken
 
     def poll(self) -> int:
-        self._producer.poll(0)
+        if self._fresh:  # what came together goes together: it waits for no more rows, and linger.ms may be long
+            self._fresh = False
+            self._producer.flush(PROMPT)
+        else:
+            self._producer.poll(0)
         self._report_refused()
         if self._alone_since is not None and not self._out and self._clock() - self._alone_since > ALONE:
             self._renew(alone=False)

@@ -8,7 +8,7 @@ from itertools import count, islice
 from typing import Any
 
 from connectors.memory.messages import Lane, Row, blocked
-from connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, verdict
+from connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
 from connectors.sessions import MemorySession, joined
 from streams import failpoints
 from streams.errors import ConcurrencyError
@@ -85,10 +85,10 @@ class MemoryOutbox:
                 row.holder, row.held_until = token, until
             return LaneBatch(ANY_LANE, token, at(until), [_lane_row(row, row.seq) for row in rows])
 
-    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         with self._lock:
             self._check_held(batch)
-            named = {outcome.id: outcome for outcome in outcomes}
+            named = {outcome.id: outcome for outcome in outcomes_of(batch, outcomes)}
             for each in batch.rows:
                 row, outcome = self._rows.get(each.id), named.get(each.id)
                 if row is not None and outcome is not None and _is_held(row, batch, each) and not _counted(row, batch, each, outcome):

@@ -14,7 +14,7 @@ from connectors.mongodb.migrations import MESSAGE, META
 from connectors.mongodb.steps import Document, Steps, server_time
 from connectors.mongodb.unit import joining
 from connectors.mongodb.wakeups import Wakeups
-from connectors.outboxes import check_claim, check_lanes, check_states
+from connectors.outboxes import check_claim, check_lanes, check_states, outcomes_of
 from connectors.sessions import MongoSession, joined
 from streams.leased.contracts import LANE_LEASE
 from streams.leased.lanes import lane_of
@@ -66,8 +66,9 @@ class MongoOutbox:
         positive(lease)
         return self._steps.run(lambda session: lanes.claim_any(self._data, token, limit, lease, session))
 
-    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
-        self._steps.run(lambda session: lanes.mark(self._data, batch, outcomes, self._options, session))
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+        each = outcomes_of(batch, outcomes)
+        self._steps.run(lambda session: lanes.mark(self._data, batch, each, self._options, session))
 
     def release(self, batch: LaneBatch) -> None:
         self._steps.run(lambda session: lanes.release(self._data, batch, session))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states
+from connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states, outcomes_of
 from connectors.redis import scripts_care
 from connectors.redis import scripts_outbox as scripts
 from connectors.redis.addresses import REPLY_SECONDS, Server, clustered
@@ -105,18 +105,16 @@ class RedisOutbox:
         check_claim(0, 1, token, limit)
         return _batch(ANY_LANE, token, self._claim_any([token, limit, microseconds(positive(lease))]))
 
-    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
-        if not (self._marked_all(batch, outcomes) or self._marked(batch, outcomes)):
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+        if not (self._marked_all(batch, outcomes) or self._marked(batch, outcomes_of(batch, outcomes))):
             raise ConcurrencyError(f"outbox.mark: lane {batch.lane} is another's now; nothing was marked")
 
-    def _marked_all(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
+    def _marked_all(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> bool:
         """The usual case, for which nothing of single rows is sent; False: it is not, or the lane is another's."""
-        if batch.lane == ANY_LANE or not batch.rows or len(outcomes) != len(batch.rows):
-            return False
-        if any(each.kind != "dispatched" for each in outcomes) or {each.id for each in outcomes} != {row.id for row in batch.rows}:
+        if batch.lane == ANY_LANE or not batch.rows or not _all_sent(batch, outcomes):
             return False
         ends = batch.rows[0].number, batch.rows[-1].number
-        return bool(self._mark_all([batch.lane, batch.token, *ends, len(outcomes)]) == 1)
+        return bool(self._mark_all([batch.lane, batch.token, *ends, len(batch.rows)]) == 1)
 
     def _marked(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> bool:
         sent = [each.id for each in outcomes if each.kind == "dispatched"]
@@ -216,6 +214,14 @@ class RedisOutbox:
 
     def drop(self, ids: Sequence[str]) -> int:
         return int(self._drop(ids)) if ids else 0
+
+
+def _all_sent(batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> bool:
+    if outcomes is None:
+        return True
+    if len(outcomes) != len(batch.rows) or any(each.kind != "dispatched" for each in outcomes):
+        return False
+    return {each.id for each in outcomes} == {row.id for row in batch.rows}
 
 
 def _message(packed: Packed) -> OutboxMessage:

@@ -64,7 +64,7 @@ class SqlOutbox:
         seconds = positive(lease).total_seconds()
         return self._run(lambda connection, now: outbox_claims.claim_any(connection, token, limit, now + seconds, now))
 
-    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         try:
             self._run(lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now))
         except outbox_marks.Dropped:

@@ -9,7 +9,7 @@ from connectors.outboxes import check_lanes
 from connectors.sql.outbox_claims import among, fetched, message_of
 from connectors.sql.outbox_lanes import locked, save
 from connectors.sql.outbox_marks import forget, packed, unpacked
-from connectors.sql.outbox_rows import ADD_PENDING, in_pages, lock_lanes, locking, seqs_of, share_lanes
+from connectors.sql.outbox_rows import ADD_PENDING, in_pages, lanes, lock_lanes, locking, seqs_of, share_lanes
 from streams.leased.lanes import lane_of
 
 _COUNTS = {
@@ -17,8 +17,8 @@ _COUNTS = {
     "dispatched": "select coalesce(sum(size), 0) from sluicegate_message_sent",
     "dead": "select count(*) from sluicegate_message_dead",
 }
-_OLDEST = """
-select min(created_at) from sluicegate_message where seq in (select min(seq) from sluicegate_message_pending group by lane)"""
+_OLDEST = "select min(created_at) from sluicegate_message where seq in ({firsts})"
+_FIRST = "(select min(seq) from sluicegate_message_pending where lane = {lane:d})"
 _SET_LANES = "update sluicegate_meta set value = :value where name = 'lanes'"
 _ADD_LANES = "insert into sluicegate_meta (name, value) values ('lanes', :value)"
 _OLD = """
@@ -40,8 +40,9 @@ def count(connection: Connection, state: str) -> int:
 
 
 def oldest(connection: Connection) -> float | None:
-    """When the oldest pending row was added: the first of one of the lanes."""
-    found: float | None = connection.execute(text(_OLDEST)).scalar()
+    """When the oldest pending row was added: the first of one of the lanes. Each is looked up, for grouping reads all that is pending."""
+    firsts = ", ".join(_FIRST.format(lane=lane) for lane in range(lanes(connection)))
+    found: float | None = connection.execute(text(_OLDEST.format(firsts=firsts))).scalar()
     return found
 
 
@@ -83,7 +84,7 @@ def _delete(connection: Connection, seqs: Sequence[int], *tables: str) -> None:
 
 
 def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
-    lanes = share_lanes(connection)
+    count_ = share_lanes(connection)
     if ids is None:
         rows = _dead(connection, "1 = 1")
     else:
@@ -94,7 +95,7 @@ def requeue(connection: Connection, ids: Sequence[str] | None) -> int:
         ]
     if rows:
         _delete(connection, [row[0] for row in rows], "message_dead")
-        pending = [{"lane": lane_of(message_of(row[1:7]), lanes), "seq": row[0], "attempts": 0} for row in rows]
+        pending = [{"lane": lane_of(message_of(row[1:7]), count_), "seq": row[0], "attempts": 0} for row in rows]
         connection.execute(text(ADD_PENDING), pending)
     return len(rows)
 

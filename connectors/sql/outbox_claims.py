@@ -62,7 +62,7 @@ def claim_lane(connection: Connection, lane: int, token: str, limit: int, after:
         fresh, until = _unheld(_without_number(connection, lane, given, limit - len(ready)), now)
         numbers = range(held.next_number, held.next_number + len(fresh))
         rows += _lane_rows(numbers, fresh)
-        given += [Given(number, row[0]) for number, row in zip(numbers, fresh, strict=True)]
+        given += map(Given, numbers, [row[0] for row in fresh])
     if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: who looks again and again writes nothing.
         return LaneBatch(lane, token, at(held.expires_at), rows, None if until is None else at(until))

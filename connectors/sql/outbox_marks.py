@@ -1,11 +1,13 @@
 """What became of rows: one row for all that were dispatched at once, a history of attempts for the others."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 from sqlalchemy import Connection, text
 
-from connectors.outboxes import ANY_LANE, verdict
+from connectors.outboxes import ANY_LANE, outcomes_of, verdict
 from connectors.sql.outbox_claims import among, fetched
 from connectors.sql.outbox_lanes import Given, of_token, save
 from connectors.sql.outbox_rows import in_pages, lanes, locking
@@ -37,10 +39,13 @@ class Dropped(Exception):
 
 
 def mark(
-    connection: Connection, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, now: float, ask: bool = False
+    connection: Connection, batch: LaneBatch, outcomes: Sequence[Outcome] | None, options: OutboxOptions, now: float, ask: bool = False
 ) -> None:
     """Raises Dropped unless it is to ask which rows are pending."""
-    named = {outcome.id: outcome for outcome in outcomes}
+    if outcomes is None and batch.lane != ANY_LANE and batch.rows and not ask:
+        _mark_all(connection, batch, now)
+        return
+    named = {outcome.id: outcome for outcome in outcomes_of(batch, outcomes)}
     if batch.lane == ANY_LANE:
         for lane, seqs in held_alone(connection, batch).items():
             settle(connection, lane, {seq: named[id] for seq, id in seqs.items() if id in named}, options, now)
@@ -57,6 +62,15 @@ def mark(
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
     given = [Given(each.number, each.seq, waits.get(each.seq) or each.until) for each in held.given if each.seq not in done]
     save(connection, held._replace(given=given))
+
+
+def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
+    """The usual case, in which nothing is looked up of single rows: what has numbers from the first to the last one was in the batch."""
+    held = of_token(connection, batch.lane, batch.token)
+    given, number = list(held.given), attrgetter("number")
+    first, end = bisect_left(given, batch.rows[0].number, key=number), bisect_right(given, batch.rows[-1].number, key=number)
+    dispatch(connection, batch.lane, [each.seq for each in given[first:end]], now)
+    save(connection, held._replace(given=given[:first] + given[end:]))
 
 
 def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, str]]:

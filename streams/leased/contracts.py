@@ -187,9 +187,9 @@ class LaneClaims(Protocol):
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         """For `order: none`: rows of any lane that nobody has, leased one by one, in two steps (S2 137)."""
 
-    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome]) -> None:
-        """Durably: sent, dead, or to be tried again after the options' back-off. Raises ConcurrencyError, nothing changed, when the lane is
-        another's now; of `claim_any`, rows that are another's are left alone."""
+    def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+        """Durably: sent, dead, or to be tried again after the options' back-off; `outcomes` None: all of its rows were sent. Raises
+        ConcurrencyError, nothing changed, when the lane is another's now; of `claim_any`, rows that are another's are left alone."""
 
 
 class LaneEnding(Protocol):

@@ -44,7 +44,7 @@ class Lane:
         self.renewing = False
         self.run: Run | None = None  # while it is being sent
         self.held: LaneBatch | None = None
-        self.ids: dict[int, str] = {}
+        self.last = 0  # number of the run's last row
         self.failed: Sequence[Outcome] = ()
         self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is not known whether it landed
         self.away = ""  # why store or broker did not answer last
@@ -69,9 +69,8 @@ class LaneRelay:
         self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
         self._lease = settings.lease
         self._log = structlog.get_logger()
-        self._now = 0.0
+        self._now, self.closing = 0.0, False
         self.lanes: list[Lane] = []
-        self.closing = False
 
     @property
     def busy(self) -> bool:
@@ -169,7 +168,7 @@ class LaneRelay:
         rows = near(found.rows)
         lane.phase, lane.failed = "sending", found.failed if len(rows) == len(found.rows) else ()
         lane.run = Run(rows, self._sender)
-        lane.ids = {row.number: row.id for row in rows}
+        lane.last = rows[-1].number if rows else 0
 
     def _unclaimed(self, lane: Lane, error: SluicegateError) -> None:
         lane.phase = "idle"
@@ -185,9 +184,7 @@ class LaneRelay:
 
     def _renew(self, lane: Lane, run: Run) -> None:
         lane.renewing = True
-        number, token = lane.number, lane.token
-        after = max(lane.ids)
-        call = partial(self._outbox.claim, number, token, 1, after, timedelta(seconds=self._lease))
+        call = partial(self._outbox.claim, lane.number, lane.token, 1, lane.last, timedelta(seconds=self._lease))
         self._calls.begin(call, partial(self._renewed, lane, run, self._now), partial(self._not_renewed, lane))
 
     def _renewed(self, lane: Lane, run: Run, began: float, found: LaneBatch | None) -> None:
@@ -212,7 +209,7 @@ class LaneRelay:
         lane.held = None
 
     def _forget(self, lane: Lane) -> None:
-        lane.phase, lane.failed, lane.unmarked, lane.ids = "idle", (), (), {}
+        lane.phase, lane.failed, lane.unmarked = "idle", (), ()
         self._leave(lane)
 
     def _leave(self, lane: Lane) -> None:
@@ -222,17 +219,21 @@ class LaneRelay:
     # -- marking -------------------------------------------------------------------------------------------------------
 
     def _mark(self, lane: Lane, run: Run) -> None:
-        outcomes = self._outcomes(lane, run)
+        held = lane.held
+        outcomes = self._outcomes(lane, run, held) if held else ()
         self._leave(lane)
-        if not outcomes or lane.held is None:
+        if held is None or outcomes == []:
             self._forget(lane)
             return
         if failpoints.armed:
             failpoints.hit("lane-sent")
-        self._send_marks(lane, lane.held, outcomes)
+        self._send_marks(lane, held, outcomes)
 
-    def _outcomes(self, lane: Lane, run: Run) -> list[Outcome]:
-        ids = lane.ids
+    def _outcomes(self, lane: Lane, run: Run, held: LaneBatch) -> Sequence[Outcome] | None:
+        """None: all was sent."""
+        if len(run.sent) == len(held.rows):
+            return None
+        ids = {row.number if lane.number >= 0 else place: row.id for place, row in enumerate(held.rows, 1)}
         outcomes = [Outcome(ids[number], "dispatched") for number in run.sent]
         outcomes += [Outcome(ids[number], "rejected", text) for number, text in run.dead.items()]
         denied = sorted(run.denied.items())
@@ -240,21 +241,21 @@ class LaneRelay:
             denied, lane.failed = denied[:1], ()
         return [*outcomes, *lane.failed, *(Outcome(ids[number], "failed", text) for number, text in denied)]
 
-    def _send_marks(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+    def _send_marks(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         lane.phase, lane.unmarked = "marking", ()
         call = partial(self._outbox.mark, held, outcomes)
         self._calls.begin(call, lambda _: self._marked(lane, held, outcomes), partial(self._unmarked, lane, held, outcomes))
 
-    def _marked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome]) -> None:
+    def _marked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         if failpoints.armed:
             failpoints.hit("lane-marked")
         lane.away = ""
         self._backoff.reset()
-        failed = [outcome for outcome in outcomes if outcome.kind == "failed"]
+        failed = [outcome for outcome in outcomes or () if outcome.kind == "failed"]
         attempts = {row.id: row.attempts for row in held.rows} if failed else {}
         for outcome in failed:
             self._count_failed(outcome, attempts[outcome.id] + 1)
-        full = len(held.rows) == LIMIT or len(outcomes) < len(held.rows)
+        full = len(held.rows) == LIMIT or (outcomes is not None and len(outcomes) < len(held.rows))
         self._forget(lane)
         if full and not failed and not self.closing and self._now >= lane.checked:
             self._claim(lane)
@@ -268,7 +269,7 @@ class LaneRelay:
         else:
             self._log.warning("outbox.row_failed", id=outcome.id, attempts=attempts, error=outcome.error)
 
-    def _unmarked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome], error: SluicegateError) -> None:
+    def _unmarked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError) -> None:
         """Not known whether it landed: the same marks again, until they land or the lane is another's."""
         if isinstance(error, ConcurrencyError):
             self._lose(lane, str(error))
@@ -276,7 +277,7 @@ class LaneRelay:
             self._forget(lane)
         else:
             self._unavailable(lane, error)
-            lane.unmarked = outcomes
+            lane.unmarked = [Outcome(row.id, "dispatched") for row in held.rows] if outcomes is None else outcomes
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -37,6 +37,15 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def tree_seconds(pid: int) -> float:
+    """The same of a process and all below it, with those of its children that ended."""
+    spent = 0.0
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            spent += sum(process.cpu_times()[:4])
+    return spent
+
+
 def peak_mib(pid: int) -> float:
     """The most memory it ever had (VmHWM)."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

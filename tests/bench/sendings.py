@@ -1,8 +1,10 @@
 """`outbox`: rows that lie in the store until all are in the topic. `timeouts`: as many due at once, and how late armed ones are.
 
-The clock starts when the dispatcher says that it runs and stops when the brokers have the last row; CPU time is that of its process.
+The clock starts when the dispatcher says that it runs and stops when the brokers have the last row. CPU time is given per row of
+each process that shares the machine: on n quiet cores the rate is at most n / (their sum), whatever a loaded clock says.
 """
 
+import os
 import shutil
 import tempfile
 import time
@@ -19,7 +21,7 @@ from connectors import open_store
 from streams.leased.messages import OutboxMessage
 from streams.leased.values import Timeout
 from tests.bench.load import PARTITIONS, create, delete
-from tests.bench.processes import cpu_seconds, others_seconds
+from tests.bench.processes import cpu_seconds, others_seconds, tree_seconds
 from tests.bench.systems import SERVERS
 from tests.chaos.worker import Worker
 from tests.servers.shared import open_server
@@ -49,35 +51,63 @@ AT_ONCE = 1000
 KEYS = 1000
 
 
+class Spent(NamedTuple):
+    """CPU seconds; 0 of a server in a container, and of a file's store, whose work is the dispatcher's."""
+
+    dispatcher: float
+    store: float
+    broker: float
+
+
 class Sent(NamedTuple):
-    """Seconds of wall time, and of CPU time of the dispatcher; the share of the machine that others used; what was wrong."""
+    """Seconds of wall time; the share of the machine that others used; what was wrong."""
 
     seconds: float
-    cpu: float
+    cpu: Spent
     others: float
     problems: list[str]
 
 
-def once(job: str, bootstrap: str, kind: str, rows: int) -> Sent:
-    """One run on a store that is nobody else's."""
-    with _prepared(bootstrap, kind) as (app, store, worker):
+class Prepared(NamedTuple):
+    """`server` is the store's pid, 0 when it has none that is seen here."""
+
+    app: str
+    store: Any
+    server: int
+    worker: Callable[[], Worker]
+
+
+def once(job: str, broker: Any, kind: str, rows: int) -> Sent:
+    """One run on a store that is nobody else's. `broker` is a server of tests.servers."""
+    bootstrap = broker.url
+    with _prepared(bootstrap, kind) as (app, store, server, worker):
         _fill(job, store, f"{app}.t", rows)
         run = worker()
         run.wait("dispatcher.running", timeout=60)
-        begin, others, pid = time.monotonic(), others_seconds(), int(run.events("dispatcher.started")[-1]["pid"])
-        before = cpu_seconds(pid)
+        begin, others = time.monotonic(), others_seconds()
+        pids = int(run.events("dispatcher.started")[-1]["pid"]), server, _pid(broker)
+        before = _spent(*pids)
         ends = _ends(bootstrap, f"{app}.t")
         wait_until(lambda: ends() >= rows, 600, f"{rows} messages", pause=0.05)
         seconds = time.monotonic() - begin
-        cpu, share = cpu_seconds(pid) - before, (others_seconds() - others) / seconds / 2
+        cpu = Spent(*(now - then for now, then in zip(_spent(*pids), before, strict=True)))
+        share = (others_seconds() - others) / seconds / (os.cpu_count() or 1)
         wait_until(lambda: store.outbox.count("pending") == 0, 60, "all marked")
         problems = [] if ends() == rows else [f"{ends()} messages, not {rows}"]
         return Sent(seconds, cpu, max(0.0, share), problems)
 
 
+def _spent(dispatcher: int, store: int, broker: int) -> Spent:
+    return Spent(cpu_seconds(dispatcher), *(tree_seconds(pid) if pid else 0.0 for pid in (store, broker)))
+
+
+def _pid(server: Any) -> int:
+    return int(getattr(server, "pid", 0))
+
+
 def late(bootstrap: str, kind: str, armed: int, seconds: float = 20.0) -> list[float]:
     """Of timeouts that become due all along `seconds`, with `armed` in the store: from when each was due until the broker had it."""
-    with _prepared(bootstrap, kind) as (app, store, worker):
+    with _prepared(bootstrap, kind) as (app, store, _, worker):
         run = worker()
         run.wait("dispatcher.running", timeout=60)
         far, soon = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) + timedelta(seconds=60)
@@ -96,7 +126,7 @@ def late(bootstrap: str, kind: str, armed: int, seconds: float = 20.0) -> list[f
 
 
 @contextmanager
-def _prepared(bootstrap: str, kind: str) -> Iterator[tuple[str, Any, Callable[[], Worker]]]:
+def _prepared(bootstrap: str, kind: str) -> Iterator[Prepared]:
     app = f"bench-{uuid.uuid4().hex[:8]}"
     with ExitStack() as cleaning:
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
@@ -104,7 +134,7 @@ def _prepared(bootstrap: str, kind: str) -> Iterator[tuple[str, Any, Callable[[]
         topics = [f"{app}.{name}" for name in ("in", "t", "dead")]
         create(bootstrap, *topics)
         cleaning.callback(delete, bootstrap, *topics)
-        url = _url(kind, folder, cleaning)
+        url, server = _opened(kind, folder, cleaning)
         store: Any = open_store(url)
         store.migrate()
         cleaning.callback(store.close)
@@ -116,15 +146,16 @@ def _prepared(bootstrap: str, kind: str) -> Iterator[tuple[str, Any, Callable[[]
             cleaning.callback(worker.close)
             return worker
 
-        yield app, store, start
+        yield Prepared(app, store, server, start)
 
 
-def _url(kind: str, folder: Path, cleaning: ExitStack) -> str:
+def _opened(kind: str, folder: Path, cleaning: ExitStack) -> tuple[str, int]:
+    """Its URL and its pid."""
     if kind not in SERVERS:
-        return f"sqlite:///{folder}/bench.db"
+        return f"sqlite:///{folder}/bench.db", 0
     server = open_server(SERVERS[kind]())
     cleaning.callback(server.destroy)
-    return str(server.url)
+    return str(server.url), _pid(server)
 
 
 def _fill(job: str, store: Any, topic: str, rows: int) -> None:
@@ -163,9 +194,11 @@ def _ends(bootstrap: str, topic: str) -> Callable[[], int]:
 
 
 def line(job: str, store: str, rows: int, found: Sent) -> str:
-    """One line of a table."""
-    rate = rows / found.seconds
+    """One line of a table: with the microseconds of CPU that each process spends on a row."""
+    rate, cores = rows / found.seconds, os.cpu_count() or 1
+    costs = "  ".join(f"{name} {spent / rows * 1e6:5.1f}" for name, spent in found.cpu._asdict().items())
+    most = cores * rows / max(sum(found.cpu), 0.01)
     return (
-        f"{job:10} {store:12} {rate:10,.0f} rows/s  {rows / max(found.cpu, 0.01):10,.0f} per CPU-s  {found.seconds:6.1f} s  "
-        f"others {found.others:.0%}  {'right' if not found.problems else found.problems}"
+        f"{job:10} {store:12} {rate:10,.0f} rows/s  {found.seconds:6.1f} s  us a row: {costs}  "
+        f"(at most {most:,.0f}/s on {cores} cores)  others {found.others:.0%}  {'right' if not found.problems else found.problems}"
     )

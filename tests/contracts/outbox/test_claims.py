@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from streams import failpoints
 from streams.errors import ConcurrencyError
-from streams.leased.messages import Outcome
+from streams.leased.messages import LaneBatch, Outcome
 from tests.contracts.outbox.given import LANE, LONG, SHORT, Place, Store, added, claimed, counts, found, ids, marked, message, numbers
 from tests.contracts.sql import other
 from tests.waiting import wait_until
@@ -169,14 +169,18 @@ def test_198_a_lane_is_held_by_its_token_and_not_by_a_connection(store: Store, p
     assert counts(other) == (0, 1, 0)
 
 
-def a_former_holder_marks_nothing(store: Store, other: Store) -> None:
+def _each(batch: LaneBatch) -> list[Outcome]:
+    return [Outcome(row.id, "dispatched") for row in batch.rows]
+
+
+def a_former_holder_marks_nothing(store: Store, other: Store, outcomes: Callable[[LaneBatch], object] = _each) -> None:
     added(store, 1, 2)
     former = claimed(store, token="former", lease=SHORT)
     heir = wait_until(lambda: other.outbox.claim(LANE, "heir", 10, lease=LONG), what="a lease that ran out")
     assert (ids(heir.rows), numbers(heir)) == (ids(former.rows), numbers(former))
     raised = None
     try:
-        marked(store, former)
+        store.outbox.mark(former, outcomes(former))
     except ConcurrencyError as error:
         raised = error
     assert counts(other) == (2, 0, 0)
@@ -200,14 +204,32 @@ def test_a_lane_that_somebody_has_locked_is_passed_over_at_once(store: Store, pl
     assert ids(store.outbox.claim_any(10).rows) == ["m1"]
 
 
-def test_a_former_holder_marks_nothing(store: Store, place: Place) -> None:
-    a_former_holder_marks_nothing(store, place.store())
+@pytest.mark.parametrize("outcomes", [_each, lambda batch: None], ids=["each", "all"])
+def test_a_former_holder_marks_nothing(store: Store, place: Place, outcomes: Callable[[LaneBatch], object]) -> None:
+    a_former_holder_marks_nothing(store, place.store(), outcomes)
 
 
 @pytest.mark.usefixtures("_no_fence")
-def test_without_the_fence_a_former_holder_marks_what_is_anothers(place: Place) -> None:
+@pytest.mark.parametrize("outcomes", [_each, lambda batch: None], ids=["each", "all"])
+def test_without_the_fence_a_former_holder_marks_what_is_anothers(place: Place, outcomes: Callable[[LaneBatch], object]) -> None:
     with pytest.raises(AssertionError):
-        a_former_holder_marks_nothing(place.store(), place.store())
+        a_former_holder_marks_nothing(place.store(), place.store(), outcomes)
+
+
+def test_a_batch_of_which_nothing_is_said_was_sent_as_a_whole_and_nothing_else(store: Store) -> None:
+    """And said again, because the first reply was lost, it changes nothing."""
+    added(store, 1, 2, 3, 4)
+    batch = claimed(store, limit=2)
+    assert store.outbox.drop(["m1"]) == 1
+    assert numbers(claimed(store, limit=1, after=2)) == [3]
+    for _ in range(2):
+        store.outbox.mark(batch, None)
+        assert (ids(store.outbox.find("dispatched")), counts(store)) == (["m2"], (2, 1, 0))
+    rest = claimed(store)
+    assert (ids(rest.rows), numbers(rest)) == (["m3", "m4"], [3, 4])
+    store.outbox.release(rest)
+    store.outbox.mark(store.outbox.claim_any(1), None)
+    assert counts(store) == (1, 2, 0)
 
 
 def test_a_holder_whose_lease_ran_out_goes_on_while_nobody_took_the_lane(store: Store) -> None:
