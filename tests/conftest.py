@@ -149,12 +149,12 @@ def make_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
     return make
 
 
-def create_topic(bootstrap: str, name: str, partitions: int, config: dict[str, Any]) -> None:
+def create_topic(bootstrap: str, name: str, partitions: int, config: dict[str, Any], copies: int = 1) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     settings = {setting.replace("_", "."): str(value) for setting, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, copies, config=settings)])[name].result(30)
 
     def led() -> bool:
         topic = admin.list_topics(name, timeout=10).topics[name]
