@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 
 LOGS = Path(__file__).resolve().parents[1] / ".server-logs"
 FIXTURES = {"kafka": "kafka", "redis_url": "valkey", "postgres_url": "postgres", "mariadb_url": "mariadb", "mongodb_url": "mongodb"}
-MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos"}
+MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos", "soak": "chaos"}
 
 household = pytest.StashKey[Household]()
 used = pytest.StashKey[dict[str, Shared]]()

@@ -11,6 +11,8 @@ from tests.soak.plan import kinds, plan
 from tests.soak.report import as_markdown, write
 from tests.soak.run import soak
 
+LOGS = Path(".server-logs/soak.log")
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
@@ -29,7 +31,7 @@ def main() -> int:
     given = arguments()
     setting = Setting(given.store, given.seconds, given.seed, given.brokers, 10 / given.rate, given.pace, given.twin)
     print(setting, *plan(setting.seed, setting.seconds, setting.pace, kinds(setting.store, setting.brokers)), sep="\n", flush=True)
-    report = soak(setting, new_folder())
+    report = soak(setting, new_folder(), LOGS)
     write(report, given.out)
     print(as_markdown(report))
     return 0 if report.clean is not bool(given.twin) else 1

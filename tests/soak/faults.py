@@ -155,12 +155,12 @@ class Faults:
 
     def _disk_full(self, step: Step) -> None:
         """No file of the workers may grow, nor be written behind its first pages."""
-        limited = [pid for worker in self._crew.members for pid in _children(worker.process.pid) if _limit(pid, SMALL)]
+        limited = [pid for worker in self._crew.members for pid in _children(worker.process.pid) if limit_files(pid, SMALL)]
         if not limited:
             raise Missed
         self._lasting(step)
         for pid in limited:
-            _limit(pid, resource.RLIM_INFINITY)
+            limit_files(pid, resource.RLIM_INFINITY)
 
 
 def _number(step: Step) -> int:
@@ -173,7 +173,7 @@ def _children(pid: int) -> list[int]:
     return []
 
 
-def _limit(pid: int, size: int) -> bool:
+def limit_files(pid: int, size: int) -> bool:
     """Set the largest size of a file that this process may write; False when it is gone."""
     try:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

@@ -46,11 +46,11 @@ def kinds(store: str, brokers: int) -> dict[str, Kind]:
         links += [f"store-link-{number}" for number in range(WORKERS)]
     all_brokers = ["brokers"]  # one at a time
     found = {
-        "kill-child": Kind(18, workers, AGENTS, process=True),
-        "kill-worker": Kind(9, workers, process=True),
-        "pause": Kind(7, workers, AGENTS, (3.2, 5.0), process=True),
-        "terminate": Kind(7, workers, process=True, rest=3.0),
-        "join-and-leave": Kind(4, ["guest"], AGENTS, (1.0, 3.0), process=True),
+        "kill-child": Kind(20, workers, AGENTS, process=True),
+        "kill-worker": Kind(6, workers, process=True),
+        "pause": Kind(8, workers, AGENTS, (3.2, 5.0), process=True),
+        "terminate": Kind(5, workers, process=True, rest=3.0),
+        "join-and-leave": Kind(3, ["guest"], AGENTS, (1.0, 3.0), process=True),
         "kill-broker": Kind(3, all_brokers, lasts=(0.0, 1.5), rest=12.0, process=True, from_end=True),
         "reset": Kind(8, links, from_end=True),
         "half-open": Kind(4, links, lasts=(1.0, 4.0), from_end=True),

@@ -12,11 +12,15 @@ Place = tuple[str, int]
 
 @dataclass(eq=False)
 class Case:
-    """One fault; `waiting` says of each partition up to where it had records when the clock began."""
+    """One fault, called `name`; `waiting` says of each partition up to where it had records when the clock began. `last` is the one
+    that went on as the last."""
 
     kind: str
+    name: str
     begun: float
     waiting: dict[Place, int]
+    last: Place | None = None
+    seconds: float = 0.0
 
 
 class Recoveries:
@@ -26,11 +30,11 @@ class Recoveries:
         self._clock = clock
         self._lock = threading.Lock()
         self._open: list[Case] = []
-        self.times: defaultdict[str, list[float]] = defaultdict(list)
+        self._over: list[Case] = []
 
-    def begin(self, kind: str, ends: Mapping[Place, int]) -> Case:
+    def begin(self, kind: str, name: str, ends: Mapping[Place, int]) -> Case:
         """`ends` are the next offsets of the affected partitions; a fault that met none is not measured."""
-        case = Case(kind, self._clock(), dict(ends))
+        case = Case(kind, name, self._clock(), dict(ends))
         with self._lock:
             if case.waiting:
                 self._open.append(case)
@@ -47,10 +51,19 @@ class Recoveries:
             for case in self._open:
                 if case.waiting.get(place, offset + 1) <= offset:
                     del case.waiting[place]
-            done = [case for case in self._open if not case.waiting]
+                    case.last, case.seconds = place, self._clock() - case.begun
+            self._over += [case for case in self._open if not case.waiting]
             self._open = [case for case in self._open if case.waiting]
-            for case in done:
-                self.times[case.kind].append(self._clock() - case.begun)
+
+    def times(self) -> dict[str, list[float]]:
+        """Of each kind, in the order in which they were over."""
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for case in self._over:
+            found[case.kind].append(case.seconds)
+        return dict(found)
+
+    def slowest(self, count: int) -> list[Case]:
+        return sorted(self._over, key=lambda case: -case.seconds)[:count]
 
     @property
     def open(self) -> int:

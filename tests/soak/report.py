@@ -24,11 +24,12 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Report:
-    """Times are seconds. `broken` are faults that could not be carried out; `ended_alone`: how often workers ended unasked, by exit
-    code, and were started again; `unclean`: those that did not end with 0 after SIGTERM."""
+    """Times are seconds: `faulty` those of faults, `fed` those of load. `broken` are faults that could not be carried out; `ended_alone`:
+    how often workers ended unasked, by exit code, and were started again; `unclean`: those that did not end with 0 after SIGTERM."""
 
     setting: Setting
     faulty: float
+    fed: float
     drained: float | None
     load: tuple[float, float, float]
     processors: int
@@ -37,6 +38,7 @@ class Report:
     missed: Mapping[str, int]
     broken: Sequence[str]
     recoveries: Mapping[str, Sequence[float]]
+    slowest: Sequence[str]
     unrecovered: int
     records: int
     messages: int
@@ -76,7 +78,7 @@ def as_json(report: Report) -> dict[str, Any]:
     said = asdict(report)
     said["recoveries"] = recovered(report)
     said["anomalies"] = {name: {"count": len(lines), "first": list(lines[:SHOWN])} for name, lines in report.anomalies.items()}
-    return said | {"clean": report.clean, "total_faults": report.total, "records_per_second": round(report.records / report.faulty, 1)}
+    return said | {"clean": report.clean, "total_faults": report.total, "records_per_second": round(report.records / report.fed, 1)}
 
 
 def recovered(report: Report) -> dict[str, dict[str, float]]:
@@ -101,7 +103,7 @@ def as_markdown(report: Report) -> str:
         f"{report.processors} processors, load averages at the end {load}.", "",
         *_table(["what", "number"], [
             ["faults", report.total], ["of them processes hit", report.process_faults],
-            ["input records", report.records], ["a second", f"{report.records / report.faulty:.0f}"],
+            ["input records", report.records], ["a second", f"{report.records / report.fed:.0f}"],
             ["messages in all topics", report.messages], ["exact copies, which receivers drop", report.copies],
             ["transactions aborted among the input", report.aborted_transactions], ["all had its effects", drained],
             ["faults after which a partition did not go on", report.unrecovered],
@@ -117,6 +119,7 @@ def as_markdown(report: Report) -> str:
         "Seconds from a fault (of what was down or cut off: from its return) until every partition that it met had an effect of a record",
         "that came after it. Faults overlap, so another one often fell into that time. A group needs 7 records or 1 s.", "",
         *_table(["fault", "times", "missed", "p50", "p99", "most"], _rows(report)),
+        "The slowest:", "", *(f"- {line}" for line in report.slowest), "",
     ])  # fmt: skip
 
 

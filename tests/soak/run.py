@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.chaos.audit import audit
 from tests.chaos.record import Seen
 from tests.chaos.verdict import distinct, judge, span
+from tests.chaos.worker import Worker
 from tests.soak.aborted import Aborted
 from tests.soak.faults import Faults, Missed
 from tests.soak.field import NAME, PARTITIONS, Field, Setting
@@ -43,15 +44,18 @@ class Soak:
     def run(self) -> Report:
         app = self.field.scene
         app.feed.start()
-        app.flowing(timeout=120.0)
         self._aborted.start()
+        fed = time.monotonic()
+        app.flowing(timeout=120.0)
         began = time.monotonic()
         self._under_faults(plan(self.setting.seed, self.setting.seconds * 2, self.setting.pace, self.kinds))
         faulty = time.monotonic() - began
+        self._calm()
+        fed = time.monotonic() - fed
         drained = self._drain()
         app.stop()
         app.catch_up()
-        return self._report(faulty, drained)
+        return self._report(faulty, fed, drained)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
@@ -75,7 +79,7 @@ class Soak:
         kind = self.kinds[step.kind]
         with self._targets[step.target], self._workers_lock(step.target):
             affected = self._affected(step)
-            case = None if kind.from_end else self.recoveries.begin(step.kind, affected)
+            case = None if kind.from_end else self.recoveries.begin(step.kind, str(step), affected)
             if not self._done(step):
                 self.missed[step.kind] += 1
                 if case is not None:
@@ -83,7 +87,7 @@ class Soak:
                 return
             self.done[step.kind] += 1
             if kind.from_end:
-                self.recoveries.begin(step.kind, self._ends(affected))
+                self.recoveries.begin(step.kind, str(step), self._ends(affected))
 
     def _done(self, step: Step) -> bool:
         """Did it hit something? A process between two starts, or a link without connections, is waited for."""
@@ -95,7 +99,7 @@ class Soak:
                 self.ended.wait(0.5)
             except (OSError, RuntimeError, TimeoutError) as error:
                 self.broken.append(f"{step}: {type(error).__name__}: {error}"[:500])
-                return True
+                return False
         return False
 
     def _workers_lock(self, target: str) -> threading.RLock:
@@ -140,15 +144,18 @@ class Soak:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def _drain(self) -> float | None:
-        """Everything is as it should be, and no more load comes: seconds until all had its effects, None when it never had."""
+    def _calm(self) -> None:
+        """Nothing is held back, and no more load comes. Behind what was aborted comes a record, so that the logs end with one."""
         app = self.field.scene
         for proxy in self.field.links():
             proxy.release()
         self._aborted.stop()
-        for number in range(PARTITIONS):  # behind what was aborted, so that the end of the log is a record's
+        for number in range(PARTITIONS):
             app.feed.one(b"k%d" % number, b'{"v": 1}', number)
         app.feed.stop()
+
+    def _drain(self) -> float | None:
+        """Seconds until all had its effects, None when it never had."""
         began = time.monotonic()
         patience = 30.0 if self.setting.twin else DRAIN
         with suppress(TimeoutError):
@@ -164,7 +171,7 @@ class Soak:
             return self.field.scene.quiet()
         return False
 
-    def _report(self, faulty: float, drained: float | None) -> Report:
+    def _report(self, faulty: float, fed: float, drained: float | None) -> Report:
         app, books, crew = self.field.scene, self.field.ledger.books, self.field.crew
         inputs, outputs, paid = (app.records(topic) for topic in ("in", "out", "paid"))
         groups = judge(inputs, outputs, app.records("dead"))
@@ -172,6 +179,7 @@ class Soak:
         return Report(
             setting=self.setting,
             faulty=faulty,
+            fed=fed,
             drained=drained,
             load=os.getloadavg(),
             processors=os.cpu_count() or 0,
@@ -179,7 +187,8 @@ class Soak:
             process_faults=sum(count for name, count in self.done.items() if self.kinds[name].process),
             missed=dict(self.missed),
             broken=self.broken,
-            recoveries={name: tuple(times) for name, times in self.recoveries.times.items()},
+            recoveries=self.recoveries.times(),
+            slowest=[f"{case.seconds:.1f} s until {case.last} went on: {case.name.strip()}" for case in self.recoveries.slowest(8)],
             unrecovered=self.recoveries.open,
             records=len(inputs),
             messages=len(inputs) + len(outputs) + len(paid),
@@ -197,12 +206,17 @@ def aborted_reads(outputs: Sequence[Seen]) -> list[str]:
     return [f"group {fire.id} of {fire.key!r} {span(fire)} has {values}" for fire, values in below if values]
 
 
-def soak(setting: Setting, root: Path, least: int = 0) -> Report:
-    """Open everything in this folder, run, close it."""
+def soak(setting: Setting, root: Path, logs: Path, least: int = 0) -> Report:
+    """Open everything in this folder, run, close it. What the workers logged stands in the file `logs`."""
     with closing(Field(setting, root)) as field:
-        run = Soak(field, least)
         try:
-            return run.run()
-        except BaseException:
-            print(field.scene.tail())
-            raise
+            return Soak(field, least).run()
+        finally:
+            logs.parent.mkdir(exist_ok=True)
+            logs.write_text("".join(_logged(field.scene.workers)))
+
+
+def _logged(workers: Iterable[Worker]) -> list[str]:
+    lines = [(line.get("timestamp", ""), worker.name, json.dumps(line)) for worker in workers for line in worker.lines]
+    noise = [f"{worker.name} {line}" for worker in workers for line in worker.noise]
+    return [f"{name} {text}\n" for _, name, text in sorted(lines)] + noise
