@@ -150,9 +150,9 @@ class Soak:
         for proxy in self.field.links():
             proxy.release()
         self._aborted.stop()
+        app.feed.stop()
         for number in range(PARTITIONS):
             app.feed.one(b"k%d" % number, b'{"v": 1}', number)
-        app.feed.stop()
 
     def _drain(self) -> float | None:
         """Seconds until all had its effects, None when it never had."""
