@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.chaos.scene import Scene
 from tests.chaos.worker import Worker
-from tests.soak.plan import WORKERS
+from tests.soak.plan import AGENTS, WORKERS
 
 CLOCKS = Path(__file__).with_name("clock")
 
@@ -59,12 +59,13 @@ class Crew:
                 finally:
                     lock.release()
 
-    def end(self, worker: Worker) -> None:
-        """SIGTERM, and its end."""
+    def end(self, worker: Worker) -> int:
+        """SIGTERM, and its exit code."""
         worker.terminate()
         code = worker.exit_code(90.0)
         if code != 0:
             self.unclean.append(f"{worker.name} ended with {code} after SIGTERM")
+        return code
 
     def close(self) -> None:
         self._launcher.shutdown()
@@ -85,10 +86,15 @@ class Crew:
 
 
 def child(worker: Worker, agent: str) -> int | None:
-    """The process that runs this agent now, None between two of them."""
-    started = [int(line["pid"]) for line in worker.events("worker.started", agent=agent)]
-    ended = {int(line["pid"]) for line in worker.events("worker.ended", agent=agent)}
-    return started[-1] if started and started[-1] not in ended else None
+    """The process that runs this agent and is at work, None while another one is starting."""
+    ended = {line["pid"] for line in worker.events("worker.ended", agent=agent)}
+    at_work = [int(line["pid"]) for line in worker.events("worker.running", agent=agent) if line["pid"] not in ended]
+    return at_work[-1] if at_work else None
+
+
+def complete(worker: Worker) -> bool:
+    """Are all its agents at work?"""
+    return all(child(worker, agent) is not None for agent in AGENTS)
 
 
 def signalled(pid: int | None, number: int) -> bool:

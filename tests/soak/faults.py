@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psutil
 
-from tests.soak.crew import child, signalled
+from tests.soak.crew import child, complete, signalled
 from tests.soak.field import Field
 from tests.soak.plan import Step
 
@@ -55,6 +55,8 @@ class Faults:
 
     def _kill_worker(self, step: Step) -> None:
         number = _number(step)
+        if not complete(self._crew.members[number]):
+            raise Missed
         self._crew.members[number].kill9()
         self._crew.restart(number)
 
@@ -68,15 +70,16 @@ class Faults:
     def _terminate(self, step: Step) -> None:
         number = _number(step)
         worker = self._crew.members[number]
-        if child(worker, "sums") is None:
+        if not complete(worker):
             raise Missed
         self._crew.end(worker)
         self._crew.restart(number)
 
     def _join_and_leave(self, step: Step) -> None:
         guest = self._crew.guest(step.detail)
+        guest.wait("worker.running", timeout=60.0)
         with suppress(TimeoutError):
-            guest.wait("partition.claimed", timeout=15.0)
+            guest.wait("partition.claimed", timeout=5.0)
         self._lasting(step)
         self._crew.end(guest)
 

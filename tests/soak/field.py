@@ -14,12 +14,13 @@ from tests.conftest import create_topic
 from tests.servers import Postgres, Program, Proxy, Server, Valkey
 from tests.servers.cluster import Cluster
 from tests.soak.crew import Crew
-from tests.soak.plan import WORKERS
+from tests.soak.plan import SESSION, WORKERS
 
 PARTITIONS = 4
 TOPICS = {"in": PARTITIONS, "out": 3, "paid": 2, "dead": 1, "book-dead": 1, "totals": 1}
 PROGRAMS: dict[str, type[Program]] = {"redis": Valkey, "postgresql": Postgres}
 NAME = "soak"
+KAFKA = {"reconnect.backoff.max.ms": 500, "session.timeout.ms": int(SESSION * 1000), "heartbeat.interval.ms": 500}
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def scene(setting: Setting, bootstrap: str, url: str, root: Path) -> tuple[Scene
     store = open_store(url)
     store.migrate()
     store.close()
-    app = Scene(NAME, root, bootstrap, url, PARTITIONS, collect=True, kafka={"reconnect.backoff.max.ms": 500}, pause=setting.pause)
+    app = Scene(NAME, root, bootstrap, url, PARTITIONS, collect=True, kafka=KAFKA, pause=setting.pause)
     for topic in ("paid", "book-dead"):
         app.tap.follow(f"{NAME}.{topic}")
     app.between.append("out")

@@ -6,6 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 WORKERS = 3
+SESSION = 5.0  # seconds until a silent member is out: on a busy machine a shorter one loses members that nobody hit
 AGENTS = ("sums", "book")
 SERVERS = ("redis", "postgresql")
 """Stores that can be killed and cut off; SQLite's disk can be full."""
@@ -48,7 +49,7 @@ def kinds(store: str, brokers: int) -> dict[str, Kind]:
     found = {
         "kill-child": Kind(20, workers, AGENTS, process=True),
         "kill-worker": Kind(6, workers, process=True),
-        "pause": Kind(8, workers, AGENTS, (3.2, 5.0), process=True),
+        "pause": Kind(6, workers, AGENTS, (SESSION + 0.5, SESSION + 2.5), process=True),
         "terminate": Kind(5, workers, process=True, rest=3.0),
         "join-and-leave": Kind(3, ["guest"], AGENTS, (1.0, 3.0), process=True),
         "kill-broker": Kind(3, all_brokers, lasts=(0.0, 1.5), rest=12.0, process=True, from_end=True),

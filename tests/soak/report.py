@@ -25,7 +25,8 @@ MEANING = {
 @dataclass(frozen=True)
 class Report:
     """Times are seconds: `faulty` those of faults, `fed` those of load. `broken` are faults that could not be carried out; `ended_alone`:
-    how often workers ended unasked, by exit code, and were started again; `unclean`: those that did not end with 0 after SIGTERM."""
+    how often workers ended unasked, by exit code, and were started again; `unclean`: those that did not end with 0
+    after SIGTERM; `last_ends`: how the workers ended when all was calm."""
 
     setting: Setting
     faulty: float
@@ -46,6 +47,7 @@ class Report:
     aborted_transactions: int
     ended_alone: Mapping[str, int]
     unclean: Sequence[str]
+    last_ends: Sequence[int]
     anomalies: Mapping[str, Sequence[str]]
 
     @property

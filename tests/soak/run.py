@@ -7,8 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.audit import audit
 from tests.chaos.record import Seen
@@ -48,14 +49,14 @@ class Soak:
         fed = time.monotonic()
         app.flowing(timeout=120.0)
         began = time.monotonic()
-        self._under_faults(plan(self.setting.seed, self.setting.seconds * 2, self.setting.pace, self.kinds))
+        self._under_faults(plan(self.setting.seed, self.setting.seconds * 3, self.setting.pace, self.kinds))
         faulty = time.monotonic() - began
         self._calm()
         fed = time.monotonic() - fed
         drained = self._drain()
-        app.stop()
+        ends = [self.field.crew.end(worker) for worker in self.field.crew.members]
         app.catch_up()
-        return self._report(faulty, fed, drained)
+        return self._report(faulty, fed, drained, ends)
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
@@ -76,18 +77,26 @@ class Soak:
             each.result()
 
     def _fault(self, step: Step) -> None:
-        kind = self.kinds[step.kind]
-        with self._targets[step.target], self._workers_lock(step.target):
-            affected = self._affected(step)
-            case = None if kind.from_end else self.recoveries.begin(step.kind, str(step), affected)
-            if not self._done(step):
-                self.missed[step.kind] += 1
-                if case is not None:
-                    self.recoveries.forget(case)
-                return
-            self.done[step.kind] += 1
-            if kind.from_end:
-                self.recoveries.begin(step.kind, str(step), self._ends(affected))
+        """Left out while its target has not got over the last one: where all is slow, faults would queue up."""
+        with ExitStack() as held:
+            for lock in (self._targets[step.target], self._workers_lock(step.target)):
+                if not lock.acquire(timeout=1.0):
+                    self.missed[step.kind] += 1
+                    return
+                held.callback(lock.release)
+            self._met(step, self.kinds[step.kind])
+
+    def _met(self, step: Step, kind: Kind) -> None:
+        affected = self._affected(step)
+        case = None if kind.from_end else self.recoveries.begin(step.kind, str(step), affected)
+        if not self._done(step):
+            self.missed[step.kind] += 1
+            if case is not None:
+                self.recoveries.forget(case)
+            return
+        self.done[step.kind] += 1
+        if kind.from_end:
+            self.recoveries.begin(step.kind, str(step), self._ends(affected))
 
     def _done(self, step: Step) -> bool:
         """Did it hit something? A process between two starts, or a link without connections, is waited for."""
@@ -102,7 +111,7 @@ class Soak:
                 return False
         return False
 
-    def _workers_lock(self, target: str) -> threading.RLock:
+    def _workers_lock(self, target: str) -> Any:
         """Nobody but the fault starts this worker again meanwhile."""
         what, _, number = target.rpartition("-")
         return self.field.crew.locks[int(number)] if what == "worker" else threading.RLock()
@@ -171,7 +180,7 @@ class Soak:
             return self.field.scene.quiet()
         return False
 
-    def _report(self, faulty: float, fed: float, drained: float | None) -> Report:
+    def _report(self, faulty: float, fed: float, drained: float | None, ends: Sequence[int]) -> Report:
         app, books, crew = self.field.scene, self.field.ledger.books, self.field.crew
         inputs, outputs, paid = (app.records(topic) for topic in ("in", "out", "paid"))
         groups = judge(inputs, outputs, app.records("dead"))
@@ -196,6 +205,7 @@ class Soak:
             aborted_transactions=self._aborted.count,
             ended_alone={str(code): count for code, count in crew.codes.items()},
             unclean=crew.unclean,
+            last_ends=ends,
             anomalies=found(groups, booked, aborted_reads(outputs)),
         )
 

@@ -48,7 +48,7 @@ def report(inputs: list[Seen], outputs: list[Seen], entries: list[dict[str, Any]
     return Report(
         setting=Setting(), faulty=90.0, fed=100.0, drained=3.0, load=(1.0, 1.0, 1.0), processors=2, faults={"kill-child": 3},
         process_faults=3, missed={}, broken=[], recoveries={"kill-child": [1.0, 2.0, 6.0]}, slowest=["6.0 s"], unrecovered=0,
-        records=6, messages=12, copies=0, aborted_transactions=1, ended_alone={}, unclean=[],
+        records=6, messages=12, copies=0, aborted_transactions=1, ended_alone={}, unclean=[], last_ends=[0, 0, 0],
         anomalies=found(judge(inputs, outputs, []), booked, aborted_reads(outputs)),
     )  # fmt: skip
 
