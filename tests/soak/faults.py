@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
+from confluent_kafka import KafkaException
 
 from tests.soak.crew import child, complete, signalled
 from tests.soak.field import Field
@@ -106,7 +107,11 @@ class Faults:
             server.restart(120.0)
 
     def _move_leaders(self, step: Step) -> None:
-        if not self._field.cluster.prefer_first_leaders():
+        try:
+            moved = self._field.cluster.prefer_first_leaders()
+        except KafkaException as error:  # a broker that is going down may have been asked
+            raise Missed from error
+        if not moved:
             raise Missed
 
     # -- the network ---------------------------------------------------------------------------------------------------
