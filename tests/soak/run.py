@@ -11,6 +11,8 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
+
 from tests.chaos.audit import audit
 from tests.chaos.record import Seen
 from tests.chaos.verdict import distinct, judge, span
@@ -55,7 +57,7 @@ class Soak:
         fed = time.monotonic() - fed
         drained = self._drain()
         ends = [self.field.crew.end(worker) for worker in self.field.crew.members]
-        app.catch_up()
+        wait_until(self._caught_up, 60, "the ends of the topics", pause=0.5)
         return self._report(faulty, fed, drained, ends)
 
     # -- faults --------------------------------------------------------------------------------------------------------
@@ -172,11 +174,17 @@ class Soak:
             return time.monotonic() - began
         return None
 
+    def _caught_up(self) -> bool:
+        with suppress(KafkaException):
+            self.field.scene.catch_up()
+            return True
+        return False
+
     def _quiet(self) -> bool:
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
             self._turn()
-        with suppress(OSError, TimeoutError):
+        with suppress(OSError, TimeoutError, KafkaException):  # a cluster whose leaders are still moving may not know an end
             return self.field.scene.quiet()
         return False
 
