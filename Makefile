@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-servers demo test check bench servers chaos simulate clean
+.PHONY: setup setup-servers demo test check bench servers chaos simulate soak clean
 
 setup: $(STAMP)
 
@@ -41,6 +41,12 @@ chaos: setup setup-servers
 SEEDS ?= 10000
 simulate: setup
 	$(RUN) -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
+
+# 20 minutes on three brokers, kept as docs/proof/soak.md and .json. `make soak SECONDS=90 STORE=sqlite BROKERS=1 SEED=7`; with TWIN=receive
+# a protection is taken out, and it succeeds when the report finds that.
+soak: setup setup-servers
+	$(RUN) -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(STORE),--store $(STORE)) $(if $(BROKERS),--brokers $(BROKERS)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(TWIN),--twin $(TWIN) --out .reports/soak-twin) $(if $(OUT),--out $(OUT))
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 
 LOGS = Path(__file__).resolve().parents[1] / ".server-logs"
 FIXTURES = {"kafka": "kafka", "redis_url": "valkey", "postgres_url": "postgres", "mariadb_url": "mariadb", "mongodb_url": "mongodb"}
-MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos"}
+MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos", "soak": "chaos"}
 
 household = pytest.StashKey[Household]()
 used = pytest.StashKey[dict[str, Shared]]()
@@ -151,12 +151,12 @@ def make_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
     return make
 
 
-def create_topic(bootstrap: str, name: str, partitions: int, config: dict[str, Any]) -> None:
+def create_topic(bootstrap: str, name: str, partitions: int, config: dict[str, Any], copies: int = 1) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     settings = {setting.replace("_", "."): str(value) for setting, value in config.items()}
-    admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, copies, config=settings)])[name].result(30)
 
     def led() -> bool:
         topic = admin.list_topics(name, timeout=10).topics[name]

@@ -18,7 +18,7 @@ import structlog
 
 from streams.agent import Agent, App
 from streams.engine.channel import Sender
-from streams.errors import ConfigurationError, SystemNotReady
+from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 from streams.observe.logs import configure
 from streams.observe.report import DISPATCHER, WorkerReport
 
@@ -122,6 +122,9 @@ def run_one(task: Task, stop: Callable[[], bool], drain: float) -> int:
     except SystemNotReady as error:
         log.error("worker.not_ready", error=str(error))
         return 3
+    except PersistenceError as error:  # a store that is away while we start: not 3, the supervisor tries again without end
+        log.warning("worker.store_unavailable", error=str(error))
+        return 1
     except Exception:
         log.exception("worker.crashed")
         return 1

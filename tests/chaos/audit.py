@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.chaos.record import Seen
-from tests.chaos.verdict import Place, Verdict, dead_letters, distinct, exact_copies, good
+from tests.chaos.verdict import Place, Verdict, between, dead_letters, distinct, exact_copies, good
 
 Entry = dict[str, Any]
 
@@ -38,12 +38,12 @@ def audit(
 
 def _covered(counted: Mapping[Place, Seen], entries: Sequence[Entry], verdict: Verdict) -> None:
     by_account: dict[str, list[Seen]] = {}
-    for record in counted.values():
+    for record in sorted(counted.values(), key=lambda record: record.offset):
         by_account.setdefault((record.key or b"").decode(), []).append(record)
     covered: Counter[Place] = Counter()
     for entry in entries:
         verdict.groups += 1
-        members = [record for record in by_account.get(entry["account"], ()) if entry["first"] <= record.offset <= entry["last"]]
+        members = between(by_account.get(entry["account"], ()), entry["first"], entry["last"])
         covered.update(record.place for record in members)
         amount = sum(json.loads(record.value or b"{}")["v"] for record in members)
         if (entry["count"], entry["amount"]) != (len(members), amount):

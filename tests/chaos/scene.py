@@ -1,6 +1,7 @@
 """A scenario: topics with a load, workers with faults, then no more faults, draining, and the verdict."""
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,16 @@ class Scene:
         self.poison: frozenset[Place] = frozenset()
         self.between: list[str] = []  # topics besides `in` that must be read to their ends
 
-    def run(self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", store: str = "") -> Worker:
-        """Start a worker; names are unique. `store` is the URL by which this one reaches its store."""
+    def run(
+        self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", store: str = "", bootstrap: str = "",
+        environ: Mapping[str, str] | None = None,
+    ) -> Worker:  # fmt: skip
+        """Start a worker; names are unique. `store` and `bootstrap` are where this one finds its store and its brokers; without an
+        `agent` it runs all of them."""
         file = self.folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(self.spec | {"store": store or self.store}))
-        worker = Worker(file, agent, name, fault, unsafe)
+        kafka = self.spec["kafka"] | {"bootstrap.servers": bootstrap or self.bootstrap}
+        file.write_text(yaml.safe_dump(self.spec | {"store": store or self.store, "kafka": kafka}))
+        worker = Worker(file, agent, name, fault, unsafe, environ)
         self.workers.append(worker)
         return worker
 
@@ -117,7 +123,7 @@ class Scene:
             if time.monotonic() - last_look < 1.0:
                 return False
             last_look = time.monotonic()
-            return self._quiet()
+            return self.quiet()
 
         with suppress(TimeoutError):
             wait_until(settled, timeout, "the end of the work", pause=0)
@@ -125,7 +131,7 @@ class Scene:
     def _downstream(self) -> bool:
         return any(worker.agent == "totals" for worker in self.workers)
 
-    def _quiet(self) -> bool:
+    def quiet(self) -> bool:
         """Is everything read, no group open, no handler at work, nothing unsent, as the workers say?"""
         ends = {(topic, *end) for topic in ("in", *self.between) for end in self.tap.ends(f"{self.name}.{topic}").items() if end[1]}
         if self._downstream():

@@ -50,6 +50,10 @@ class Tap:
     def seen(self, topic: str) -> list[Seen]:
         return sorted(self._seen[topic], key=lambda record: record.place)
 
+    def next(self, topic: str, number: int) -> int:
+        """The offset behind what was read of this partition."""
+        return self._next[topic, number]
+
     def ends(self, topic: str) -> dict[int, int]:
         """The next offset of each partition, as the broker says now."""
         return {number: self._end(topic, number) for name, number in self._next if name == topic}

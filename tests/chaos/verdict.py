@@ -5,6 +5,7 @@ every good record must be covered by exactly one group, every bad one by exactly
 """
 
 import json
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -103,7 +104,7 @@ def _groups(counted: dict[Place, Seen], fires: Sequence[Seen], verdict: Verdict)
     for fire in fires:
         verdict.groups += 1
         partition, first, last = span(fire)
-        members = [record for record in by_key.get((partition, fire.key), ()) if first <= record.offset <= last]
+        members = between(by_key.get((partition, fire.key), ()), first, last)
         covered.update(record.place for record in members)
         _contents(fire, members, verdict)
     for place in counted:
@@ -111,6 +112,15 @@ def _groups(counted: dict[Place, Seen], fires: Sequence[Seen], verdict: Verdict)
             verdict.lost.append(f"input {place}: key {counted[place].key!r} is in no group")
         elif covered[place] > 1:
             verdict.duplicate.append(f"input {place}: key {counted[place].key!r} is in {covered[place]} groups")
+
+
+def between(records: Sequence[Seen], first: int, last: int) -> Sequence[Seen]:
+    """Of records in the order of their offsets those from `first` to `last`."""
+    return records[bisect_left(records, first, key=_offset) : bisect_right(records, last, key=_offset)]
+
+
+def _offset(record: Seen) -> int:
+    return record.offset
 
 
 def span(fire: Seen) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,20 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 
 
 class Worker:
-    """Started at once. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it, `unsafe` the protections taken out."""
+    """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it, `unsafe` the
+    protections taken out, `more` what else stands in its environment."""
 
-    def __init__(self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "") -> None:
+    def __init__(
+        self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "", more: Mapping[str, str] | None = None
+    ) -> None:
         self.name, self.agent = name, agent
         self._failpoints = file.parent / f"{name}.failpoints"
         environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE_")}
         environ |= {"SLUICEGATE_FAILPOINTS": fault, "SLUICEGATE_FAILPOINT_LOG": str(self._failpoints), "SLUICEGATE_UNSAFE": unsafe}
+        environ |= more or {}
+        chosen = ["--agent", agent] if agent else []
         self.process = subprocess.Popen(
-            [str(COMMAND), "run", str(file), "--agent", agent],
+            [str(COMMAND), "run", str(file), *chosen],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ, start_new_session=True,
             preexec_fn=die_with_parent(signal.SIGKILL),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A TCP proxy that a test commands: it holds bytes back, loses replies, delays, resets and refuses connections."""
+"""A TCP proxy that a test commands: it holds bytes back, loses replies, delays, slows, spoils, resets and refuses connections."""
 
 import asyncio
 import socket
@@ -15,6 +15,7 @@ Direction = Literal["to-server", "to-client"]
 
 CHUNK = 64 * 1024
 QUEUED_CHUNKS = 1024
+SLICE = 0.05  # seconds between two pieces of a slowed connection
 
 
 class _Way:
@@ -26,7 +27,18 @@ class _Way:
         self.marker: bytes | None = None
         self.dropping = False
         self.dropped = 0
+        self.spoiling: tuple[bytes, int] = (b"", 0)
+        self.spoiled = 0
         self.queued: dict[socket.socket, int] = {}
+
+    def spoil(self, data: bytes) -> bytes:
+        """One bit of the byte behind the marker is another, as often as was asked for."""
+        marker, times = self.spoiling
+        at = data.find(marker) + len(marker) if times and marker in data else len(data)
+        if at >= len(data):
+            return data
+        self.spoiling, self.spoiled = (marker, times - 1), self.spoiled + 1
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
 class Proxy:
@@ -36,10 +48,11 @@ class Proxy:
     """
 
     def __init__(self, host: str, port: int, listen_port: int = 0) -> None:
-        self._server = (host, port)
+        self.target = (host, port)
         self._links: set[socket.socket] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._delay = 0.0
+        self._rate = 0.0
         self._listener: socket.socket | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
@@ -70,6 +83,11 @@ class Proxy:
         return self._ways["to-client"].dropped
 
     @property
+    def spoiled(self) -> int:
+        """Bits that `spoil` has flipped since the proxy was made."""
+        return sum(way.spoiled for way in self._ways.values())
+
+    @property
     def connections(self) -> int:
         """Open sockets of clients and to the server: two for each connection."""
         return len(self._links)
@@ -93,6 +111,14 @@ class Proxy:
     def delay(self, seconds: float) -> None:
         """Pass every byte on that much later, each way."""
         self._call(self._set_delay(seconds))
+
+    def slow(self, rate: float) -> None:
+        """Pass at most so many bytes a second on, in each direction of each connection; 0: as fast as they come."""
+        self._call(self._set_rate(rate))
+
+    def spoil(self, direction: Direction, marker: bytes, times: int = 1) -> None:
+        """Flip one bit of the byte behind `marker`, in the next so many reads that contain it; 0: no more."""
+        self._call(self._spoil(self._ways[direction], marker, times))
 
     def reset(self) -> None:
         """End all connections with RST, both sides; held bytes are lost."""
@@ -131,6 +157,12 @@ class Proxy:
 
     async def _set_delay(self, seconds: float) -> None:
         self._delay = seconds
+
+    async def _set_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    async def _spoil(self, way: _Way, marker: bytes, times: int) -> None:
+        way.spoiling = (marker, times)
 
     async def _reset(self) -> None:
         links, tasks = list(self._links), list(self._tasks)
@@ -186,7 +218,7 @@ class Proxy:
         server = socket.socket()
         self._add(server)
         try:
-            await self._loop.sock_connect(server, self._server)
+            await self._loop.sock_connect(server, self.target)
         except OSError:
             self._abort(client)
             self._close(server)
@@ -211,6 +243,7 @@ class Proxy:
                 continue
             if way.marker is not None and way.marker in data:
                 way.open.clear()
+            data = way.spoil(data)
             way.queued[sink] = way.queued.get(sink, 0) + len(data)
             await queue.put((self._loop.time() + self._delay, data))
         await queue.join()
@@ -223,8 +256,17 @@ class Proxy:
             await way.open.wait()
             with suppress(OSError):
                 if data:
-                    await self._loop.sock_sendall(sink, data)
+                    await self._send(sink, data)
                 else:
                     sink.shutdown(socket.SHUT_WR)
             way.queued[sink] -= len(data)
             queue.task_done()
+
+    async def _send(self, sink: socket.socket, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            size = max(1, int(self._rate * SLICE)) if self._rate else len(left)
+            await self._loop.sock_sendall(sink, left[:size])
+            left = left[size:]
+            if self._rate:
+                await asyncio.sleep(SLICE)

@@ -142,6 +142,26 @@ def test_a_delay_holds_for_each_way_and_ends(between):
         assert far.ping()
 
 
+def test_a_slowed_connection_takes_its_time_and_loses_nothing(between, ns):
+    value = bytes(range(256)) * 40
+    with client(between.url) as far:
+        far.ping()
+        between.slow(10_000)
+        began = time.monotonic()
+        far.set(ns, value)
+        assert time.monotonic() - began >= 0.9
+        between.slow(0)
+        assert far.get(ns) == value
+
+
+def test_a_spoiled_reply_has_one_other_bit_as_often_as_asked_for(between, ns):
+    with client(between.url) as far:
+        far.set(ns, "amount=1;")
+        between.spoil("to-client", b"amount=", times=2)
+        assert [far.get(ns) for _ in range(3)] == [b"amount=0;", b"amount=0;", b"amount=1;"]
+    assert between.spoiled == 2
+
+
 def test_a_server_that_is_down_looks_like_a_reset_connection(proxy, own_server):
     from tests.servers import Valkey
 

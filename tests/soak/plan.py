@@ -1,0 +1,94 @@
+"""What happens when: a list of faults that follows from a seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+WORKERS = 3
+SESSION = 5.0  # seconds until a silent member is out: on a busy machine a shorter one loses members that nobody hit
+AGENTS = ("sums", "book")
+SERVERS = ("redis", "postgresql")
+"""Stores that can be killed and cut off; SQLite's disk can be full."""
+
+
+class Step(NamedTuple):
+    at: float
+    """Seconds after the begin."""
+    kind: str
+    target: str
+    detail: str
+    seconds: float
+    """How long it lasts; 0: it is done at once."""
+
+    def __str__(self) -> str:
+        lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
+        return f"{self.at:7.1f} {self.kind} {self.target} {self.detail}".rstrip() + lasting
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`weight` is how often it comes compared with the others; `targets` meet one fault at a time; `process`: a process is hit."""
+
+    weight: int
+    targets: Sequence[str]
+    details: Sequence[str] = ("",)
+    lasts: tuple[float, float] = (0.0, 0.0)
+    rest: float = 2.0  # seconds until the next fault of the same target
+    process: bool = False
+    from_end: bool = False  # recovery is counted from the end of the fault: what was down must be back before anything can go on
+
+
+def kinds(store: str, brokers: int) -> dict[str, Kind]:
+    """The faults that this store and so many brokers can meet."""
+    workers = [f"worker-{number}" for number in range(WORKERS)]
+    links = [f"broker-link-{number}" for number in range(WORKERS)]
+    if store in SERVERS:
+        links += [f"store-link-{number}" for number in range(WORKERS)]
+    all_brokers = ["brokers"]  # one at a time
+    found = {
+        "kill-child": Kind(20, workers, AGENTS, process=True),
+        "kill-worker": Kind(6, workers, process=True),
+        "pause": Kind(6, workers, AGENTS, (SESSION + 0.5, SESSION + 2.5), process=True),
+        "terminate": Kind(5, workers, process=True, rest=3.0),
+        "join-and-leave": Kind(3, ["guest"], AGENTS, (1.0, 3.0), process=True),
+        "kill-broker": Kind(3, all_brokers, lasts=(0.0, 1.5), rest=12.0, process=True, from_end=True),
+        "reset": Kind(8, links, from_end=True),
+        "half-open": Kind(4, links, lasts=(1.0, 4.0), from_end=True),
+        "one-way": Kind(5, links, ("to-server", "to-client"), (1.0, 4.0), from_end=True),
+        "latency": Kind(4, links, ("0.05", "0.2", "0.5"), (1.0, 4.0), from_end=True),
+        "bandwidth": Kind(3, links, ("10000", "50000"), (1.0, 4.0), from_end=True),
+        # Only where a checksum covers the bytes: without TLS nothing covers those between a worker and its store.
+        "corruption": Kind(3, [link for link in links if link.startswith("broker")], lasts=(1.0, 3.0), from_end=True),
+    }
+    if store in SERVERS:
+        found["kill-store"] = Kind(5, ["store"], lasts=(0.0, 1.0), rest=4.0, process=True, from_end=True)
+        # With SQLite the worker's clock is the store's.
+        found["clock"] = Kind(3, [f"clock-{number}" for number in range(WORKERS)], ("-86400", "-3600", "3600", "86400"), (2.0, 6.0))
+    else:
+        found["disk-full"] = Kind(4, ["disk"], lasts=(0.5, 2.0), rest=4.0, from_end=True)
+    if brokers > 1:
+        found["roll-brokers"] = Kind(1, all_brokers, rest=60.0, process=True, from_end=True)
+        found["move-leaders"] = Kind(3, ["leaders"], rest=5.0)
+    return found
+
+
+def plan(seed: int, seconds: float, pace: float, known: dict[str, Kind]) -> list[Step]:
+    """Faults about every `pace` seconds; of each kind at least one while there is time."""
+    random = Random(seed)
+    first = sorted(known)
+    random.shuffle(first)
+    steps: list[Step] = []
+    free: dict[str, float] = {}
+    at = 0.0
+    while at < seconds:
+        names = [name for name in known if any(free.get(target, 0.0) <= at for target in known[name].targets)]
+        if names:
+            name = next((each for each in first if each in names), "") or random.choices(names, [known[each].weight for each in names])[0]
+            first = [each for each in first if each != name]
+            kind = known[name]
+            target = random.choice([target for target in kind.targets if free.get(target, 0.0) <= at])
+            steps.append(Step(at, name, target, random.choice(kind.details), random.uniform(*kind.lasts)))
+            free[target] = at + steps[-1].seconds + kind.rest
+        at += pace * random.uniform(0.5, 1.5)
+    return steps

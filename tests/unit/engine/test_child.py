@@ -1,0 +1,35 @@
+"""How a worker that cannot start ends, and what it says."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from streams.engine.child import Runner, Task, run_one
+from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "event"),
+    [
+        (ConfigurationError("no such function"), 2, "worker.refused"),
+        (SystemNotReady("no broker"), 3, "worker.not_ready"),
+        (PersistenceError("connection refused"), 1, "worker.store_unavailable"),
+    ],
+)
+def test_what_is_away_or_refused_is_one_line_without_a_traceback(error: Exception, code: int, event: str) -> None:
+    def make() -> Runner:
+        raise error
+
+    with capture_logs() as logs:
+        assert run_one(Task("sums", 1, make), lambda: False, 1.0) == code
+    [line] = logs
+    assert (line["event"], line["error"], line["agent"], line["worker"]) == (event, str(error), "sums", 1)
+    assert "exc_info" not in line
+
+
+def test_what_nobody_expected_comes_with_its_traceback() -> None:
+    def make() -> Runner:
+        raise ZeroDivisionError
+
+    with capture_logs() as logs:
+        assert run_one(Task("sums", 1, make), lambda: False, 1.0) == 1
+    assert (logs[0]["event"], logs[0]["exc_info"]) == ("worker.crashed", True)
