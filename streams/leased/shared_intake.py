@@ -6,7 +6,6 @@ crash lies below the watermark and is left out, whoever reads it.
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from itertools import islice
 from typing import NamedTuple
 
 from streams import failpoints
@@ -20,12 +19,14 @@ from streams.errors import WatermarkMoved
 from streams.handlers.values import Message
 from streams.leased.contracts import NOT_KEPT, AggregatorBuffer
 from streams.leased.shared_fires import SharedFires
-from streams.leased.shared_records import LONGEST_KEY, group_of, packed
-from streams.leased.values import Entry, Gate, Progress
+from streams.leased.shared_records import LONGEST_KEY, group_of, packed, packs
+from streams.leased.values import Entry, Gate, Progress, SealedBatch
 from streams.observe.metrics import Meter
 from streams.record import Record
 
-AT_ONCE = 1_000  # records of one insert: a store that runs one script at a time is held up no longer
+AT_ONCE, PACKED_AT_ONCE = 1_000, 10_000  # records of one insert: a store that runs one script at a time is held up no longer
+INSERT_BYTES = 8 * 1024 * 1024  # of one insert, about
+NAMES = 50_000  # keys whose groups' names are at hand
 
 Place = tuple[str, int]
 
@@ -53,13 +54,14 @@ class SharedIntake:
         self._source_of, self._meter, self._time = source_of, meter, time
         self._keep = timedelta(seconds=ids.setting.horizon) if ids else NOT_KEPT
         self._sources: dict[Place, Source] = {}
+        self._names: dict[bytes, str] = {}
 
     def step(self, place: Place, offset: int) -> int:
         """As Failures.step: nothing here may fail."""
         return 0
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records with `value` (name of their group, id for `dedupe` or None), or refused ones."""
+        """The records with `value` (name of their group; with `dedupe` that and their id or None), or refused ones."""
         items: list[Item] = []
         for record in records:
             try:
@@ -73,45 +75,61 @@ class SharedIntake:
             items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def _named(self, groups: Groups, record: Record, key: bytes | None) -> tuple[str, bytes | None] | None:
+    def _named(self, groups: Groups, record: Record, key: bytes | None) -> str | tuple[str, bytes | None] | None:
         """None: the record was refused."""
-        group = None if key is None else group_of(key)
+        group = None if key is None else self._names.get(key) or self._name_of(key)
         if group is None or len(group) > LONGEST_KEY:
             groups.refuse_key(record, key, LONGEST_KEY)
             return None
-        identity = self._ids.identity(record) if self._ids else None
-        if self._ids is not None and identity is None and self._ids.refuses(record):
+        if self._ids is None:
+            return group
+        identity = self._ids.identity(record)
+        if identity is None and self._ids.refuses(record):
             self._ids.refuse(groups, record)
             return None
         return group, identity
+
+    def _name_of(self, key: bytes) -> str:
+        if len(self._names) >= NAMES:
+            self._names.clear()
+        return self._names.setdefault(key, group_of(key))
 
     def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: Place) -> list[Event]:
         """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises PersistenceError,
         SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
-        messages = iter([item for item in items if isinstance(item, Message)])
-        while chunk := list(islice(messages, AT_ONCE)):
-            self._put(place, chunk, identify)
+        for part in _parts([item for item in items if isinstance(item, Message)], AT_ONCE if self._ids else PACKED_AT_ONCE):
+            self._put(place, part, identify)
         return [item for item in items if not isinstance(item, Message)]
 
     def _put(self, place: Place, messages: Sequence[Message], identify: Callable[[int], str]) -> None:
         _, topic_id, stands = self._source(place, identify)
         while fresh := [message for message in messages if message.offset >= stands]:
             moves = Progress(topic_id, place[1], stands, fresh[-1].offset + 1)
-            progress = None if failpoints.unsafe("watermark") else moves
             try:
-                filled = self._buffer.insert_and_seal(self._name, list(self._entries(fresh, topic_id)), self._gate, progress, self._keep)
+                batches = self._insert(fresh, moves)
             except WatermarkMoved as moved:
                 stands = moved.next
                 continue
             stands = moves.next
             if failpoints.armed:
                 failpoints.hit("shared-inserted")
-            if filled.result.duplicates:
-                self._meter.count("records_duplicate", filled.result.duplicates)
-            self.fires.take(filled.batches)
+            self.fires.take(batches)
         self._sources[place] = Source(identify, topic_id, stands)
+
+    def _insert(self, fresh: Sequence[Message], moves: Progress) -> Sequence[SealedBatch]:
+        """Packed, unless ids say which ones came before."""
+        if self._ids is None:
+            if failpoints.unsafe("watermark"):
+                moves = moves._replace(expected=self._buffer.watermark(self._name, moves.topic_id, moves.partition))
+            return self._buffer.insert_packs(self._name, packs(fresh, moves.topic_id, self._time()), self._gate, moves)
+        progress = None if failpoints.unsafe("watermark") else moves
+        entries = list(self._entries(fresh, moves.topic_id))
+        filled = self._buffer.insert_and_seal(self._name, entries, self._gate, progress, self._keep)
+        if filled.result.duplicates:
+            self._meter.count("records_duplicate", filled.result.duplicates)
+        return filled.batches
 
     def _source(self, place: Place, identify: Callable[[int], str]) -> Source:
         known = self._sources.get(place)
@@ -135,3 +153,16 @@ class SharedIntake:
     def forget(self, place: Place) -> None:
         """Another worker has the partition now."""
         self._sources.pop(place, None)
+
+
+def _parts(messages: Sequence[Message], most: int) -> Iterator[Sequence[Message]]:
+    """At most so many records, and not many more bytes than INSERT_BYTES, at a time."""
+    begin = size = 0
+    for end, message in enumerate(messages):
+        size += len(message.record.value() or b"")
+        if end - begin >= most or size > INSERT_BYTES:
+            if end > begin:
+                yield messages[begin:end]
+            begin, size = end, len(message.record.value() or b"")
+    if begin < len(messages):
+        yield messages[begin:]
