@@ -31,21 +31,26 @@ end
 """
 
 _OPEN = """
-local function take(group, most)  -- its oldest `most` records, or all, leave it; returns their packs, which are a batch's now
-  local source, packs, count = pack_key(group), {}, 0
-  local length = redis.call('LLEN', source)
+local function take(group, most)  -- its oldest `most` records, or all, leave it; returns their packs, which are a batch's now,
+  -- how many records they have, and the pack that is the group's oldest now, where that is known
+  local source, packs, seen, count, following = pack_key(group), {}, 0, 0, nil
   repeat
-    for _, each in ipairs(redis.call('LRANGE', source, #packs, #packs + 999)) do
+    local page = redis.call('LRANGE', source, seen, seen + 999)
+    for _, each in ipairs(page) do
       if count < most then
         packs[#packs + 1], count = each, count + items_of(each)
+      else
+        following = following or each
       end
     end
-  until count >= most or #packs == length
+    seen = seen + #page
+  until count >= most or #page < 1000
+  local all = not following and (seen < 1000 or redis.call('LLEN', source) == #packs)
   local target, rest = sealed_key(text(number_of(packs[1]))), nil
   if count > most then
     packs[#packs], rest = cut(packs[#packs], items_of(packs[#packs]) - (count - most))
   end
-  if #packs == length then
+  if all then
     redis.call('RENAME', source, target)
     if rest then redis.call('LSET', target, -1, packs[#packs]) end
   else
@@ -53,16 +58,16 @@ local function take(group, most)  -- its oldest `most` records, or all, leave it
     write('RPUSH', target, packs)
   end
   if rest then redis.call('LPUSH', source, rest) end
-  return packs, math.min(count, most)
+  return packs, math.min(count, most), rest or following
 end
 local function state_of(found)
   if not found then return {0, nil, math.huge} end
   return {struct.unpack('>ddd', found)}
 end
 local function seal_packs(group, state, most, reason)
-  local packs, count = take(group, most)
+  local packs, count, oldest = take(group, most)
   state[1] = state[1] - count
-  state[2] = state[1] > 0 and time_of(redis.call('LINDEX', pack_key(group), 0)) or nil
+  state[2] = state[1] > 0 and time_of(oldest or redis.call('LINDEX', pack_key(group), 0)) or nil
   local first = text(number_of(packs[1]))
   hand_out(first, {group, reason, 0, '', {}, count}, packs)
 end
@@ -110,28 +115,30 @@ if redis.call('EXISTS', key('order')) == 1 then return {'rows'} end
 local topic = ARGV[at]
 local stands = redis.call('HGET', key('watermarks'), topic) or '0'
 if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
-local groups, places, total = {}, {}, 0
-for i = at + 3, #ARGV, 2 do
-  local group = ARGV[i]
+local groups, places, before = {}, {}, tonumber(redis.call('GET', key('sequence')) or '0')
+local number, stamp = before + 1, struct.pack('>d', now)
+local function push(i)
+  local group, pack = ARGV[i], ARGV[i + 1]
+  local answer = redis.pcall('RPUSH', pack_key(group), stamp .. struct.pack('>d', number) .. pack)
+  if type(answer) == 'table' then  -- nothing else was written yet
+    for k = at + 3, i - 2, 2 do redis.call('RPOP', pack_key(ARGV[k])) end
+    error('DAMAGED ' .. pack_key(group) .. ' is no list')
+  end
+  number = number + struct.unpack('>d', pack)
   if not places[group] then
     groups[#groups + 1] = group
     places[group] = #groups
-    if type(redis.pcall('LLEN', pack_key(group))) == 'table' then error('DAMAGED ' .. pack_key(group) .. ' is no list') end
   end
-  total = total + struct.unpack('>d', ARGV[i + 1])
 end
-local states = {}
+for i = at + 3, #ARGV, 2 do push(i) end
+local states, total = {}, number - 1 - before
 for i, found in ipairs(ask('HMGET', key('packed'), groups)) do states[i] = state_of(found) end
-local number = redis.call('INCRBY', key('sequence'), total) - total + 1
+redis.call('INCRBY', key('sequence'), total)
 redis.call('HSET', key('watermarks'), topic, ARGV[at + 2])
 if total > 0 then redis.call('HINCRBY', key('types'), 'pack', total) end
-local stamp = struct.pack('>d', now)
 for i = at + 3, #ARGV, 2 do
-  local group, pack = ARGV[i], ARGV[i + 1]
-  local state, count = states[places[group]], struct.unpack('>d', pack)
-  redis.call('RPUSH', pack_key(group), stamp .. struct.pack('>d', number) .. pack)
-  number = number + count
-  state[1], state[2] = state[1] + count, state[2] or now
+  local state = states[places[ARGV[i]]]
+  state[1], state[2] = state[1] + struct.unpack('>d', ARGV[i + 1]), state[2] or now
 end
 for i, group in ipairs(groups) do
   while wanted and resolves and states[i][1] >= wanted do seal_packs(group, states[i], wanted, 'count') end

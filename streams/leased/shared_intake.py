@@ -25,7 +25,7 @@ from streams.observe.metrics import Meter
 from streams.record import Record
 
 AT_ONCE, PACKED_AT_ONCE = 1_000, 10_000  # records of one insert: a store that runs one script at a time is held up no longer
-INSERT_BYTES = 8 * 1024 * 1024  # of one insert, about
+INSERT_BYTES = 8 * 1024 * 1024  # of one insert
 NAMES = 50_000  # keys whose groups' names are at hand
 
 Place = tuple[str, int]
@@ -54,7 +54,7 @@ class SharedIntake:
         self._source_of, self._meter, self._time = source_of, meter, time
         self._keep = timedelta(seconds=ids.setting.horizon) if ids else NOT_KEPT
         self._sources: dict[Place, Source] = {}
-        self._names: dict[bytes, str] = {}
+        self._names: dict[bytes | None, str] = {}
 
     def step(self, place: Place, offset: int) -> int:
         """As Failures.step: nothing here may fail."""
@@ -63,12 +63,16 @@ class SharedIntake:
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records with `value` (name of their group; with `dedupe` that and their id or None), or refused ones."""
         items: list[Item] = []
+        known = self._names.get
         for record in records:
             try:
                 key, _, _ = parsed(groups, record)
             except Exception as error:
                 refuse(groups, record, error)
             else:
+                if self._ids is None and (group := known(key)) is not None:
+                    items.append(Message(group, record))
+                    continue
                 if (named := self._named(groups, record, key)) is not None:
                     items.append(Message(named, record))
                     continue
@@ -77,22 +81,20 @@ class SharedIntake:
 
     def _named(self, groups: Groups, record: Record, key: bytes | None) -> str | tuple[str, bytes | None] | None:
         """None: the record was refused."""
-        group = None if key is None else self._names.get(key) or self._name_of(key)
-        if group is None or len(group) > LONGEST_KEY:
+        group = None if key is None else group_of(key)
+        if key is None or group is None or len(group) > LONGEST_KEY:
             groups.refuse_key(record, key, LONGEST_KEY)
             return None
         if self._ids is None:
+            if len(self._names) >= NAMES:
+                self._names.clear()
+            self._names[key] = group
             return group
         identity = self._ids.identity(record)
         if identity is None and self._ids.refuses(record):
             self._ids.refuse(groups, record)
             return None
         return group, identity
-
-    def _name_of(self, key: bytes) -> str:
-        if len(self._names) >= NAMES:
-            self._names.clear()
-        return self._names.setdefault(key, group_of(key))
 
     def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: Place) -> list[Event]:
         """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises PersistenceError,
@@ -105,7 +107,7 @@ class SharedIntake:
 
     def _put(self, place: Place, messages: Sequence[Message], identify: Callable[[int], str]) -> None:
         _, topic_id, stands = self._source(place, identify)
-        while fresh := [message for message in messages if message.offset >= stands]:
+        while fresh := _from(messages, stands):
             moves = Progress(topic_id, place[1], stands, fresh[-1].offset + 1)
             try:
                 batches = self._insert(fresh, moves)
@@ -155,14 +157,21 @@ class SharedIntake:
         self._sources.pop(place, None)
 
 
+def _from(messages: Sequence[Message], offset: int) -> Sequence[Message]:
+    """Those that are not below it; they are in order."""
+    return messages if messages[0].offset >= offset else [message for message in messages if message.offset >= offset]
+
+
 def _parts(messages: Sequence[Message], most: int) -> Iterator[Sequence[Message]]:
-    """At most so many records, and not many more bytes than INSERT_BYTES, at a time."""
-    begin = size = 0
-    for end, message in enumerate(messages):
-        size += len(message.record.value() or b"")
-        if end - begin >= most or size > INSERT_BYTES:
-            if end > begin:
-                yield messages[begin:end]
-            begin, size = end, len(message.record.value() or b"")
-    if begin < len(messages):
-        yield messages[begin:]
+    """At most so many records and, unless it is one, so many bytes at a time."""
+    for at in range(0, len(messages), most):
+        yield from _halves(messages[at : at + most])
+
+
+def _halves(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    middle = len(messages) // 2
+    if middle and sum(len(message.record.value() or b"") for message in messages) > INSERT_BYTES:
+        yield from _halves(messages[:middle])
+        yield from _halves(messages[middle:])
+    else:
+        yield messages

@@ -1,6 +1,6 @@
 """How the shared buffer has records: what the rule, the dead letter and the ids need of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes
 
@@ -12,7 +12,7 @@ from streams.leased.values import PACK, Entry, Pack, pack_data, pack_parts
 from streams.record import Headers, Record, headers
 
 LONGEST_KEY = 600  # bytes of its group's name: what every store takes
-PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it so large
+PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -113,30 +113,35 @@ def packed(record: Record, topic_id: str, now: float) -> bytes:
 
 def packs(messages: Sequence[Message], topic_id: str, now: float) -> list[Pack]:
     """One for each group, or several where they are large. All messages are of one partition; the value of each is its group."""
-    made: list[Pack] = []
-    groups: dict[str, tuple[list[bytes], int]] = {}
-    sizes: dict[str, int] = {}
-    first = messages[0].record
-    common, place = _encode(Common(first.topic(), topic_id, first.partition(), now)), f"{topic_id}/{first.partition()}/"
-
-    def close(group: str) -> None:
-        items, begin = groups.pop(group)
-        made.append(Pack(group, f"{place}{begin}", len(items), pack_data(common, items)))
-
+    groups: dict[str, list[bytes]] = {}
+    begins: dict[str, int] = {}
+    get = groups.get
     for message in messages:
         group, record = message.value, message.record
         offset = record.offset()
         item = _encode((offset, record.key(), record.value(), headers(record), record.timestamp()))
-        if group in groups:
-            groups[group][0].append(item)
+        if (items := get(group)) is None:
+            groups[group], begins[group] = [item], offset
         else:
-            groups[group], sizes[group] = ([item], offset), 0
-        sizes[group] += len(item)
-        if sizes[group] >= PACK_BYTES:
-            close(group)
-    for group in list(groups):
-        close(group)
-    return made
+            items.append(item)
+    first = messages[0].record
+    common, place = _encode(Common(first.topic(), topic_id, first.partition(), now)), f"{topic_id}/{first.partition()}/"
+    return [
+        Pack(group, f"{place}{begins[group]}" + (f"+{at}" if at else ""), len(some), pack_data(common, some))
+        for group, items in groups.items()
+        for at, some in _cut(items)
+    ]
+
+
+def _cut(items: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Into parts of about PACK_BYTES, each with its place."""
+    begin = size = 0
+    for at, item in enumerate(items if sum(map(len, items)) > PACK_BYTES else ()):
+        if size > PACK_BYTES:
+            yield begin, items[begin:at]
+            begin, size = at, 0
+        size += len(item)
+    yield begin, items[begin:]
 
 
 def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
