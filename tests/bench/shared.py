@@ -66,7 +66,7 @@ def once(bootstrap: str, broker: int, topic: str, records: int, expected: Mappin
 def _measured(bootstrap: str, run: Running, redis: int, broker: int, expected: Mapping[str, Expected]) -> Shared:
     consumer, process = reader(bootstrap, run.out), run.process
     try:
-        wait_until(lambda: process.begun, 60, "the first claim", pause=0.01)
+        wait_until(lambda: process.begun, 180, "the first claim", pause=0.01)
         begin, others, before = time.monotonic(), others_seconds(), (_spent(redis), _spent(broker))
         _, values = await_results(consumer, len(expected), process, TIMEOUT)
         seconds, after = time.monotonic() - begin, (_spent(redis), _spent(broker))
