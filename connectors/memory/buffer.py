@@ -17,6 +17,8 @@ from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack
 class MemoryBuffer:
     """`lock` is the store's; `write` puts messages into its outbox, `new_token` gives random ones."""
 
+    at_once = 1_000
+
     def __init__(
         self,
         lock: AbstractContextManager[object],

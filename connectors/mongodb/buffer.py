@@ -29,6 +29,8 @@ T = TypeVar("T")
 class MongoBuffer:
     """Any thread may call; `new_token` gives a random text."""
 
+    at_once = 1_000
+
     def __init__(self, steps: Steps, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._steps, self._types, self._new_token = steps, types, new_token
         self._data, self._rows, self._sealed = steps.data, steps.data[BUFFER], steps.data[SEALED]

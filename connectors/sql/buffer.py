@@ -30,6 +30,8 @@ _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 class SqlBuffer:
     """`new_token` gives random ones."""
 
+    at_once = 1_000
+
     def __init__(self, transactions: Transactions, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._transactions, self._types, self._new_token = transactions, types, new_token
 

@@ -42,6 +42,10 @@ class BufferIntake(Protocol):
 class BufferPacks(Protocol):
     """Many records at once, for whoever reads Kafka."""
 
+    @property
+    def at_once(self) -> int:
+        """How many records it takes well in one insert: where each is a row, more would hold up all others."""
+
     def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
         """As `insert_and_seal` of each record, which needs no idempotency key, since `progress` says what is new. Gates and counts count
         records; what is read of them are entries of type PACK, each a pack of one record or more."""

@@ -24,7 +24,7 @@ from streams.leased.values import Entry, Gate, Progress, SealedBatch
 from streams.observe.metrics import Meter
 from streams.record import Record
 
-AT_ONCE, PACKED_AT_ONCE = 1_000, 10_000  # records of one insert: a store that runs one script at a time is held up no longer
+AT_ONCE = 1_000  # records of one insert with ids: a store that runs one script at a time is held up no longer
 INSERT_BYTES = 8 * 1024 * 1024  # of one insert
 NAMES = 50_000  # keys whose groups' names are at hand
 
@@ -42,7 +42,7 @@ class Source(NamedTuple):
 
 class SharedIntake:
     """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of; `time` gives seconds since 1970: it
-    only says when a record came, never what wins."""
+    only says when a record came, never what wins. `at_once` records are an insert."""
 
     batches = session = False
 
@@ -53,6 +53,7 @@ class SharedIntake:
         self._name, self._rule, self._ids, self._gate, self._buffer, self.fires = name, rule, ids, gate, buffer, fires
         self._source_of, self._meter, self._time = source_of, meter, time
         self._keep = timedelta(seconds=ids.setting.horizon) if ids else NOT_KEPT
+        self.at_once = AT_ONCE if ids else buffer.at_once
         self._sources: dict[Place, Source] = {}
         self._names: dict[bytes | None, str] = {}
 
@@ -101,7 +102,7 @@ class SharedIntake:
         SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
-        for part in _parts([item for item in items if isinstance(item, Message)], AT_ONCE if self._ids else PACKED_AT_ONCE):
+        for part in _parts([item for item in items if isinstance(item, Message)], self.at_once):
             self._put(place, part, identify)
         return [item for item in items if not isinstance(item, Message)]
 
