@@ -1,11 +1,15 @@
 """What every store's buffer does around its own reads and writes: decode rows, judge deadlines, build what callers get."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from connectors.times import length
 from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
-from streams.leased.values import Entry, Gate, Progress, Types, resolved
+from streams.leased.messages import OutboxMessage
+from streams.leased.values import Entry, Gate, Progress, SealedBatch, Types, resolved
+
+End = tuple[SealedBatch, Sequence[OutboxMessage]]
+Complete = Callable[[str, SealedBatch, Sequence[OutboxMessage]], int]
 
 
 class Decoded(NamedTuple):
@@ -52,3 +56,16 @@ def not_found(name: str, correlation_id: str, rows: int) -> ConcurrencyError:
 
 def leased(name: str, correlation_id: str) -> ConcurrencyError:
     return ConcurrencyError(f"buffer {name}: the row of {correlation_id} is leased; force removes it all the same")
+
+
+def completed(complete: Complete, name: str, ends: Sequence[End]) -> list[bool]:
+    """`complete` of one after the other; False: it was another's, or gone."""
+    done = []
+    for batch, messages in ends:
+        try:
+            complete(name, batch, messages)
+        except ConcurrencyError:
+            done.append(False)
+        else:
+            done.append(True)
+    return done

@@ -11,11 +11,13 @@ from connectors.times import clock, length, moment
 from streams import failpoints
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
-from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Progress, SealedBatch, Snapshot, Types, positive
+from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
 
 
 class MemoryBuffer:
     """`lock` is the store's; `write` puts messages into its outbox, `new_token` gives random ones."""
+
+    at_once = 1_000
 
     def __init__(
         self,
@@ -66,6 +68,12 @@ class MemoryBuffer:
             ready = ready[count:]
         held.set_deadline(group, gate)
         return ids
+
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+        return self.insert_and_seal(name, singles(packs), gate, progress).batches
+
+    def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
+        return buffers.completed(self.complete, name, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         with self._lock:

@@ -17,7 +17,7 @@ from connectors.mongodb.steps import Document, Steps, locked, until
 from streams import failpoints
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
-from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Progress, SealedBatch, Snapshot, Types, positive
+from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 10_000
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 class MongoBuffer:
     """Any thread may call; `new_token` gives a random text."""
+
+    at_once = 1_000
 
     def __init__(self, steps: Steps, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._steps, self._types, self._new_token = steps, types, new_token
@@ -80,6 +82,12 @@ class MongoBuffer:
         if stands != progress.expected:
             raise buffers.moved(name, progress, stands)
         self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
+
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+        return self.insert_and_seal(name, singles(packs), gate, progress).batches
+
+    def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
+        return buffers.completed(self.complete, name, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         self._steps.ready()

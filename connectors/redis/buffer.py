@@ -3,11 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
+from connectors import buffers
+from connectors.redis import packs
 from connectors.redis import scripts_buffer as scripts
+from connectors.redis import scripts_packs as packing
 from connectors.redis import scripts_snapshots as snapshots
 from connectors.redis.addresses import Server
 from connectors.redis.connection import translated
@@ -23,6 +28,7 @@ from streams.leased.values import (
     Gate,
     Header,
     InsertResult,
+    Pack,
     Progress,
     SealedBatch,
     Snapshot,
@@ -30,6 +36,7 @@ from streams.leased.values import (
     batch_id,
     positive,
     resolved,
+    singles,
 )
 
 _PAGE = 1000
@@ -40,10 +47,14 @@ _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes
 class RedisBuffer:
     """`types` decode what is read; `new_token` gives random ones."""
 
+    at_once = 10_000
+
     def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
-        self._insert, self._due = step(server, scripts.INSERT), guarded(server, scripts.DUE, "lease", scripts.TAKEN)
-        self._seal = step(server, scripts.SEAL)
+        self._insert, self._due = step(server, scripts.INSERT), guarded(server, packing.DUE, "lease", packing.TAKEN)
+        self._insert_packs, self._complete_packs = step(server, packing.INSERT_PACKS), step(server, packing.COMPLETE_PACKS)
+        self._unpack, self._lists = step(server, packing.UNPACK), step(server, packing.LISTS)
+        self._seal = step(server, packing.SEAL)
         self._complete, self._release = step(server, scripts.COMPLETE), step(server, scripts.RELEASE)
         self._snapshot, self._renew = step(server, snapshots.SNAPSHOT), step(server, snapshots.RENEW)
         self._remove_snapshot = guarded(server, snapshots.REMOVE_SNAPSHOT, "lease", snapshots.OURS, "if lease then")
@@ -64,13 +75,30 @@ class RedisBuffer:
     def _filled(
         self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: Progress | None, keep_keys: timedelta
     ) -> Filled:
-        moves = ("", 0, 0) if progress is None else (_source(progress.topic_id, progress.partition), progress.expected, progress.next)
-        rows = (part for entry in entries for part in _arguments(entry, microseconds(keep_keys)))
-        answer, count, *sealed = self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows])
-        if answer == b"moved":
-            raise WatermarkMoved(f"buffer {name}: the watermark is at {int(count)}, not where this insert begins", int(count))
+        moves = ("", 0, 0) if progress is None else _moves(progress)
+        rows = [part for entry in entries for part in _arguments(entry, microseconds(keep_keys))]
+        while (answer := self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows]))[0] == b"packed":
+            self._make_rows(name)
+        said, count, *sealed = answer
+        if said == b"moved":
+            raise _moved(name, int(count))
         batches = [self._batch(name, each) for each in sealed[0]]
         return Filled(InsertResult(count, len(entries) - count), batches)
+
+    def insert_packs(self, name: str, packed: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+        said, *answer = self._insert_packs([name, *self._gated(gate), *_moves(progress), *packs.given(packed)])
+        if said == b"rows":
+            return self.insert_and_seal(name, singles(packed), gate, progress).batches
+        if said == b"moved":
+            raise _moved(name, int(answer[0]))
+        return [self._batch(name, each) for each in answer[0]]
+
+    def _make_rows(self, name: str) -> None:
+        """Of its open packs, group by group."""
+        with translated():
+            groups = self._server().hkeys(_key("packed", name))
+        for group in groups:
+            self._unpack([name, group])
 
     def _gated(self, gate: Gate | None) -> Iterator[Any]:
         """Token, lease, count, times, and the types that resolve."""
@@ -90,7 +118,9 @@ class RedisBuffer:
             raise ValueError("the limit of a snapshot is at least 1")
         token = self._new_token()
         most = "" if limit is None else limit
-        rows, stored, ends, elsewhere, soonest = self._snapshot([name, token, microseconds(positive(lease)), most])
+        while (answer := self._snapshot([name, token, microseconds(positive(lease)), most])) == b"packed":
+            self._make_rows(name)
+        rows, stored, ends, elsewhere, soonest = answer
         following = None if soonest is None else instant(soonest)
         if not rows:
             return EMPTY if not elsewhere else replace(EMPTY, leased_elsewhere=elsewhere, next_expiry=following)
@@ -117,10 +147,24 @@ class RedisBuffer:
         return None if sealed is None else self._batch(name, sealed)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        removed = self._complete([name, batch.token, batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox)])
+        if packs.is_packed(batch.ids):
+            [done] = self._end_packs(name, [(batch, outbox)])
+            removed = sum(map(packs.items, batch.ids)) if done else None
+        else:
+            removed = self._complete([name, batch.token, batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox)])
         if removed is None:
             raise ConcurrencyError(f"buffer {name}: batch {batch.id} is another's now, or gone; nothing was removed or written")
         return int(removed)
+
+    def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
+        if all(packs.is_packed(batch.ids) for batch, _ in ends):
+            return self._end_packs(name, ends)
+        return buffers.completed(self.complete, name, ends)
+
+    def _end_packs(self, name: str, ends: Sequence[buffers.End]) -> list[bool]:
+        tokens = (part for batch, messages in ends for part in (batch.token, len(messages)))
+        messages = (part for _, messages in ends for part in outbox_arguments(messages))
+        return [bool(done) for done in self._complete_packs([name, len(ends), *tokens, *messages])]
 
     def release(self, name: str, batch: SealedBatch) -> bool:
         return bool(self._release([name, batch.token]))
@@ -132,11 +176,11 @@ class RedisBuffer:
         return instant(ends)
 
     def get_data(self, name: str) -> Sequence[Entry]:
-        return [entry for each in self._entries(name) if (entry := resolved(each[1], self._types)) is not None]
+        return [entry for each in self._all(name) if (entry := resolved(each, self._types)) is not None]
 
     def count(self, name: str) -> int:
         with translated():
-            return int(self._server().hlen(_key("rows", name)))
+            return sum(map(int, self._server().hvals(_key("types", name))))
 
     def count_resolved(self, name: str) -> int:
         if self._types is None:
@@ -147,10 +191,10 @@ class RedisBuffer:
             return sum(int(found or 0) for found in self._server().hmget(_key("types", name), list(self._types)))
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
-        for _, entry in self._entries(name):
-            yield entry
+        yield from self._all(name)
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
+        self._make_rows(name)
         for row, entry in self._entries(name):
             if entry.correlation_id != correlation_id:
                 continue
@@ -167,6 +211,22 @@ class RedisBuffer:
     def remove_all(self, name: str) -> int:
         return int(self._remove_all([name]))
 
+    def _all(self, name: str) -> Iterator[Entry]:
+        """Rows and packs."""
+        rows = ((int(row), entry) for row, entry in self._entries(name))
+        return (entry for _, entry in merge(sorted(self._packs(name).items()), rows, key=itemgetter(0)))
+
+    def _packs(self, name: str) -> dict[int, Entry]:
+        """By the numbers of their first records. One that is sealed meanwhile is there once, cut or not."""
+        found: dict[int, Entry] = {}
+        for key, group in self._lists([name]):
+            with translated():
+                blobs = self._server().lrange(key, 0, -1)
+            for each in blobs:
+                made = packs.stored(each, text(group))
+                found.setdefault(made.number, made.entry)
+        return found
+
     def _entries(self, name: str) -> Iterator[tuple[str, Entry]]:
         """With their numbers, page by page: a row that comes or goes meanwhile may or may not be among them."""
         rows: Sequence[bytes] = [b"-inf"]
@@ -178,12 +238,19 @@ class RedisBuffer:
         found = [(text(row), resolved(_entry(each), self._types)) for row, each in zip(rows, stored, strict=True)]
         return [row for row, entry in found if entry is not None], [entry for _, entry in found if entry is not None]
 
+    def _unpacked(self, blobs: Sequence[bytes], group: str) -> tuple[list[str], list[Entry]]:
+        found = [packs.stored(each, group) for each in blobs]
+        return [made.id for made in found], [entry for made in found if (entry := resolved(made.entry, self._types)) is not None]
+
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
         first, group, reason, attempts, token, ends, rows, stored = sealed
-        ids, entries = self._resolved(rows, stored)
+        if rows is None:
+            rows, (ids, entries) = stored, self._unpacked(stored, text(group))
+        else:
+            ids, entries = self._resolved(rows, stored)
         named = batch_id(name, text(group), text(first))
         return SealedBatch(
-            named, text(group), text(reason), ids, entries, len(rows) - len(ids), text(token), instant(ends), attempts
+            named, text(group), text(reason), ids, entries, len(rows) - len(entries), text(token), instant(ends), attempts
         )  # fmt: skip
 
 
@@ -194,6 +261,14 @@ def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
 
 def _key(kind: str, name: str) -> str:
     return f"{PREFIX}buffer:{kind}:{name}"
+
+
+def _moves(progress: Progress) -> tuple[str, int, int]:
+    return _source(progress.topic_id, progress.partition), progress.expected, progress.next
+
+
+def _moved(name: str, stands: int) -> WatermarkMoved:
+    return WatermarkMoved(f"buffer {name}: the watermark is at {stands}, not where this insert begins", stands)
 
 
 def _source(topic_id: str, partition: int) -> str:

@@ -8,13 +8,17 @@ BUFFER = (
 -- order: rows by number; rows: number -> time (8 bytes), head, rest (msgpack); keys: idempotency key -> number; gone: keys of removed
 -- rows by the end of their memory; types: type -> rows; leases: number -> token of a snapshot, or 'batch:' and the batch's first row;
 -- tokens: snapshots' by their end, held:NAME:TOKEN: its rows; batches: first row -> batch; sealed: first rows by the end of their lease;
--- holders: token -> first row; deadlines: groups by theirs; group:LENGTH:NAME:GROUP: rows that count, by number
+-- holders: token -> first row; deadlines: groups by theirs; group:LENGTH:NAME:GROUP: rows that count, by number;
+-- packed and its keys: connectors/redis/scripts_packs.py; order and packed are never there at once
 local name = ARGV[1]
 local B = P .. 'buffer:'
 local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash', tokens = 'zset',
-  sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash', sequence = 'string'}
+  sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash', sequence = 'string',
+  packed = 'hash', due = 'zset'}
 local function key(kind) return B .. kind .. ':' .. name end
 local function group_key(group) return B .. 'group:' .. #name .. ':' .. name .. ':' .. group end
+local function pack_key(group) return B .. 'pack:' .. #name .. ':' .. name .. ':' .. group end
+local function sealed_key(first) return B .. 'pack-batch:' .. #name .. ':' .. name .. ':' .. first end
 local function held_key(token) return B .. 'held:' .. #name .. ':' .. name .. ':' .. token end
 do
   local kinds = {}
@@ -54,7 +58,7 @@ end
 """
 )
 
-_GATE = """
+GATE = """
 -- ARGV from 2: token, lease, count, time after the first, after the last (or ''), how many types resolve (-1: all), the types
 local token, lease, wanted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local after_first, after_last = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -100,13 +104,16 @@ local function ready(group)  -- what of it can be sealed, oldest first; `take` b
   return {count = #rows, take = take}
 end
 local batches = {}
-local function hand_out(first, batch)
+local function hand_out(first, batch, packs)
   batch[3], batch[4] = batch[3] + 1, token .. ':' .. #batches
   redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
   redis.call('HSET', key('holders'), batch[4], first)
   redis.call('ZADD', key('sealed'), text(now + lease), first)
   local rows, stored = {}, {}
-  for i, each in ipairs(ask('HMGET', key('rows'), batch[5])) do
+  if batch[6] then
+    rows, stored = false, packs or redis.call('LRANGE', sealed_key(first), 0, -1)
+  end
+  for i, each in ipairs(rows and ask('HMGET', key('rows'), batch[5]) or {}) do
     if each then rows[#rows + 1], stored[#stored + 1] = batch[5][i], each end
   end
   batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], text(now + lease), rows, stored}
@@ -169,10 +176,11 @@ end
 
 INSERT = (
     BUFFER
-    + _GATE
+    + GATE
     + """
 -- further ARGV: topic partition of the watermark (or ''), expected, next; whether there is a gate;
 -- then of each entry: idempotency key, group, type, its head and rest
+if redis.call('EXISTS', key('packed')) == 1 then return {'packed'} end
 local topic = ARGV[at]
 if topic ~= '' then
   local stands = redis.call('HGET', key('watermarks'), topic) or '0'
@@ -222,37 +230,6 @@ if ARGV[at + 3] == '1' then
   settle(touched)
 end
 return {'done', #new, batches}
-"""
-)
-
-TAKEN = "redis.call('HDEL', key('holders'), batch[4])"
-
-DUE = (
-    BUFFER
-    + _GATE
-    + """
--- further ARGV: most
-local most = tonumber(ARGV[at])
-for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(now), 'LIMIT', 0, most)) do
-  local batch = held_batch(first)
-  TAKEN
-  hand_out(first, batch)
-end
-for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('deadlines'), '-inf', text(now))) do
-  if #batches >= most then break end
-  finish(group, 'timeout')
-end
-return batches
-""".replace("TAKEN", TAKEN)
-)
-
-SEAL = (
-    BUFFER
-    + _GATE
-    + """
--- further ARGV: group
-finish(ARGV[at], 'manual')
-return batches[1] or false
 """
 )
 

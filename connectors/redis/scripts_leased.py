@@ -80,11 +80,11 @@ local function enqueue(ids, stored)  -- at the end of their lanes
   end
   redis.call('PUBLISH', O .. 'added', #ids)
 end
-local function fresh(at)  -- ARGV from `at`: id, hash of the key, message; returns the places of those that are not there
+local function fresh(at, wanted)  -- ARGV from `at`: id, hash of the key, message; returns the places of those that are not there
   local ids, places, seen = {}, {}, {}
   for i = at, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
   for i, known in ipairs(ask('HMGET', O .. 'rows', ids)) do
-    if not known and not seen[ids[i]] then
+    if not known and not seen[ids[i]] and (not wanted or wanted[i]) then
       seen[ids[i]] = true
       places[#places + 1] = at + 3 * (i - 1)
     end

@@ -7,6 +7,7 @@ SNAPSHOT = (
     BUFFER
     + """
 -- further ARGV: token, lease, most (or '')
+if redis.call('EXISTS', key('packed')) == 1 then return 'packed' end
 local most, rows, moved, ends, after = tonumber(ARGV[4]) or math.huge, {}, {}, {}, '-inf'
 local function live(token)
   if ends[token] == nil then ends[token] = tonumber(redis.call('ZSCORE', key('tokens'), token) or 0) > now end
@@ -38,7 +39,8 @@ for i = 1, #others, 2 do
 end
 local batches = redis.call('ZRANGE', key('sealed'), 0, -1, 'WITHSCORES')
 for i = 1, #batches, 2 do
-  elsewhere = elsewhere + #held_batch(batches[i])[5]
+  local batch = held_batch(batches[i])
+  elsewhere = elsewhere + (batch[6] or #batch[5])
   if tonumber(batches[i + 1]) > now then soonest = math.min(soonest or math.huge, batches[i + 1]) end
 end
 local stored, leases, till = ask('HMGET', key('rows'), rows), {}, text(now + ARGV[3])
@@ -152,9 +154,14 @@ REMOVE_ALL = (
 local rows = redis.call('ZRANGE', key('order'), 0, -1)
 local stored, tokens = ask('HMGET', key('rows'), rows), redis.call('ZRANGE', key('tokens'), 0, -1)
 delete(rows, stored)
+local packed = tonumber(redis.call('HGET', key('types'), 'pack') or '0')
 for _, token in ipairs(tokens) do redis.call('DEL', held_key(token)) end
-for _, kind in ipairs({'tokens', 'leases', 'sealed', 'batches', 'holders', 'deadlines'}) do redis.call('DEL', key(kind)) end
-return #rows
+for _, group in ipairs(redis.call('HKEYS', key('packed'))) do redis.call('UNLINK', pack_key(group)) end
+for _, first in ipairs(redis.call('HKEYS', key('batches'))) do redis.call('UNLINK', sealed_key(first)) end
+for _, kind in ipairs({'tokens', 'leases', 'sealed', 'batches', 'holders', 'deadlines', 'packed', 'due', 'types'}) do
+  redis.call('DEL', key(kind))
+end
+return #rows + packed
 """
 )
 

@@ -20,7 +20,7 @@ from connectors.times import clock, length, moment
 from streams import failpoints
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
-from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Progress, SealedBatch, Snapshot, Types, positive
+from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 
 class SqlBuffer:
     """`new_token` gives random ones."""
+
+    at_once = 1_000
 
     def __init__(self, transactions: Transactions, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._transactions, self._types, self._new_token = transactions, types, new_token
@@ -74,6 +76,12 @@ class SqlBuffer:
 
     def _handed_out(self, at: Locked, holds: Sequence[buffer_seals.Hold], gate: Gate) -> Sequence[SealedBatch]:
         return buffer_seals.handed_out(at, holds, gate, self._types, self._new_token)
+
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+        return self.insert_and_seal(name, singles(packs), gate, progress).batches
+
+    def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
+        return buffers.completed(self.complete, name, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         mark = BUFFER_WATERMARK.c

@@ -12,6 +12,7 @@ from streams.engine.session import Ready
 from streams.engine.setting import Setting
 from streams.engine.status import count_receipts, trace_fires
 from streams.errors import SluicegateError
+from streams.leased.shared_intake import SharedIntake
 from streams.observe.metrics import Meter
 from streams.observe.tracing import Spans
 from streams.values import Claim, Partition
@@ -21,6 +22,7 @@ COMMIT_EVENTS = 5_000
 # Messages of a handler agent, without and with the store's transaction. That one is 2 ms of CPU with PostgreSQL: of 500, 4 µs each.
 COMMIT_CALLS, COMMIT_SESSION = 2_000, 1_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
+SHARED_EVERY = 0.2  # of `scope: shared` on a store for which the records of one key in one insert are one thing
 COMMIT_PAUSE = 0.001  # seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
 RECORD_REPORTS_EVERY = 0.5  # seconds, of deliveries to the store
 
@@ -40,7 +42,10 @@ class Commits:
         self._store, self._claims, self._meter, self._clock, self._lost = setting.store, claims, meter, clock, lost
         handling = setting.handling
         self._alone = handling is not None and handling.session
-        self._most = COMMIT_RECORDS if handling is None or handling.batches else COMMIT_SESSION if self._alone else COMMIT_CALLS
+        packs = isinstance(handling, SharedIntake) and handling.at_once > COMMIT_CALLS
+        self._every = SHARED_EVERY if packs else COMMIT_EVERY
+        at_once = handling is None or handling.batches or packs
+        self._most = COMMIT_RECORDS if at_once else COMMIT_SESSION if self._alone else COMMIT_CALLS
         self._spans, self._log = spans, structlog.get_logger()
         self.pending = 0
         self._seen: dict[Partition, int] = {}  # versions at the last look
@@ -65,7 +70,7 @@ class Commits:
         ]
         self._commit(owners, now)
         self.pending = 0
-        self._commit_at, self._gather_until = self._clock() + COMMIT_EVERY, now + COMMIT_PAUSE
+        self._commit_at, self._gather_until = self._clock() + self._every, now + COMMIT_PAUSE
         if reports:
             self._reports_at = now + RECORD_REPORTS_EVERY
 

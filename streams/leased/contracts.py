@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from streams.leased.values import Entry, Filled, Gate, InsertResult, Progress, SealedBatch, Snapshot, Timeout, TimeoutBatch
+from streams.leased.values import Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Timeout, TimeoutBatch
 
 LEASE = timedelta(minutes=5)
 LANE_LEASE = timedelta(seconds=30)
@@ -37,6 +37,21 @@ class BufferIntake(Protocol):
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         """The next offset, 0 when none was set."""
+
+
+class BufferPacks(Protocol):
+    """Many records at once, for whoever reads Kafka."""
+
+    @property
+    def at_once(self) -> int:
+        """How many records it takes well in one insert: where each is a row, more would hold up all others."""
+
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+        """As `insert_and_seal` of each record, which needs no idempotency key, since `progress` says what is new. Gates and counts count
+        records; what is read of them are entries of type PACK, each a pack of one record or more."""
+
+    def complete_all(self, name: str, ends: Sequence[tuple[SealedBatch, Sequence[OutboxMessage]]]) -> Sequence[bool]:
+        """`complete` of each, by itself; False where that raises ConcurrencyError."""
 
 
 class BufferSnapshots(Protocol):
@@ -111,7 +126,9 @@ class BufferCare(Protocol):
         """Everything of the name, resolved or not, leased or not; returns how many rows."""
 
 
-class AggregatorBuffer(BufferIntake, BufferSnapshots, BufferSealing, BufferBatches, BufferLeases, BufferReading, BufferCare, Protocol):
+class AggregatorBuffer(
+    BufferIntake, BufferPacks, BufferSnapshots, BufferSealing, BufferBatches, BufferLeases, BufferReading, BufferCare, Protocol
+):
     """`store.buffer`."""
 
 

@@ -26,14 +26,15 @@ AT_A_TIME = 100  # batches of one look
 
 
 class Job:
-    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock."""
+    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure it is
+    tried `alone`: it may be the cause."""
 
-    __slots__ = ("at", "batch", "cancelled", "known", "made", "renew_at", "running", "since")
+    __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "renew_at", "running", "since")
 
     def __init__(self, batch: SealedBatch, now: float, renew_at: float) -> None:
         self.batch, self.since, self.renew_at = batch, now, renew_at
         self.at: float = now
-        self.running = self.cancelled = False
+        self.running = self.cancelled = self.alone = False
         self.known, self.made = Known(), None  # type: Known, Made | None
 
 
@@ -74,10 +75,8 @@ class SharedFires:
         self._work.turn()
         if self._stopped or self.halt is not None:
             return
-        for job in [job for job in self._jobs.values() if not job.running]:
-            if job.at <= now and not (self._policy and self._policy.away):
-                job.running = True
-                self._work.begin(partial(self._fire, job), partial(self._ended, job), partial(self._failed, job))
+        if not (self._policy and self._policy.away):
+            self._begin([job for job in self._jobs.values() if not job.running and job.at <= now])
         for job in [job for job in self._jobs.values() if job.renew_at <= now]:
             job.renew_at = now + self._gate.lease.total_seconds() / 3
             renew = partial(self._buffer.renew, self._name, job.batch.token, self._gate.lease)
@@ -85,6 +84,16 @@ class SharedFires:
         if not self._looking and now >= self._look_at and not self.full:
             self._looking = True
             self._calls.begin(partial(self._buffer.due, self._name, self._gate, AT_A_TIME), self._found, self._not_found)
+
+    def _begin(self, jobs: Sequence[Job]) -> None:
+        """Those with a handler alone: it may take its time."""
+        alone = [job for job in jobs if job.alone or self._handling is not None]
+        together = [job for job in jobs if not job.alone and self._handling is None]
+        parts = [[job] for job in alone] + [together[at : at + AT_A_TIME] for at in range(0, len(together), AT_A_TIME)]
+        for some in parts:
+            for job in some:
+                job.running = True
+            self._work.begin(partial(self._fire, some), partial(self._ended, some), partial(self._failed, some))
 
     def _found(self, batches: Sequence[SealedBatch]) -> None:
         self._looking = False
@@ -106,21 +115,23 @@ class SharedFires:
         if self._jobs.pop(job.batch.token, None) is not None:
             self._meter.count("lease_lost")
 
-    def _fire(self, job: Job) -> Made | HandlerError | None:
+    def _fire(self, jobs: Sequence[Job]) -> list[Made | HandlerError | None]:
         """In a thread. None: it is another's now, or done."""
-        if job.made is None:
-            if failpoints.armed:
-                failpoints.hit("shared-sealed")
-            try:
-                job.made = self._firing.made(job.batch, self._time(), job.known, lambda: job.cancelled)
-            except HandlerError as error:
-                return self._probed(job, error)
-        try:
-            self._buffer.complete(self._name, job.batch, job.made.messages)
-        except ConcurrencyError:
-            return None
-        if failpoints.armed:
+        outcomes = [job.made or self._made(job) for job in jobs]
+        ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
+        done = self._buffer.complete_all(self._name, ends) if ends else ()
+        if failpoints.armed and any(done):
             failpoints.hit("shared-completed")
+        ours = iter(done)
+        return [made if not isinstance(made, Made) or next(ours) else None for made in outcomes]
+
+    def _made(self, job: Job) -> Made | HandlerError:
+        if failpoints.armed:
+            failpoints.hit("shared-sealed")
+        try:
+            job.made = self._firing.made(job.batch, self._time(), job.known, lambda: job.cancelled)
+        except HandlerError as error:
+            return self._probed(job, error)
         return job.made
 
     def _probed(self, job: Job, failed: HandlerError) -> HandlerError:
@@ -137,17 +148,18 @@ class SharedFires:
             self._log.debug("handler.not_probed", id=failed.identity)
         return failed
 
-    def _ended(self, job: Job, result: Made | HandlerError | None) -> None:
-        job.running = False
-        if isinstance(result, HandlerError):
-            self._judge(job, result)
-        elif result is None:
-            self._drop(job)
-        else:
-            self._jobs.pop(job.batch.token, None)
-            if self._policy is not None:
-                self._policy.well()
-            count_events(result.events, max(0.0, self._clock() - job.since), self._meter)
+    def _ended(self, jobs: Sequence[Job], outcomes: Sequence[Made | HandlerError | None]) -> None:
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            job.running = False
+            if isinstance(outcome, HandlerError):
+                self._judge(job, outcome)
+            elif outcome is None:
+                self._drop(job)
+            else:
+                self._jobs.pop(job.batch.token, None)
+                if self._policy is not None:
+                    self._policy.well()
+                count_events(outcome.events, max(0.0, self._clock() - job.since), self._meter)
 
     def _judge(self, job: Job, failed: HandlerError) -> None:
         """Another attempt, or its dead letter."""
@@ -172,14 +184,17 @@ class SharedFires:
             known.given_up[identity] = f"the handler raised {type(error).__name__}"
         job.at = self._clock() + (delay or 0.0)
 
-    def _failed(self, job: Job, error: SluicegateError) -> None:
+    def _failed(self, jobs: Sequence[Job], error: SluicegateError) -> None:
         """The store did not answer: the same call again, with what the handler did already."""
-        job.running = False
+        for job in jobs:
+            job.running = False
         if isinstance(error, Halt):
             self.halt = error
             return
-        job.at = self._clock() + self._backoff.delay()
-        self._log.warning("shared.not_completed", batch=job.batch.id, error=str(error))
+        delay = self._backoff.delay()
+        for job in jobs:
+            job.at, job.alone = self._clock() + delay, True
+        self._log.warning("shared.not_completed", batch=jobs[0].batch.id, batches=len(jobs), error=str(error))
 
     def stop(self) -> None:
         """Nothing begins any more; what does not run yet is free for others at once."""

@@ -88,7 +88,7 @@ class SharedFiring:
 
     def made(self, batch: SealedBatch, now: float, known: Known, cancelled: Flag) -> Made:
         """At `now`, seconds since 1970. Raises HandlerError and ProduceStopped."""
-        records = [unpacked(entry.data, index) for index, entry in enumerate(batch.entries)]
+        records = unpacked(batch.entries)
         messages: list[OutboxMessage] = []
         counted: list[Event] = []
         for event in self._groups(batch, records, now):
@@ -108,7 +108,7 @@ class SharedFiring:
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> list[Fire | Refused]:
         """One fire, unless the rule became another since, or the group is larger than `max_bytes`."""
         groups = Groups(self._rule)
-        accept(groups, [each.record for each in records], min((each.taken_at for each in records), default=now))
+        accept(groups, records, min((each.taken_at for each in records), default=now))
         reason = batch.reason if batch.reason != "count" or len(records) >= self._count else "limit"
         for key in list(groups.states):
             groups.fire(key, reason, now)

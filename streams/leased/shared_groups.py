@@ -1,7 +1,6 @@
 """The open groups of `scope: shared` as a person sees them: read from the buffer, which leases nothing; ended by hand."""
 
 from collections.abc import Iterator
-from itertools import count
 from math import inf
 
 from streams import formats
@@ -17,7 +16,7 @@ from streams.leased.contracts import BufferBatches, BufferReading, BufferSealing
 from streams.leased.shared import gate_of
 from streams.leased.shared_firing import aggregation_of, endless
 from streams.leased.shared_records import SharedRecord, buffer_name, group_of, unpacked
-from streams.leased.values import SealedBatch
+from streams.leased.values import Entry, SealedBatch
 from streams.values import Partition
 
 
@@ -25,16 +24,17 @@ def shared_groups(buffer: BufferReading, app: str, agent: Agent, now: float, key
     """Those of this key, or all, oldest first; a batch that is being fired is among them until it is done. `now` is the reader's own
     time, seconds since 1970: ages are no more exact than that. Reads the whole buffer. Raises PersistenceError."""
     rule = Rule(endless(agent), formats.reads(agent))
-    members: dict[str, list[SharedRecord]] = {}
-    numbers = count()
+    members: dict[str, list[Entry]] = {}
     for entry in buffer.get_data(buffer_name(app, agent.name)):
-        members.setdefault(entry.group, []).append(unpacked(entry.data, next(numbers)))
-    return [group for records in members.values() for group in _seen(rule, app, agent, records, now) if key in (None, group.key)]
+        members.setdefault(entry.group, []).append(entry)
+    return [
+        group for entries in members.values() for group in _seen(rule, app, agent, unpacked(entries), now) if key in (None, group.key)
+    ]
 
 
 def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
     groups, first, last = Groups(rule), records[0], records[-1]
-    accept(groups, [each.record for each in records], first.taken_at)
+    accept(groups, records, first.taken_at)
     origin = first.origin
     where = Partition(app, agent.name, origin.topic, origin.partition)
     for key, state in groups.states.items():

@@ -1,15 +1,18 @@
-"""How the shared buffer has a record: what the rule, the dead letter and the ids need of it."""
+"""How the shared buffer has records: what the rule, the dead letter and the ids need of them."""
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes
 
 import msgspec
 
 from streams.engine.packing import SealedRecord
-from streams.record import Record, headers
+from streams.handlers.values import Message
+from streams.leased.values import PACK, Entry, Pack, pack_data, pack_parts
+from streams.record import Headers, Record, headers
 
 LONGEST_KEY = 600  # bytes of its group's name: what every store takes
+PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -35,30 +38,131 @@ class Origin(NamedTuple):
     offset: int
 
 
-class SharedRecord(NamedTuple):
-    """A buffered record. `record` has its place in the batch as offset, since offsets of several partitions would mean nothing to a rule;
-    `taken_at` is when it was put into the buffer, seconds since 1970."""
+class Common(NamedTuple):
+    """What the records of a pack have in common; `taken_at` is when they were put into the buffer, seconds since 1970."""
 
-    origin: Origin
+    topic: str
+    topic_id: str
+    partition: int
     taken_at: float
-    record: SealedRecord
+
+
+class SharedRecord(msgspec.Struct, array_like=True, gc=False):
+    """A buffered record; satisfies streams.record.Record, with its place in the batch (`index`) as offset, since offsets of several
+    partitions would mean nothing to a rule. `number` is its own offset."""
+
+    number: int
+    k: bytes | None
+    v: bytes | None
+    h: list[tuple[str, bytes | None]]
+    at: tuple[int, int]
+    common: Common = Common("", "", 0, 0.0)
+    index: int = 0
+
+    @property
+    def origin(self) -> Origin:
+        topic, topic_id, partition, _ = self.common
+        return Origin(topic, topic_id, partition, self.number)
+
+    @property
+    def taken_at(self) -> float:
+        return self.common.taken_at
 
     @property
     def real(self) -> SealedRecord:
         """As it was read."""
-        return replace(self.record, place=(self.origin.topic, self.origin.partition, self.origin.offset))
+        return SealedRecord((self.common.topic, self.common.partition, self.number), self.k, self.v, self.h, self.at)
+
+    def topic(self) -> str:
+        return self.common.topic
+
+    def partition(self) -> int:
+        return self.common.partition
+
+    def offset(self) -> int:
+        return self.index
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> Headers:
+        return self.h
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.at
+
+    def leader_epoch(self) -> None:
+        return None
+
+    def error(self) -> None:
+        return None
+
+
+_common = msgspec.msgpack.Decoder(Common).decode
+_item = msgspec.msgpack.Decoder(SharedRecord).decode
 
 
 def packed(record: Record, topic_id: str, now: float) -> bytes:
-    """The data of its entry."""
+    """The data of an entry of its own."""
     place = (record.topic(), topic_id, record.partition(), record.offset())
     return _encode((place, record.key(), record.value(), headers(record), record.timestamp(), now))
 
 
-def unpacked(data: bytes, index: int) -> SharedRecord:
-    """Number `index` of its batch."""
+def packs(messages: Sequence[Message], topic_id: str, now: float) -> list[Pack]:
+    """One for each group, or several where they are large. All messages are of one partition; the value of each is its group."""
+    groups: dict[str, list[bytes]] = {}
+    begins: dict[str, int] = {}
+    get = groups.get
+    for message in messages:
+        group, record = message.value, message.record
+        offset = record.offset()
+        item = _encode((offset, record.key(), record.value(), headers(record), record.timestamp()))
+        if (items := get(group)) is None:
+            groups[group], begins[group] = [item], offset
+        else:
+            items.append(item)
+    first = messages[0].record
+    common, place = _encode(Common(first.topic(), topic_id, first.partition(), now)), f"{topic_id}/{first.partition()}/"
+    return [
+        Pack(group, f"{place}{begins[group]}" + (f"+{at}" if at else ""), len(some), pack_data(common, some))
+        for group, items in groups.items()
+        for at, some in _cut(items)
+    ]
+
+
+def _cut(items: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Into parts of about PACK_BYTES, each with its place."""
+    begin = size = 0
+    for at, item in enumerate(items if sum(map(len, items)) > PACK_BYTES else ()):
+        if size > PACK_BYTES:
+            yield begin, items[begin:at]
+            begin, size = at, 0
+        size += len(item)
+    yield begin, items[begin:]
+
+
+def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
+    """The records of a batch or a buffer, in order, numbered from 0."""
+    records: list[SharedRecord] = []
+    for entry in entries:
+        if entry.type != PACK:
+            records.append(_single(entry.data, len(records)))
+            continue
+        head, *items = pack_parts(entry.data)
+        common = _common(head)
+        for item in items:
+            record = _item(item)
+            record.common, record.index = common, len(records)
+            records.append(record)
+    return records
+
+
+def _single(data: bytes, index: int) -> SharedRecord:
     found: Any = _decode(data)
-    place, key, value, pairs, at, now = found
-    origin = Origin(*place)
-    where = origin.topic, origin.partition, index
-    return SharedRecord(origin, now, SealedRecord(where, key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
+    (topic, topic_id, partition, offset), key, value, pairs, (kind, at), now = found
+    return SharedRecord(
+        offset, key, value, [(name, text) for name, text in pairs], (kind, at), Common(topic, topic_id, partition, now), index
+    )

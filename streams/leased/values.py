@@ -44,6 +44,53 @@ class Entry:
         object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
 
 
+PACK = "pack"
+"""The type of entries that hold packed records: a store opened with types needs a decoder for it."""
+_LENGTH = 4  # bytes
+
+
+class Pack(NamedTuple):
+    """Records of one `group`, in order. `data`: what they have in common, then each of the `items`, all behind their lengths (4 bytes,
+    big-endian), as `pack_data` makes it. A store may hold it as one row, cut where a count ends in it, or each record as a row; then
+    `first` is the idempotency key of the first record, and the others are called after it."""
+
+    group: str
+    first: str
+    items: int
+    data: bytes
+
+
+def pack_data(common: bytes, items: Sequence[bytes]) -> bytes:
+    parts: list[bytes] = []
+    for part in (common, *items):
+        parts.append(len(part).to_bytes(_LENGTH))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def pack_parts(data: bytes) -> list[bytes]:
+    """What is common, and each item. Raises ValueError for what is no pack."""
+    parts, at, size = [], 0, len(data)
+    while at < size:
+        end = at + _LENGTH + int.from_bytes(data[at : at + _LENGTH])
+        parts.append(data[at + _LENGTH : end])
+        at = end
+    if at != size:
+        raise ValueError("a pack is cut off")
+    return parts
+
+
+def singles(packs: Sequence[Pack]) -> list[Entry]:
+    """Each record as an entry of its own: a pack of one."""
+    entries = []
+    for pack in packs:
+        common, *items = pack_parts(pack.data)
+        for number, item in enumerate(items):
+            key = f"{pack.first}+{number}" if number else pack.first
+            entries.append(Entry(key, key, PACK, pack_data(common, [item]), (), pack.group))
+    return entries
+
+
 def entry_key(topic: str, partition: int, offset: int) -> str:
     """The idempotency key of a Kafka record that carries no id of its own (contract 10: never a random one)."""
     return f"{topic}/{partition}/{offset}"

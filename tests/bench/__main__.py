@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
-from tests.bench import handled, jobs, latency, load, sendings, table
+from tests.bench import handled, jobs, latency, load, sendings, shared, table
 from tests.bench.systems import LOOP, STORES, TIGHT, Work
 from tests.servers import Kafka, Postgres, Unavailable
 from tests.servers.container import Container
@@ -21,7 +21,7 @@ from tests.servers.shared import open_server
 
 JOBS = {"J1": "fold: per key every 100 records -> count, sum, max", "J2": "collect: the same, the result carries the 100 records"}
 LATENCY = "latency"
-ALL = (*JOBS, LATENCY, *handled.JOBS, *sendings.JOBS)
+ALL = (*JOBS, LATENCY, *handled.JOBS, *sendings.JOBS, shared.JOB)
 TOPIC = "orders"
 
 
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
             return 3
         opened.callback(server.destroy)
         found = [*throughput(server.url, TOPIC, options), *latencies(server.url, options), *handlers(server.url, TOPIC, options)]
-        return verdict([*found, *dispatcher(server, options)])
+        return verdict([*found, *dispatcher(server, options), *sharing(server.url, getattr(server, "pid", 0), options)])
 
 
 def verdict(problems: list[str]) -> int:
@@ -134,6 +134,19 @@ def dispatcher(broker: Server | Container, options: argparse.Namespace) -> Itera
                 found = sendings.once(name, broker, store, rows)
                 print(sendings.line(name, store, rows, found), flush=True)
                 yield from (f"{name}, {store}: {problem}" for problem in found.problems)
+
+
+def sharing(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterator[str]:
+    """J9 as lines; yields what was wrong. Makes and fills a topic of its own."""
+    if shared.JOB not in options.jobs:
+        return
+    topic = f"{TOPIC}-{shared.JOB}"
+    say(f"sending {options.records} records")
+    expected = load.fill(bootstrap, topic, options.records)
+    for _ in range(options.rounds):
+        found = shared.once(bootstrap, broker, topic, options.records, expected)
+        print(shared.line(options.records, found), flush=True)
+        yield from (f"{shared.JOB}: {problem}" for problem in found.problems)
 
 
 def alternating(systems: tuple[str, ...], rounds: int) -> Iterator[tuple[int, str]]:

@@ -74,6 +74,7 @@ class Measured:
         )  # fmt: skip
         self.pid = self._process.pid
         self.worker: int = 0
+        self.workers: list[int] = []
         self.port: int = 0
         self.begun: Mark | None = None
         self.ended: Mark | None = None  # the handler was called for the last message
@@ -98,6 +99,7 @@ class Measured:
     def _hear(self, event: str, said: dict[str, Any]) -> None:
         if event == "worker.started":
             self.worker = said["pid"]
+            self.workers.append(self.worker)
         elif event == "http.listening":
             self.port = said["port"]
         elif event == "loop.assigned":

@@ -101,8 +101,14 @@ def _loop(system: str, work: Work, out: str, group: str) -> list[str]:
 
 def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:
     compute = "\n".join(f"        {name}: {reducer}" for name, reducer in (ROWS if work.rows else NUMBERS).items())
+    text = FILE.format(app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute)
+    return product(text, folder)
+
+
+def product(text: str, folder: Path) -> list[str]:
+    """The command that runs the product with this file."""
     file = folder / "bench.yaml"
-    file.write_text(FILE.format(app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute))
+    file.write_text(text)
     return [str(Path(sys.executable).with_name("sluicegate")), "run", str(file)]
 
 

@@ -1,0 +1,269 @@
+"""The Lua scripts of the aggregator buffer: packs, and the batches of rows and of packs. ARGV[1] is always the name.
+
+While a buffer holds rows, or is asked for them, what comes packed becomes rows, too: a group never has both.
+"""
+
+from connectors.redis.scripts_buffer import BUFFER, GATE
+from connectors.redis.scripts_leased import OUTBOX
+
+_PACKS = """
+-- packed: group -> its open records, when the first came, its deadline (8 bytes each); due: groups by deadline;
+-- pack:LENGTH:NAME:GROUP: its open packs, the oldest first; pack-batch:LENGTH:NAME:FIRST: those of a sealed batch, whose sixth part
+-- in `batches` is the number of its records. A pack: when it came, number of its first record, how many (8 bytes each), what the first
+-- is called, behind its length (2 bytes), then what they have in common and each of them, behind their lengths (4 bytes)
+local function time_of(stored) return (struct.unpack('>d', stored)) end
+local function number_of(stored) return (struct.unpack('>d', stored, 9)) end
+local function items_of(stored) return (struct.unpack('>d', stored, 17)) end
+local function common_of(stored)  -- where it begins and ends
+  local begin = 27 + struct.unpack('>I2', stored, 25)
+  return begin, begin + 3 + struct.unpack('>I4', stored, begin)
+end
+local function called(stored) return string.sub(stored, 27, common_of(stored) - 1) end
+local function cut(stored, most)  -- the first `most` records of it, and the others
+  local begin, last = common_of(stored)
+  local at, first, common = last + 1, called(stored), string.sub(stored, begin, last)
+  for _ = 1, most do at = at + 4 + struct.unpack('>I4', stored, at) end
+  local rest = first .. '+' .. text(most)
+  return struct.pack('>dddI2', time_of(stored), number_of(stored), most, #first) .. string.sub(stored, 27, at - 1),
+    struct.pack('>dddI2', time_of(stored), number_of(stored) + most, items_of(stored) - most, #rest) .. rest .. common
+      .. string.sub(stored, at)
+end
+"""
+
+_OPEN = """
+local function take(group, most)  -- its oldest `most` records, or all, leave it; returns their packs, which are a batch's now,
+  -- how many records they have, and the pack that is the group's oldest now, where that is known
+  local source, packs, seen, count, following = pack_key(group), {}, 0, 0, nil
+  repeat
+    local page = redis.call('LRANGE', source, seen, seen + 999)
+    for _, each in ipairs(page) do
+      if count < most then
+        packs[#packs + 1], count = each, count + items_of(each)
+      else
+        following = following or each
+      end
+    end
+    seen = seen + #page
+  until count >= most or #page < 1000
+  local all = not following and (seen < 1000 or redis.call('LLEN', source) == #packs)
+  local target, rest = sealed_key(text(number_of(packs[1]))), nil
+  if count > most then
+    packs[#packs], rest = cut(packs[#packs], items_of(packs[#packs]) - (count - most))
+  end
+  if all then
+    redis.call('RENAME', source, target)
+    if rest then redis.call('LSET', target, -1, packs[#packs]) end
+  else
+    redis.call('LTRIM', source, #packs, -1)
+    write('RPUSH', target, packs)
+  end
+  if rest then redis.call('LPUSH', source, rest) end
+  return packs, math.min(count, most), rest or following
+end
+local function state_of(found)
+  if not found then return {0, nil, math.huge} end
+  return {struct.unpack('>ddd', found)}
+end
+local function seal_packs(group, state, most, reason)
+  local packs, count, oldest = take(group, most)
+  state[1] = state[1] - count
+  state[2] = state[1] > 0 and time_of(oldest or redis.call('LINDEX', pack_key(group), 0)) or nil
+  local first = text(number_of(packs[1]))
+  hand_out(first, {group, reason, 0, '', {}, count}, packs)
+end
+local function settle_packs(groups, states, last)  -- `last`: when the last record came, nil: ask
+  local kept, gone, timed, untimed = {}, {}, {}, {}
+  for i, group in ipairs(groups) do
+    local state, ends = states[i], math.huge
+    if state[1] > 0 then
+      if after_first then ends = state[2] + after_first end
+      if after_last then
+        ends = math.min(ends, (last or time_of(redis.call('LINDEX', pack_key(group), -1))) + after_last)
+      end
+      kept[#kept + 1], kept[#kept + 2] = group, struct.pack('>ddd', state[1], state[2], ends)
+    else
+      gone[#gone + 1] = group
+    end
+    if ends == math.huge then
+      if state[3] < math.huge then untimed[#untimed + 1] = group end
+    elseif ends ~= state[3] then
+      timed[#timed + 1], timed[#timed + 2] = text(ends), group
+    end
+  end
+  write('HSET', key('packed'), kept)
+  write('HDEL', key('packed'), gone)
+  write('ZADD', key('due'), timed)
+  write('ZREM', key('due'), untimed)
+end
+local resolves = not resolving or resolving.pack
+local function finish_packs(group, reason)
+  local state = state_of(redis.call('HGET', key('packed'), group))
+  if not resolves or state[1] == 0 then return end
+  seal_packs(group, state, wanted or math.huge, reason)
+  settle_packs({group}, {state})
+end
+"""
+
+INSERT_PACKS = (
+    BUFFER
+    + GATE
+    + _PACKS
+    + _OPEN
+    + """
+-- further ARGV: topic partition of the watermark, expected, next; then of each pack: group, the pack from its number of records on
+if redis.call('EXISTS', key('order')) == 1 then return {'rows'} end
+local topic = ARGV[at]
+local stands = redis.call('HGET', key('watermarks'), topic) or '0'
+if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
+local groups, places, before = {}, {}, tonumber(redis.call('GET', key('sequence')) or '0')
+local number, stamp = before + 1, struct.pack('>d', now)
+local function push(i)
+  local group, pack = ARGV[i], ARGV[i + 1]
+  local answer = redis.pcall('RPUSH', pack_key(group), stamp .. struct.pack('>d', number) .. pack)
+  if type(answer) == 'table' then  -- nothing else was written yet
+    for k = at + 3, i - 2, 2 do redis.call('RPOP', pack_key(ARGV[k])) end
+    error('DAMAGED ' .. pack_key(group) .. ' is no list')
+  end
+  number = number + struct.unpack('>d', pack)
+  if not places[group] then
+    groups[#groups + 1] = group
+    places[group] = #groups
+  end
+end
+for i = at + 3, #ARGV, 2 do push(i) end
+local states, total = {}, number - 1 - before
+for i, found in ipairs(ask('HMGET', key('packed'), groups)) do states[i] = state_of(found) end
+redis.call('INCRBY', key('sequence'), total)
+redis.call('HSET', key('watermarks'), topic, ARGV[at + 2])
+if total > 0 then redis.call('HINCRBY', key('types'), 'pack', total) end
+for i = at + 3, #ARGV, 2 do
+  local state = states[places[ARGV[i]]]
+  state[1], state[2] = state[1] + struct.unpack('>d', ARGV[i + 1]), state[2] or now
+end
+for i, group in ipairs(groups) do
+  while wanted and resolves and states[i][1] >= wanted do seal_packs(group, states[i], wanted, 'count') end
+end
+settle_packs(groups, states, now)
+return {'done', batches}
+"""
+)
+
+TAKEN = "redis.call('HDEL', key('holders'), batch[4])"
+
+DUE = (
+    BUFFER
+    + GATE
+    + _PACKS
+    + _OPEN
+    + """
+-- further ARGV: most
+local most = tonumber(ARGV[at])
+for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(now), 'LIMIT', 0, most)) do
+  local batch = held_batch(first)
+  TAKEN
+  hand_out(first, batch)
+end
+for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('deadlines'), '-inf', text(now))) do
+  if #batches >= most then break end
+  finish(group, 'timeout')
+end
+for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('due'), '-inf', text(now), 'LIMIT', 0, most - #batches)) do
+  finish_packs(group, 'timeout')
+end
+return batches
+""".replace("TAKEN", TAKEN)
+)
+
+SEAL = (
+    BUFFER
+    + GATE
+    + _PACKS
+    + _OPEN
+    + """
+-- further ARGV: group
+finish_packs(ARGV[at], 'manual')
+if #batches == 0 then finish(ARGV[at], 'manual') end
+return batches[1] or false
+"""
+)
+
+COMPLETE_PACKS = (
+    BUFFER
+    + OUTBOX
+    + """
+-- further ARGV: how many batches; of each its token and how many messages it has; then all messages. Returns 1 or 0 of each
+local many, done, firsts, mine, wanted, total = tonumber(ARGV[2]), {}, {}, {}, {}, 0
+for i = 1, many do
+  local first, messages = redis.call('HGET', key('holders'), ARGV[1 + 2 * i]), tonumber(ARGV[2 + 2 * i])
+  local held = first and redis.call('HGET', key('batches'), first)
+  local batch = held and not mine[first] and cmsgpack.unpack(held)
+  local good = batch and batch[6] and true or false
+  if good then
+    mine[first], firsts[#firsts + 1], total = true, first, total + batch[6]
+  end
+  done[i] = good and 1 or 0
+  for _ = 1, messages do wanted[#wanted + 1] = good end
+end
+local places = fresh(3 + 2 * many, wanted)
+outbox_sound(hashes_of(places))
+local tokens = {}
+for i = 1, many do
+  if done[i] == 1 then tokens[#tokens + 1] = ARGV[1 + 2 * i] end
+end
+for _, first in ipairs(firsts) do redis.call('UNLINK', sealed_key(first)) end
+write('HDEL', key('batches'), firsts)
+write('HDEL', key('holders'), tokens)
+write('ZREM', key('sealed'), firsts)
+if total > 0 and redis.call('HINCRBY', key('types'), 'pack', -total) < 1 then redis.call('HDEL', key('types'), 'pack') end
+add(places)
+return done
+"""
+)
+
+UNPACK = (
+    BUFFER
+    + _PACKS
+    + """
+-- further ARGV: group. Its open packs become rows, with their numbers and times, and its deadline theirs
+local group, order, rows, known = ARGV[2], {}, {}, {}
+for _, stored in ipairs(redis.call('LRANGE', pack_key(group), 0, -1)) do
+  local begin, last = common_of(stored)
+  local at, first, common = last + 1, called(stored), string.sub(stored, begin, last)
+  for i = 0, items_of(stored) - 1 do
+    local name, row = i > 0 and first .. '+' .. text(i) or first, text(number_of(stored) + i)
+    local ends = at + 4 + struct.unpack('>I4', stored, at)
+    local data = common .. string.sub(stored, at, ends - 1)
+    order[#order + 1], order[#order + 2] = row, row
+    known[#known + 1], known[#known + 2] = name, row
+    rows[#rows + 1] = row
+    rows[#rows + 1] = string.sub(stored, 1, 8) .. cmsgpack.pack({name, 0, name, 'pack', group})
+      .. '\\146\\198' .. struct.pack('>I4', #data) .. data .. '\\144'
+    at = ends
+  end
+end
+write('ZADD', key('order'), order)
+write('ZADD', group_key(group), order)
+write('HSET', key('rows'), rows)
+write('HSET', key('keys'), known)
+local ends = redis.call('ZSCORE', key('due'), group)
+if ends then redis.call('ZADD', key('deadlines'), ends, group) end
+redis.call('ZREM', key('due'), group)
+redis.call('HDEL', key('packed'), group)
+redis.call('UNLINK', pack_key(group))
+return #order / 2
+"""
+)
+
+LISTS = (
+    BUFFER
+    + """
+-- the lists of its packs, each with its group: open ones first, so that what is sealed meanwhile is in one of them
+local found = {}
+for _, group in ipairs(redis.call('HKEYS', key('packed'))) do found[#found + 1] = {pack_key(group), group} end
+for _, first in ipairs(redis.call('HKEYS', key('batches'))) do
+  local batch = held_batch(first)
+  if batch[6] then found[#found + 1] = {sealed_key(first), batch[1]} end
+end
+return found
+"""
+)

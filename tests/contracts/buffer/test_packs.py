@@ -1,0 +1,286 @@
+"""Packs: many records of a group as one thing to insert; everything that counts counts records."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from connectors.memory.state import MemoryStore
+from connectors.redis import scripts_packs
+from connectors.redis.leased import step
+from connectors.redis.scripts_leased import PREFIX
+from streams.errors import ConcurrencyError, PersistenceError, WatermarkMoved
+from streams.leased.values import PACK, Entry, Pack, Progress, pack_data, pack_parts
+from tests.contracts.buffer.given import HOUR, at_once, entries, message, of, sent
+from tests.contracts.leasing import SHORT, WHILE, Clock, Injected
+
+
+@pytest.fixture
+def types() -> None:
+    """Packs stay bytes."""
+
+
+def pack(group: str, first: int, count: int = 1) -> Pack:
+    return Pack(group, f"t/0/{first}", count, pack_data(b"common", [b"%d" % number for number in range(first, first + count)]))
+
+
+def put(buffer: Any, name: str, packs: list[Pack], gate: Any, begin: int = 0) -> list[Any]:
+    return list(buffer.insert_packs(name, packs, gate, Progress("topic", 0, begin, begin + sum(each.items for each in packs))))
+
+
+def records(found: Any) -> list[int]:
+    """The numbers in the packs of these entries."""
+    return list(_records(found))
+
+
+def _records(found: Any) -> Iterator[int]:
+    for entry in found:
+        assert entry.type == PACK
+        common, *items = pack_parts(entry.data)
+        assert common == b"common"
+        yield from map(int, items)
+
+
+def test_a_pack_is_cut_where_the_count_of_its_group_ends(buffer: Any, ns: str) -> None:
+    gate = of(4)
+    assert put(buffer, ns, [pack("g", 0, 3), pack("h", 3, 2)], gate) == []
+    batches = put(buffer, ns, [pack("g", 5, 7), pack("h", 12, 2)], gate, 5)
+    assert [(each.group, each.reason, records(each.entries)) for each in batches] == [
+        ("g", "count", [0, 1, 2, 5]), ("g", "count", [6, 7, 8, 9]), ("h", "count", [3, 4, 12, 13])
+    ]  # fmt: skip
+    assert len({each.id for each in batches}) == 3
+    assert (buffer.count(ns), buffer.count_resolved(ns)) == (14, 14)
+    assert sorted(records(buffer.get_data(ns))) == list(range(14))
+    assert [buffer.complete(ns, each) for each in batches] == [4, 4, 4]
+    assert (buffer.count(ns), records(buffer.iter_raw(ns))) == (2, [10, 11])
+    [rest] = put(buffer, ns, [pack("g", 14, 2)], gate, 14)
+    assert records(rest.entries) == [10, 11, 14, 15]
+
+
+def test_a_batch_of_packs_comes_again_unchanged_and_is_completed_once(store: Any, ns: str, clock: Clock) -> None:
+    gate = of(3, lease=SHORT)
+    [first] = put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2)], gate)
+    clock.passed(SHORT)
+    [again] = store.buffer.due(ns, of(3))
+    assert (again.id, again.group, records(again.entries), again.attempts) == (first.id, "g", [0, 1, 2], 2)
+    with pytest.raises(ConcurrencyError):
+        store.buffer.complete(ns, first, [message(ns, "late")])
+    with pytest.raises(ConcurrencyError):
+        store.buffer.renew(ns, first.token)
+    store.buffer.renew(ns, again.token, HOUR)
+    assert list(store.buffer.complete_all(ns, [(first, [message(ns, "late")]), (again, [message(ns, ns)])])) == [False, True]
+    assert list(store.buffer.complete_all(ns, [(again, [message(ns, "again")])])) == [False]
+    assert (sent(store, ns), store.buffer.count(ns), store.buffer.due(ns, gate)) == ([ns], 1, [])
+
+
+def test_a_released_batch_of_packs_is_handed_out_at_once(buffer: Any, ns: str) -> None:
+    [batch] = put(buffer, ns, [pack("g", 0, 2)], of(2))
+    assert buffer.due(ns, of(2)) == []
+    assert (buffer.release(ns, batch), buffer.release(ns, batch)) == (True, False)
+    [again] = buffer.due(ns, of(2))
+    assert (again.id, records(again.entries)) == (batch.id, [0, 1])
+
+
+def test_many_batches_are_completed_together_and_each_by_itself(store: Any, ns: str) -> None:
+    batches = put(store.buffer, ns, [pack(f"g{number}", 10 * number, 10) for number in range(20)], of(5))
+    assert len(batches) == 40
+    assert store.buffer.complete(ns, batches[7], [message(ns, f"{ns}-07")]) == 5
+    ends = [(batch, [message(ns, f"{ns}-{number:02}")]) for number, batch in enumerate(batches)]
+    assert list(store.buffer.complete_all(ns, ends)) == [number != 7 for number in range(40)]
+    assert (sent(store, ns), store.buffer.count(ns)) == ([f"{ns}-{number:02}" for number in range(40)], 0)
+
+
+def test_deadlines_of_packed_groups_are_those_of_rows(buffer: Any, ns: str, clock: Clock) -> None:
+    first, last = of(9, after_first=2 * WHILE), of(9, after_last=2 * WHILE)
+    put(buffer, ns, [pack("g", 0, 2)], first)
+    put(buffer, f"{ns}-last", [pack("g", 0, 2)], last)
+    clock.passed(WHILE)
+    put(buffer, ns, [pack("g", 2, 9)], first, 2)
+    put(buffer, f"{ns}-last", [pack("g", 2, 2)], last, 2)
+    assert [*buffer.due(ns, first), *buffer.due(f"{ns}-last", last)] == []
+    clock.passed(WHILE)
+    assert [*buffer.due(ns, first), *buffer.due(f"{ns}-last", last)] == []  # one's rest came later, the other's last
+    clock.passed(WHILE)
+    batches = [*buffer.due(ns, first), *buffer.due(f"{ns}-last", last)]
+    assert [(batch.reason, records(batch.entries)) for batch in batches] == [("timeout", [9, 10]), ("timeout", [0, 1, 2, 3])]
+    assert [*buffer.due(ns, first), *buffer.due(f"{ns}-last", last)] == []
+
+
+def test_a_count_that_was_lowered_cuts_what_is_there(buffer: Any, ns: str) -> None:
+    put(buffer, ns, [pack("g", 0, 5), pack("g", 5, 5)], of(100))
+    seal = buffer.seal(ns, "g", of(3))
+    assert (seal.reason, records(seal.entries)) == ("manual", [0, 1, 2])
+    batches = put(buffer, ns, [pack("g", 10, 1)], of(3), 10)
+    assert [records(each.entries) for each in batches] == [[3, 4, 5], [6, 7, 8]]
+    assert records(buffer.seal(ns, "g", of(3)).entries) == [9, 10]
+    assert buffer.seal(ns, "g", of(3)) is None
+
+
+def test_packs_move_the_watermark_or_are_not_stored(buffer: Any, ns: str) -> None:
+    put(buffer, ns, [pack("g", 0, 2)], of(9))
+    with pytest.raises(WatermarkMoved) as raised:
+        put(buffer, ns, [pack("g", 0, 2)], of(9))
+    assert (raised.value.next, buffer.watermark(ns, "topic", 0), buffer.count(ns)) == (2, 2, 2)
+
+
+def test_of_many_that_insert_packs_of_one_place_at_once_one_does(another: Callable[[], Any], ns: str) -> None:
+    def insert(each: tuple[Any, int]) -> int:
+        try:
+            put(each[0].buffer, ns, [pack("g", each[1], 2)], of(9))
+        except WatermarkMoved:
+            return 0
+        return 1
+
+    assert sum(at_once(insert, [(another(), number) for number in range(4)])) == 1
+    assert another().buffer.count(ns) == 2
+
+
+def test_rows_and_packs_of_a_group_are_one_group(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(5, after_first=2 * WHILE)
+    put(buffer, ns, [pack("g", 0, 2), pack("h", 2, 2)], gate)
+    clock.passed(WHILE)
+    [batch] = buffer.insert_and_seal(ns, entries(1, 2, 3, group="g"), gate).batches
+    assert ([each.type for each in batch.entries], records(batch.entries[:2])) == ([PACK, PACK, "json", "json", "json"], [0, 1])
+    assert [records(each.entries) for each in put(buffer, ns, [pack("h", 4, 3)], gate, 4)] == [[2, 3, 4, 5, 6]]
+    put(buffer, ns, [pack("h", 7, 1)], gate, 7)
+    assert (buffer.count(ns), buffer.complete(ns, batch), buffer.count(ns)) == (11, 5, 6)
+    clock.passed(WHILE)
+    assert buffer.due(ns, gate) == []
+    clock.passed(WHILE)
+    assert [records(each.entries) for each in buffer.due(ns, gate)] == [[7]]
+
+
+def test_a_snapshot_has_the_records_of_packs_as_rows(buffer: Any, ns: str) -> None:
+    put(buffer, ns, [pack("g", 0, 3), pack("h", 3, 2)], of(9))
+    [sealed] = put(buffer, ns, [pack("x", 5, 9)], of(9), 5)
+    snapshot = buffer.get_snapshot(ns, 4)
+    assert sorted(records(snapshot.entries) + records(buffer.get_snapshot(ns).entries)) == [0, 1, 2, 3, 4]
+    assert (len(snapshot.ids), buffer.get_snapshot(ns).leased_elsewhere) == (4, 14)
+    assert (buffer.remove_snapshot(ns, snapshot), buffer.count(ns)) == (4, 10)
+    assert (buffer.complete(ns, sealed), buffer.count(ns)) == (9, 1)
+
+
+def test_one_record_of_a_pack_is_removed(buffer: Any, ns: str) -> None:
+    put(buffer, ns, [pack("g", 0, 3)], of(9))
+    buffer.remove_one(ns, "t/0/0+1")
+    assert (records(buffer.get_data(ns)), buffer.count(ns)) == ([0, 2], 2)
+
+
+def test_everything_is_removed_with_its_packs_sealed_or_not(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(4, after_first=SHORT)
+    [batch] = put(buffer, ns, [pack("g", 0, 7), pack("h", 7, 2)], gate)
+    assert (buffer.remove_all(ns), buffer.count(ns), list(buffer.iter_raw(ns))) == (9, 0, [])
+    with pytest.raises(ConcurrencyError):
+        buffer.complete(ns, batch)
+    clock.passed(SHORT)
+    assert buffer.due(ns, gate) == []
+    assert put(buffer, ns, [pack("g", 9, 3)], gate, 9) == []
+    assert buffer.watermark(ns, "topic", 0) == 12
+
+
+# -- any sequence of steps, against a store that holds each record as a row ------------------------------------------------------------
+
+GROUP, COUNT = st.sampled_from(["g", "h"]), st.integers(1, 6)
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9)), min_size=1, max_size=3), COUNT),
+    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9)), min_size=1, max_size=3), st.just(20)),
+    st.tuples(st.just("rows"), GROUP, COUNT),
+    st.tuples(st.just("seal"), GROUP, COUNT),
+    st.tuples(st.sampled_from(["complete", "complete", "complete", "release"]), st.integers(0, 9), st.none()),
+    st.tuples(st.sampled_from(["due", "snapshot", "read", "read"]), st.none(), COUNT),
+)
+ONE_SERVER = pytest.mark.parametrize("backend", ["redis"], indirect=True)
+examples = itertools.count()
+
+
+class Side:
+    """One of the two buffers, and what it handed out."""
+
+    def __init__(self, buffer: Any, name: str) -> None:
+        self.buffer, self.name, self.at = buffer, name, 0
+        self.batches: list[Any] = []
+
+    def told(self, batches: Any) -> list[Any]:
+        found = sorted(batches, key=lambda batch: (batch.group, plain(batch.entries)))
+        self.batches += found
+        return [(batch.group, batch.reason, batch.attempts, plain(batch.entries)) for batch in found]
+
+    def step(self, what: str, which: Any, count: int | None) -> Any:
+        gate = of(count or 1, after_first=HOUR, lease=HOUR)
+        if what == "put":
+            packs, begin = [], self.at
+            for group, size in which:
+                packs.append(pack(group, self.at, size))
+                self.at += size
+            return self.told(put(self.buffer, self.name, packs, gate, begin))
+        if what == "rows":
+            self.at += 1
+            own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which)
+            moves = Progress("topic", 0, self.at - 1, self.at)
+            return self.told(self.buffer.insert_and_seal(self.name, [own], gate, moves).batches)
+        if what in ("complete", "release"):
+            return self.ended(what, which)
+        if what == "snapshot":
+            snapshot = self.buffer.get_snapshot(self.name, count)
+            return plain(snapshot.entries), snapshot.leased_elsewhere, self.buffer.release_snapshot(self.name, snapshot)
+        if what in ("seal", "due"):
+            found = self.buffer.due(self.name, gate) if what == "due" else [self.buffer.seal(self.name, which, gate)]
+            return self.told(batch for batch in found if batch)
+        return plain(self.buffer.iter_raw(self.name)), self.buffer.count(self.name), self.buffer.watermark(self.name, "topic", 0)
+
+    def ended(self, what: str, which: int) -> Any:
+        if not self.batches:
+            return None
+        try:
+            return getattr(self.buffer, what)(self.name, self.batches[which % len(self.batches)])
+        except ConcurrencyError:
+            return "another's"
+
+
+def plain(found: Any) -> list[bytes]:
+    return [item for entry in found for item in (pack_parts(entry.data)[1:] if entry.type == PACK else [entry.data])]
+
+
+def compared(buffer: Any, ns: str, most: int, *phases: Phase) -> None:
+    @settings(max_examples=most, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck))
+    @given(st.lists(STEPS, max_size=25))
+    def run(steps: list[Any]) -> None:
+        name = f"{ns}-{next(examples)}"
+        rows, packs = Side(MemoryStore(Injected()).buffer, name), Side(buffer, name)
+        for each in [*steps, ("read", None, None)]:
+            assert packs.step(*each) == rows.step(*each)
+
+    run()
+
+
+@ONE_SERVER
+def test_any_sequence_of_steps_gives_what_a_row_for_each_record_gives(store: Any, ns: str) -> None:
+    compared(store.buffer, ns, 25, Phase.generate, Phase.shrink)
+
+
+@ONE_SERVER
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("- (count - most))", "- (count - most) - 1)"), ("state[1] = state[1] - count", "state[1] = 0")],
+)
+def test_a_script_that_is_wrong_in_one_place_is_found(store: Any, ns: str, right: str, wrong: str) -> None:
+    assert right in scripts_packs.INSERT_PACKS
+    buffer = store.buffer
+    buffer._insert_packs = step(buffer._server, scripts_packs.INSERT_PACKS.replace(right, wrong))
+    with pytest.raises((AssertionError, PersistenceError, ExceptionGroup)):
+        compared(buffer, ns, 500, Phase.generate)  # ends with the first it finds
+
+
+@ONE_SERVER
+def test_nothing_is_inserted_when_the_list_of_one_group_is_damaged(store: Any, ns: str) -> None:
+    client = store.buffer._server()
+    key = f"{PREFIX}buffer:pack:{len(ns)}:{ns}:h"
+    client.set(key, "damaged")
+    with pytest.raises(PersistenceError, match="DAMAGED"):
+        put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2), pack("h", 4, 2)], of(3))
+    assert (store.buffer.count(ns), list(store.buffer.iter_raw(ns)), store.buffer.watermark(ns, "topic", 0)) == (0, [], 0)
+    client.delete(key)
+    assert [records(each.entries) for each in put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2)], of(3))] == [[0, 1, 2]]
