@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-servers demo test check bench servers chaos clean
+.PHONY: setup setup-servers demo test check bench servers chaos mutate clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,10 @@ servers: setup setup-servers
 # Every cell; `make test` runs the chaos tests without SLUICEGATE_CHAOS.
 chaos: setup setup-servers
 	SLUICEGATE_CHAOS=whole $(RUN) -m pytest tests/chaos -n 3 --timeout 300
+
+# Each guard of the protocol taken out in a copy of the tree; about an hour. Writes docs/proof/mutation.md.
+mutate: setup setup-servers
+	$(RUN) -m tests.mutation
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

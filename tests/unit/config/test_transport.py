@@ -14,7 +14,7 @@ STORES = {
 }
 SAFE = [
     "redis://localhost:6379/0", "redis://127.8.9.1/0", "redis://[::1]:6379/0", "rediss://cache/0", "rediss+cluster://a,b",
-    "postgresql:///app?host=/run/postgresql", "postgresql://db/app?sslmode=verify-full", "mysql://db/app?ssl_ca=ca.pem",
+    "postgresql://db/app?sslmode=verify-full", "mysql://db/app?ssl_ca=ca.pem",
     "mongodb://db/app?tls=true", "mongodb+srv://db.example/app", "sqlite:///state.db", "memory://",
 ]  # fmt: skip
 KAFKA = 'kafka: {bootstrap.servers: "localhost:9092"}'
