@@ -136,6 +136,7 @@ def test_a_password_that_changes_while_it_runs_is_read_again_and_nothing_is_lost
     finally:
         run.close()
         results.close()  # type: ignore[attr-defined]
+        print(*run.lines[-20:], *run.noise[-20:], sep="\n")
 
 
 def test_twin_without_reading_it_again_the_new_password_never_counts(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,3 +150,4 @@ def test_twin_without_reading_it_again_the_new_password_never_counts(scene: Scen
         run.wait("worker.not_ready", count=3, timeout=90)  # with it the first restart would have been the last
     finally:
         run.close()
+        print(*run.lines[-20:], *run.noise[-20:], sep="\n")
