@@ -106,8 +106,8 @@ class Scene:
 
 @pytest.fixture
 def scene(own_server: Callable[..., Server], make_topic: Callable[..., str], tmp_path: Path, ns: str, kafka: str) -> Scene:
-    for topic in ("in", "out"):
-        make_topic(f"{ns}-{topic}")
+    for topic in (f"{ns}-in", f"{ns}-out", f"{ns}.dead"):
+        make_topic(topic)
     return Scene(own_server(Valkey), tmp_path, ns, kafka)
 
 
