@@ -93,13 +93,16 @@ class Scene:
         self.sent += count
 
     def results(self) -> Iterator[bytes]:
-        """The keys in the output, from its begin, as they come; None when there is nothing new."""
+        """The keys in the output, each id once: a repeat on the wire is allowed. Empty when there is nothing new."""
+        seen = set[bytes]()
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.ns + "-reader", "auto.offset.reset": "earliest"})
         consumer.subscribe([f"{self.ns}-out"])
         try:
             while True:
                 message = consumer.poll(0.2)
-                yield b"" if message is None or message.error() else bytes(message.key())
+                id = b"" if message is None or message.error() else dict(message.headers())["sluicegate-id"]
+                yield b"" if not id or id in seen else bytes(message.key())
+                seen.add(id)
         finally:
             consumer.close()
 
