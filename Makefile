@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: setup setup-servers demo test check bench servers chaos simulate soak clean
+.PHONY: setup setup-servers demo test check bench servers chaos simulate soak mutate clean
 
 setup: $(STAMP)
 
@@ -47,6 +47,10 @@ simulate: setup
 soak: setup setup-servers
 	$(RUN) -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(STORE),--store $(STORE)) $(if $(BROKERS),--brokers $(BROKERS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(TWIN),--twin $(TWIN) --out .reports/soak-twin) $(if $(OUT),--out $(OUT))
+
+# Each guard of the protocol taken out in a copy of the tree; about an hour. Writes docs/proof/mutation.md.
+mutate: setup setup-servers
+	$(RUN) -m tests.mutation
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

@@ -3,7 +3,8 @@
 SluicegateError
 ├── ConfigurationError      the file or the call is wrong: exit 2
 ├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
-│   └── TopicMissing        Kafka answers, and there is no such topic
+│   ├── TopicMissing        Kafka answers, and there is no such topic
+│   └── NotAuthenticated    a certificate or a password is refused, by us or by them (also a PersistenceError): not tried again
 ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
 ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
 │   └── NotCommitted        it refused the transaction as a whole: nothing of it remains
@@ -51,6 +52,11 @@ class Fenced(SluicegateError):
 
 class PersistenceError(SluicegateError):
     """The store failed or its reply was lost: whether the commit landed, the next claim will show. The driver's error is the cause."""
+
+
+class NotAuthenticated(PersistenceError, SystemNotReady):
+    """A certificate or a password was refused, by us or by the other side. The same try would be refused again: at the start the command
+    ends, later the process, which is started with what the file's secrets are then."""
 
 
 class NotCommitted(PersistenceError):

@@ -1,5 +1,6 @@
 """What must be known and made of topics, through Kafka's admin protocol. Nothing here makes a topic by asking for it."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
@@ -8,8 +9,21 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from connectors.kafka import problems, settings
+from streams.errors import NotAuthenticated
 
 TIMEOUT = 5.0
+
+
+class _Admin(AdminClient):  # type: ignore[misc]
+    """Keeps what the brokers turned it away with: its requests only time out."""
+
+    def __init__(self, kafka: settings.Settings) -> None:
+        self._kafka, self._heard = kafka, deque[Any](maxlen=20)
+        super().__init__({**settings.admin(kafka), "error_cb": self._heard.append})
+
+    def turned_away(self) -> NotAuthenticated | None:
+        self.poll(0)
+        return next((found for error in self._heard if (found := problems.turned_away(error, self._kafka))), None)
 
 
 class Topic(NamedTuple):
@@ -23,17 +37,17 @@ class Topic(NamedTuple):
 def open_admin(kafka: settings.Settings) -> Any:
     """An AdminClient; it connects when first asked. Raises ConfigurationError."""
     try:
-        return AdminClient(settings.admin(kafka))
+        return _Admin(kafka)
     except KafkaException as error:
         raise problems.refused(error) from error
 
 
 def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, Topic | None]:
-    """Each topic, or None when it is not there. Raises SystemNotReady within `timeout` seconds."""
+    """Each topic, or None when it is not there. Raises SystemNotReady within `timeout` seconds, NotAuthenticated as soon as that shows."""
     found: dict[str, Topic | None] = {}
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
         try:
-            found[name] = _topic(problems.answer(future, timeout + 1, f"describing topic {name}"))
+            found[name] = _topic(problems.answer(future, timeout + 1, f"describing topic {name}", admin.turned_away))
         except KafkaException as error:
             if error.args[0].code() not in problems.MISSING:
                 raise problems.not_ready(f"describing topic {name} failed", error) from error

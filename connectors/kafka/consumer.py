@@ -41,7 +41,7 @@ class KafkaInput:
         self._revoked: list[TopicPartition] = []
         self._failures: list[tuple[TopicPartition, str, str]] = []
         self._fetching: set[TopicPartition] = set()
-        self._fatal = ""
+        self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
         self._admin: Any = None
         try:
@@ -59,8 +59,8 @@ class KafkaInput:
             message = self._consumer.poll(timeout)
         except KafkaException as error:
             raise problems.not_ready("reading failed", error) from error
-        if self._fatal:
-            raise SystemNotReady(self._fatal)
+        if self._fatal is not None:
+            raise self._fatal
         if message is None or message.error() is None:
             return cast(Record | None, message)
         self._sort(message)
@@ -194,7 +194,9 @@ class KafkaInput:
     def _on_error(self, error: Any) -> None:
         """Errors of the client itself; connections come back by themselves."""
         if error.fatal() or error.code() in problems.HOPELESS:
-            self._fatal = f"Kafka: {problems.said(error)}"
+            self._fatal = SystemNotReady(f"Kafka: {problems.said(error)}")
+        elif (refusal := problems.turned_away(error, self._kafka)) is not None:
+            self._fatal = refusal
         self._complaints.say(error, problems.said(error))
 
     def _sort(self, message: Any) -> None:

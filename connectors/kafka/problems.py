@@ -1,10 +1,16 @@
 """What an error of librdkafka means to us."""
 
+import re
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streams.errors import ConfigurationError, SluicegateError, SystemNotReady
+from connectors import admission
+from streams.errors import ConfigurationError, NotAuthenticated, SluicegateError, SystemNotReady
+
+LOOK = 0.2
 
 # Of one partition: the code under which it halts.
 HALTING = {
@@ -55,6 +61,10 @@ HOPELESS = frozenset({
     KafkaError.UNSUPPORTED_VERSION,
     KafkaError.FENCED_INSTANCE_ID,
 })  # fmt: skip
+
+# Of the connection: the same try would be refused again.
+REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+UNSAFE = frozenset({KafkaError._SSL, KafkaError._TRANSPORT})
 
 # Of one row, when it was alone in its batch: the broker will never take it.
 REFUSING = frozenset({
@@ -111,12 +121,35 @@ def refused(error: KafkaException) -> SluicegateError:
     return not_ready("making a client failed", error)
 
 
-def answer(future: Any, seconds: float, doing: str) -> Any:
-    """The result of an admin request, which may take its time under load. Raises KafkaException, and SystemNotReady after `seconds`."""
-    try:
-        return future.result(seconds)
-    except TimeoutError as error:
-        raise SystemNotReady(f"Kafka: {doing}: no answer within {seconds:g} s") from error
+def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None:
+    """The error when a client of these settings was refused by the brokers, or refused them: librdkafka itself goes on trying, dozens of
+    times a second."""
+    if error.code() in REFUSED:
+        return admission.refused("Kafka", said(error), "sasl.username, sasl.password and sasl.mechanism of `kafka`")
+    if error.code() not in UNSAFE:
+        return None
+    text, authorities = said(error), kafka.get("ssl.ca.location")
+    why = admission.reason(_places(kafka), authorities) if admission.UNTRUSTED.search(text) else ""
+    return admission.untrusted("Kafka", text, "ssl.ca.location of `kafka` (ssl.certificate.location and ssl.key.location are ours)", why)
+
+
+def _places(kafka: Mapping[str, Any]) -> list[tuple[str, int]]:
+    found = re.findall(r"([^,:/\s\[\]]+|\[[0-9a-fA-F:]+\]):([0-9]+)", str(kafka.get("bootstrap.servers", "")))
+    return [(host.strip("[]"), int(port)) for host, port in found]
+
+
+def answer(future: Any, seconds: float, doing: str, turned_away: Callable[[], NotAuthenticated | None] = lambda: None) -> Any:
+    """The result of an admin request, which may take its time under load. Raises KafkaException, SystemNotReady after `seconds`, and
+    what `turned_away` gives meanwhile."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return future.result(max(0.0, min(LOOK, deadline - time.monotonic())))
+        except TimeoutError as error:
+            if (found := turned_away()) is not None:
+                raise found from None
+            if time.monotonic() >= deadline:
+                raise SystemNotReady(f"Kafka: {doing}: no answer within {seconds:g} s") from error
 
 
 def said(error: KafkaException | KafkaError) -> str:

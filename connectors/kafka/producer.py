@@ -74,6 +74,7 @@ class KafkaProducer:
         self._counts: dict[str, tuple[float, int]] = {}
         self._admin: Any = None
         self._complaints = settings.Complaints()
+        self._refusal: SystemNotReady | None = None
         self._producer = self._made()
 
     def produce(self, row: OutboxRow, report: Report) -> bool:
@@ -116,6 +117,8 @@ class KafkaProducer:
             self._producer.flush(PROMPT)
         else:
             self._producer.poll(0)
+        if self._refusal is not None:
+            raise self._refusal
         self._report_refused()
         if self._alone_since is not None and not self._out and self._clock() - self._alone_since > ALONE:
             self._renew(alone=False)
@@ -224,5 +227,6 @@ class KafkaProducer:
             reports.refused(number, outcome, text)
 
     def _on_error(self, error: Any) -> None:
-        """Fatal ones show in the reports of the rows."""
+        """Fatal ones show in the reports of the rows, but a broker that refuses us leaves them unreported."""
+        self._refusal = self._refusal or problems.turned_away(error, self._kafka)
         self._complaints.say(error, problems.said(error))

@@ -16,6 +16,7 @@ from pymongo.errors import ConfigurationError as WrongSetting
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from connectors import admission
 from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
 CONNECT_SECONDS = 5
@@ -26,6 +27,7 @@ DATABASE = "sluicegate"
 STANDALONE = "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
 
 _ILLEGAL_OPERATION = 20
+_AUTHENTICATION_FAILED = 18
 _FORM = "mongodb://[user:password@]host[:port][,host...][/database][?options]"
 
 Document = dict[str, Any]
@@ -101,6 +103,9 @@ def answering() -> Iterator[None]:
         if getattr(error, "code", None) == _ILLEGAL_OPERATION and "replica set" in str(error):
             raise SystemNotReady(STANDALONE) from error
         text = str(error).split(", full error:")[0].split(" dup key:")[0]
-        raise PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
+        if getattr(error, "code", None) == _AUTHENTICATION_FAILED:
+            raise admission.refused("mongodb", text, "the store's URL") from error
+        unsafe = admission.untrusted("mongodb", text, "tlsCAFile of the store's URL (tlsCertificateKeyFile is ours)")
+        raise unsafe or PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
     except (msgspec.MsgspecError, KeyError) as error:
         raise PersistenceError(f"mongodb: a stored value cannot be read: {type(error).__name__}") from error

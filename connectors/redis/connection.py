@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import redis
 
+from connectors import admission
 from connectors.redis.addresses import Server, clustered, sentinels
 from streams.errors import PersistenceError
 from streams.values import Level
@@ -67,7 +68,10 @@ def translated() -> Iterator[None]:
         yield
     except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
         text = QUOTED.split(str(error))[0]
-        raise PersistenceError(f"redis: {type(error).__name__}: {text[:300]}") from error
+        if isinstance(error, redis.AuthenticationError):
+            raise admission.refused("redis", text, "the store's URL") from error
+        unsafe = admission.untrusted("redis", text, "ssl_ca_certs of the store's URL (ssl_certfile and ssl_keyfile are ours)")
+        raise unsafe or PersistenceError(f"redis: {type(error).__name__}: {text[:300]}") from error
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
         raise PersistenceError(f"redis: a stored value cannot be read: {type(error).__name__}") from error
 

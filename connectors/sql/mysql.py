@@ -11,17 +11,21 @@ from sqlalchemy import Dialect, make_url
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import ArgumentError
 
+from connectors import admission
 from connectors.sql import server
 from connectors.sql.lending import Lender
 from connectors.sql.server import Session, Statement, Waiter
-from streams.errors import ConfigurationError
+from streams.errors import ConfigurationError, NotAuthenticated
 from streams.values import Level
 
 LOWEST = {"mariadb": (10, 6), "mysql": (8, 0)}
-OPTIONS = {"unix_socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password", "ssl_verify_cert", "ssl_verify_identity"}
+FLAGS = {"ssl_verify_cert", "ssl_verify_identity"}
+OPTIONS = {"unix_socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password", *FLAGS}
+TRUTH = {"true": True, "false": False}
 # Bytes travel as hexadecimal text: an entry of 4 MiB needs more than 8.
 PACKET_BYTES = 10 * 1024 * 1024
 SYNTAX_ERROR = "1064"
+ACCESS_DENIED = ("1045", "1698", "3118", "4151")
 
 # Disk full, too many connections, shutdown, killed, read-only, table full, statement or idle timeout.
 OUTAGES = {"1021", "1040", "1053", "1114", "1290", "1317", "1836", "1927", "1969", "3024", "4031"}
@@ -88,11 +92,14 @@ class Mysql:
             unknown = set(target.query) - OPTIONS
             if unknown or not target.database:
                 raise ValueError
-        except (ArgumentError, ValueError):
-            hint = f"options are {', '.join(sorted(OPTIONS))}"
+            # The driver alone would look at no certificate when only its authority is named.
+            options: dict[str, Any] = dict.fromkeys(FLAGS, True) if "ssl_ca" in target.query else {}
+            options |= {name: TRUTH[str(value)] if name in FLAGS else value for name, value in target.query.items()}
+        except (ArgumentError, ValueError, KeyError):
+            hint = f"options are {', '.join(sorted(OPTIONS))}; those of verify are true or false"
             raise ConfigurationError(f"the MySQL URL cannot be read: mysql://[user:password@]host[:port]/database; {hint}") from None
         words = {"host": target.host, "port": target.port, "user": target.username, "password": target.password}
-        self._target: dict[str, Any] = {name: value for name, value in words.items() if value is not None} | dict(target.query)
+        self._target: dict[str, Any] = {name: value for name, value in words.items() if value is not None} | options
         self._target["database"] = target.database
         self.lender = Lender("mysql+pymysql://")
 
@@ -130,6 +137,11 @@ class Mysql:
 
     def said(self, error: Exception) -> str:
         return "" if self.code(error) == SYNTAX_ERROR else " ".join(str(each) for each in error.args[1:])
+
+    def turned_away(self, error: Exception) -> NotAuthenticated | None:
+        if self.code(error) in ACCESS_DENIED:
+            return admission.refused(self.name, self.said(error), "the store's URL")
+        return admission.untrusted(self.name, self.said(error), "ssl_ca of the store's URL (ssl_cert and ssl_key are ours)")
 
     def if_absent(self, insert: str) -> str:
         return insert.replace("insert into", "insert ignore into")

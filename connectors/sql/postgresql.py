@@ -1,5 +1,7 @@
 """What is PostgreSQL's own: psycopg 3, and statements sent without a wait for each answer."""
 
+import re
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,14 +14,18 @@ from psycopg.waiting import Ready, Wait
 from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 
+from connectors import admission
 from connectors.sql import server
 from connectors.sql.lending import Lender
 from connectors.sql.listening import Listener
 from connectors.sql.server import Session, Statement, Waiter
-from streams.errors import ConfigurationError
+from streams.errors import ConfigurationError, NotAuthenticated
 from streams.values import Level
 
 LOWEST = 130000
+# What libpq says of a server that does not let us in: it has no codes before it is connected.
+DENIED = re.compile(r"(password|peer|ident|certificate|SCRAM).* authentication failed|no pg_hba.conf entry|no password supplied")
+ASK_FOR_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 # A worker that was stopped inside a commit holds its row no longer than this; from 17 on also when it was stopped while it sent.
 SETTINGS = (
     "set idle_in_transaction_session_timeout = '4s'",
@@ -92,7 +98,7 @@ class Postgresql:
 
     def __init__(self, url: str) -> None:
         try:
-            conninfo_to_dict(url)
+            self._said = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         except psycopg.ProgrammingError:
             raise ConfigurationError("the PostgreSQL URL cannot be read: postgresql://[user:password@]host[:port]/database") from None
         self._url = url
@@ -128,6 +134,18 @@ class Postgresql:
         primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
         return primary or " ".join(str(error).split())
 
+    def turned_away(self, error: Exception) -> NotAuthenticated | None:
+        text = "" if self.code(error) else self.said(error)
+        if DENIED.search(text):
+            return admission.refused(self.name, text, "the store's URL")
+        why = admission.reason(self._places(), self._said.get("sslrootcert"), _greet) if admission.UNTRUSTED.search(text) else ""
+        return admission.untrusted(self.name, text, "sslrootcert of the store's URL (sslcert and sslkey are ours)", why)
+
+    def _places(self) -> Sequence[tuple[str, int]]:
+        hosts, ports = self._said.get("host", "").split(","), self._said.get("port", "").split(",")
+        given = [int(port or 5432) for port in ports]
+        return [(host, given[min(at, len(given) - 1)]) for at, host in enumerate(hosts) if host and not host.startswith("/")]
+
     def if_absent(self, insert: str) -> str:
         return f"{insert} on conflict do nothing"
 
@@ -144,6 +162,11 @@ class Postgresql:
 
     def waiter(self) -> Waiter:
         return Listener(self.connect)
+
+
+def _greet(link: socket.socket) -> None:
+    link.sendall(ASK_FOR_TLS)
+    link.recv(1)
 
 
 def judged(version: int, recovers: bool, read_only: str, fsync: str, full_pages: str, synchronous: str) -> Level:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from connectors.sql.lending import Lender
-from streams.errors import PersistenceError, SystemNotReady
+from streams.errors import NotAuthenticated, PersistenceError, SystemNotReady
 from streams.values import Level
 
 CONNECT_SECONDS = 5
@@ -89,6 +89,9 @@ class Product(Protocol):
 
     def said(self, error: Exception) -> str:
         """The error's text without anything that we sent."""
+
+    def turned_away(self, error: Exception) -> NotAuthenticated | None:
+        """The error when it was a certificate or a password that did not let us in."""
 
     def if_absent(self, insert: str) -> str: ...
 
@@ -172,7 +175,8 @@ class Server:
                 raise SystemNotReady("the store has no tables yet: run `sluicegate migrate`") from error
             if not code:
                 self._forget()
-            raise PersistenceError(f"{name}: {type(error).__name__} {code}: {self.product.said(error)[:300]}") from error
+            text = f"{name}: {type(error).__name__} {code}: {self.product.said(error)[:300]}"
+            raise self.product.turned_away(error) or PersistenceError(text) from error
         except msgspec.MsgspecError as error:
             raise PersistenceError(f"{name}: a stored value cannot be read: {type(error).__name__}") from error
 

@@ -90,10 +90,10 @@ class ServerStore:
             check(claim, changes)
         try:
             return self._server.run(lambda db: self._write(db, commits), self._product.begin)
-        except SystemNotReady as gone:
-            return [Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") for claim, _ in commits]
         except PersistenceError as error:
             return [error] * len(commits)
+        except SystemNotReady as gone:
+            return [Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") for claim, _ in commits]
 
     def _write(self, db: Session, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         text = texts.UNFENCED if failpoints.unsafe("fence") else texts.FENCE
@@ -119,6 +119,8 @@ class ServerStore:
     def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         try:
             return unit(self._server, lambda db: self._hold(db, claim), work, lambda db, changes: self._write_alone(db, claim, changes))
+        except PersistenceError:
+            raise
         except SystemNotReady as gone:
             raise Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") from gone
 

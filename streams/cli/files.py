@@ -7,6 +7,7 @@ import typer
 from streams.agent import App
 from streams.cli.outcome import USAGE, complain
 from streams.config import load
+from streams.config.secrets import rotated
 
 
 def loaded(file: str) -> App:
@@ -17,3 +18,9 @@ def loaded(file: str) -> App:
     if found.app is None:
         raise typer.Exit(USAGE)
     return found.app
+
+
+def read_again(file: str, app: App) -> App:
+    """The App with the secrets that the file names now; as it is, when the file cannot be used now."""
+    found = load(file, os.environ).app
+    return app if found is None else rotated(app, found)

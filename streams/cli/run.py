@@ -2,6 +2,7 @@
 
 import os
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,7 +32,7 @@ def run(
     log_level: Annotated[LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")] = LogLevel.info,
 ) -> int:
     """Run the agents until SIGTERM; a clean end is 0."""
-    from streams.cli.files import loaded
+    from streams.cli.files import loaded, read_again
     from streams.cli.wiring import prepare
     from streams.engine import supervisor
     from streams.observe import tracing
@@ -41,4 +42,4 @@ def run(
     app = loaded(file)
     tracing.asked(os.environ)  # what it asks for and cannot have is said here, once, and not by each worker
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
-    return supervisor.run(app, agent or (), workers, change, prepare=prepare, log_level=log_level.value)
+    return supervisor.run(app, agent or (), workers, change, prepare=prepare, log_level=log_level.value, fresh=partial(read_again, file))

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from streams.agent import App
-from streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, words
+from streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, transport, words
 from streams.config.cases import ExpectStep, SendStep, StepModel
 from streams.config.dedupe import Deduplication, IdSource
 from streams.config.document import Document, Place, Unreadable
@@ -78,7 +78,7 @@ def _judge(found: Document, folder: FilePath) -> tuple[File | None, list[Finding
                 refusals.mended(tree, error)
             continue
         unknown = {f.path for f in (*findings, *found.unset)} | {f.path for f, _ in found.findings}
-        judged = [*checks.findings(model), *avro.findings(model, folder)]
+        judged = [*checks.findings(model), *transport.findings(model), *avro.findings(model, folder)]
         return model, findings + list(_known(judged, unknown))
     return None, findings
 

@@ -282,6 +282,7 @@ class File(BaseModel):
     dead_letters: Topic | None = None
     accept_level: AcceptLevel = "durable"
     auto_migrate: Flag | None = None
+    allow_plaintext: Flag = False
     start_timeout: Duration = 30.0
     http: Annotated[Http | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(default_factory=Http)
     outbox: OutboxOrOff = Field(default_factory=Outbox)

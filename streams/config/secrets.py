@@ -1,7 +1,11 @@
 """What must never be printed: passwords in URLs, and the secret settings of Kafka clients."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
+
+from streams.agent import App
 
 HIDDEN = "***"
 _SECRET = re.compile(r"(password|secret|passphrase|\.key\.pem|oauthbearer\.config)$")
@@ -10,6 +14,16 @@ _SECRET = re.compile(r"(password|secret|passphrase|\.key\.pem|oauthbearer\.confi
 def is_secret(setting: str) -> bool:
     """Whether the value of a librdkafka setting must not be shown."""
     return _SECRET.search(setting) is not None
+
+
+def rotated(app: App, read: App) -> App:
+    """`app` with the user names and passwords of the file as it was read again; what else it says now waits for the next start."""
+    store = read.store if redacted(read.store) == redacted(app.store) else app.store
+    return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)})
+
+
+def _credentials(kafka: Mapping[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    return {name: value for name, value in kafka.items() if is_secret(name) or name == "sasl.username"}
 
 
 def redacted(url: str) -> str:

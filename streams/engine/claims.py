@@ -26,6 +26,7 @@ from streams.errors import (
     HandlerFailed,
     HandlerStopped,
     LogTruncated,
+    NotAuthenticated,
     PersistenceError,
     RetentionPassed,
     SystemNotReady,
@@ -197,6 +198,8 @@ class Claims:
             self._setting.input.pause([place])
         self.intake.begins(place)
         self._acquit(owner)
+        if isinstance(error, NotAuthenticated):
+            raise error
         if isinstance(error, HandlerStopped):
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
         if isinstance(error, Halt):
@@ -288,10 +291,8 @@ class Claims:
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
         found += self.intake.reasons()
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]
-        return found + [f"waiting to claim {topic}/{number}: {self._reason((topic, number))}" for topic, number in self._waiting]
-
-    def _reason(self, place: TopicPartition) -> str:
-        return self._outage or ("fenced" if place in self._backoffs else "just assigned")
+        why = {place: self._outage or ("fenced" if place in self._backoffs else "just assigned") for place in self._waiting}
+        return found + [f"waiting to claim {topic}/{number}: {text}" for (topic, number), text in why.items()]
 
     def others(self) -> list[PartitionReport]:
         """Assigned partitions that are not running."""

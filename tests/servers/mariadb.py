@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.servers import jars
+from tests.servers.certificates import Certificate
 from tests.servers.program import Image, Place
 
 
@@ -17,6 +18,7 @@ class Mariadb:
     """`args` are further command line options; of an option given twice the later counts."""
 
     args: Sequence[str] = ()
+    tls: Certificate | None = None
     name: ClassVar[str] = "mariadb"
     variable: ClassVar[str] = "MARIADB_URL"
     address: ClassVar[str] = "mariadb://root@127.0.0.1:{port}/test"
@@ -47,12 +49,18 @@ class Mariadb:
         # Without --skip-ssl it makes a key at every start: seconds of CPU time.
         return [
             f"--port={port}",
-            "--skip-ssl",
+            *self._tls(),
             "--skip-name-resolve",
             "--innodb-buffer-pool-size=64M",
             "--innodb-log-file-size=48M",
             *self.args,
         ]
+
+
+    def _tls(self) -> list[str]:
+        if self.tls is None:
+            return ["--skip-ssl"]
+        return [f"--ssl-cert={self.tls.cert}", f"--ssl-key={self.tls.key}", f"--ssl-ca={self.tls.authority}"]
 
 
 def _as_root() -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from tests.servers.certificates import Certificate
 from tests.servers.process import Server
 from tests.servers.program import Image, Place, Unavailable
 from tests.waiting import wait_until
@@ -26,6 +27,7 @@ class MongoDB:
     args: Sequence[str] = ()
     alone: bool = True
     replicates: bool = True
+    tls: Certificate | None = None
     name: ClassVar[str] = "mongodb"
     variable: ClassVar[str] = "MONGODB_URL"
     address: ClassVar[str] = "mongodb://127.0.0.1:{port}/sluicegate?directConnection=true"
@@ -51,7 +53,13 @@ class MongoDB:
         return Image("mongo:8.0", ["mongod", "--bind_ip_all", *self._options(place.port)], {})
 
     def _options(self, port: int) -> list[str]:
-        return ["--port", str(port), *(("--replSet", SET) if self.replicates else ()), *SMALL, *self.args]
+        return ["--port", str(port), *(("--replSet", SET) if self.replicates else ()), *SMALL, *self._tls(), *self.args]
+
+    def _tls(self) -> list[str]:
+        if self.tls is None:
+            return []
+        files = ["--tlsCertificateKeyFile", str(self.tls.both), "--tlsCAFile", str(self.tls.authority)]
+        return ["--tlsMode", "preferTLS", *files, "--tlsAllowConnectionsWithoutCertificates"]
 
 
 def initiate(members: Sequence[tuple[str, int]], election_ms: int, **options: object) -> None:

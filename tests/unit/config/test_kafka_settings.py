@@ -16,27 +16,27 @@ def with_settings(text):
     ("settings", "expected"),
     [
         ("{}", "bootstrap.servers: is missing; write host:9092, or embedded for a broker of our own"),
-        ("{bootstrap.servers: a, sesion.timeout.ms: 1}",
+        ("{bootstrap.servers: localhost, sesion.timeout.ms: 1}",
          "sesion.timeout.ms: is no setting of librdkafka that a file can hold; did you mean session.timeout.ms?"),
-        ("{bootstrap.servers: a, error_cb: x}", "error_cb: is no setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json lists the known ones"),
-        ("{bootstrap.servers: a, group.id: x}", "group.id: cannot be set: is always APP.AGENT; leave it out: Sluicegate sets it"),
-        ("{bootstrap.servers: a, enable.auto.commit: true}",
+        ("{bootstrap.servers: localhost, error_cb: x}", "error_cb: is no setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json lists the known ones"),
+        ("{bootstrap.servers: localhost, group.id: x}", "group.id: cannot be set: is always APP.AGENT; leave it out: Sluicegate sets it"),
+        ("{bootstrap.servers: localhost, enable.auto.commit: true}",
          "enable.auto.commit: cannot be set: offsets are committed with the state, in the store; leave it out: Sluicegate sets it"),
         ("{metadata.broker.list: a}", "metadata.broker.list: is another name of bootstrap.servers; write bootstrap.servers"),
-        ("{bootstrap.servers: a, socket.timeout.ms: 5}",
+        ("{bootstrap.servers: localhost, socket.timeout.ms: 5}",
          "socket.timeout.ms: must be a whole number; write a number from 10 to 300000, without a unit"),
-        ("{bootstrap.servers: a, socket.timeout.ms: 5s}",
+        ("{bootstrap.servers: localhost, socket.timeout.ms: 5s}",
          "socket.timeout.ms: must be a whole number; write a number from 10 to 300000, without a unit"),
-        ("{bootstrap.servers: a, linger.ms: -1}", "linger.ms: must be a number; write a number from 0 to 900000, without a unit"),
-        ("{bootstrap.servers: a, socket.keepalive.enable: yes}", "socket.keepalive.enable: must be true or false; write true or false"),
-        ("{bootstrap.servers: a, security.protocol: tls}",
+        ("{bootstrap.servers: localhost, linger.ms: -1}", "linger.ms: must be a number; write a number from 0 to 900000, without a unit"),
+        ("{bootstrap.servers: localhost, socket.keepalive.enable: yes}", "socket.keepalive.enable: must be true or false; write true or false"),
+        ("{bootstrap.servers: localhost, security.protocol: tls}",
          "security.protocol: is not one of the allowed words; write one of plaintext, ssl, sasl_plaintext, sasl_ssl"),
         ("{bootstrap.servers: [a]}", "bootstrap.servers: must be text; write one line of text"),
         ("{bootstrap.servers: }", "bootstrap.servers: must be text; write one line of text"),
-        ("{bootstrap.servers: a, max.in.flight: 6}", "max.in.flight: must be 1 to 5; an idempotent producer allows no more"),
-        ("{bootstrap.servers: a, partition.assignment.strategy: sticky}",
+        ("{bootstrap.servers: localhost, max.in.flight: 6}", "max.in.flight: must be 1 to 5; an idempotent producer allows no more"),
+        ("{bootstrap.servers: localhost, partition.assignment.strategy: sticky}",
          "partition.assignment.strategy: is no assignment strategy; write cooperative-sticky (the default), or range or roundrobin for eager rebalances"),
-        ("{bootstrap.servers: a, group.protocol: Consumer, session.timeout.ms: 6000}",
+        ("{bootstrap.servers: localhost, group.protocol: Consumer, session.timeout.ms: 6000}",
          "session.timeout.ms: cannot be set with group.protocol: consumer; leave it out: the broker decides it, with group.consumer.* settings"),
     ],
 )  # fmt: skip
@@ -51,7 +51,7 @@ def test_a_setting_that_cannot_be_is_refused_with_the_reason(tmp_path, settings,
      "fetch.queue.backoff.ms", "enable.idempotence", "acks", "message.timeout.ms", "transactional.id", "plugin.library.paths"],
 )  # fmt: skip
 def test_what_the_product_sets_itself_is_refused(tmp_path, name):
-    found = loaded(tmp_path, with_settings(f"{{bootstrap.servers: a, {name}: 1}}"))
+    found = loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {name}: 1}}"))
     assert [p.key for p in found.problems] == [f"kafka.{name}"]
     assert "cannot be set" in found.problems[0].message
 

@@ -32,9 +32,9 @@ PLACES = [
     f"http: {{token: {CANARY}, port: x}}",
     f"http: {{token: [{CANARY}]}}",
     f"http: {CANARY}",
-    f"kafka: {{bootstrap.servers: a, sasl.password: {CANARY}, ssl.key.password: {CANARY}}}",
-    f"kafka: {{bootstrap.servers: a, sasl.password: [{CANARY}]}}",
-    f"kafka: {{bootstrap.servers: a, socket.timeout.ms: {CANARY}, security.protocol: {CANARY}}}",
+    f"kafka: {{bootstrap.servers: localhost, sasl.password: {CANARY}, ssl.key.password: {CANARY}}}",
+    f"kafka: {{bootstrap.servers: localhost, sasl.password: [{CANARY}]}}",
+    f"kafka: {{bootstrap.servers: localhost, socket.timeout.ms: {CANARY}, security.protocol: {CANARY}}}",
     f"kafka: {CANARY}",
     f"agents: {CANARY}",
     f"start_timeout: {CANARY}",
@@ -63,7 +63,7 @@ def test_no_problem_and_no_representation_holds_a_value_of_the_file(tmp_path, pl
 
 def test_a_secret_in_plain_text_is_warned_of_and_one_from_a_variable_is_not(tmp_path):
     settings = '{bootstrap.servers: "localhost:9092"}'
-    text = GOOD.replace(settings, "{bootstrap.servers: a, sasl.password: x}") + "http: {token: x}\n"
+    text = GOOD.replace(settings, "{bootstrap.servers: localhost, sasl.password: x}") + "http: {token: x}\n"
     text = text.replace("sqlite:///state.db", "redis://:x@h/0")
     assert [w.key for w in loaded(tmp_path, text).warnings] == ["kafka.sasl.password", "store", "http.token"]
     better = text.replace("password: x", "password: '${X}'").replace("token: x", "token: '${X}'").replace(":x@", ":${X}@")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streams.agent import Aggregation
-from streams.engine.checks import check_claim, check_partitions, informational
+from streams.engine.checks import check_claim, check_low, check_partitions, informational
 from streams.errors import Halt, LogTruncated, PartitionsChanged, RetentionPassed, StoreRewound, StoreSwapped, StoreWiped, TopicRecreated
 from streams.values import Claim, Partition, Source, TopicFacts
 
@@ -76,3 +76,9 @@ def test_added_partitions_are_seen_and_refused_only_when_groups_could_never_end(
     assert check_partitions(source, facts(partitions=3), counted, 0)
     with pytest.raises(PartitionsChanged):
         check_partitions(source, facts(partitions=3), counted, 1)
+
+
+def test_a_first_record_above_the_offset_is_a_gap_only_where_the_topic_begins_above_it() -> None:
+    check_low(facts(low=50), 50, 53)
+    with pytest.raises(RetentionPassed, match="the topic begins at 51, the first record is 53"):
+        check_low(facts(low=51), 50, 53)

@@ -236,3 +236,9 @@ def test_ones_own_name_is_no_suspect() -> None:
     marks = Marks("me")
     marks.found(Trying(7, ("me", "me+", "me!")), 7)
     assert (marks.step(7), marks.poisoned) == (0, False)
+
+
+def test_three_deaths_are_no_proof_against_a_record_that_nobody_had_alone() -> None:
+    marks = Marks("me")
+    marks.found(Trying(7, ("a", "b+", "c+")), 7)
+    assert (marks.poisoned, marks.step(7)) == (False, 1)

@@ -89,6 +89,18 @@ def test_records_in_hand_from_before_a_new_claim_are_void_and_none_is_skipped(lo
     assert sum(total for *_, total in totals(log)) == sum(range(300))
 
 
+def test_records_below_the_offset_are_not_taken_again(log: Log, store: MemoryStore, clock: Clock) -> None:
+    driver = Driver(an_agent(count=9), store, log, clock).give(0).turns()
+    feed(log, *[("a", 1)] * 4)
+    driver.turns(3)
+    owner = driver.worker._owners["in", 0]
+    feed(log, ("a", 1))
+    owner.accept(log.topics["in"][0][:3], clock.monotonic())
+    assert (owner.pending, owner.offset) == (0, 4)
+    owner.accept(log.topics["in"][0][2:], clock.monotonic())
+    assert (owner.pending, owner.offset) == (1, 5)
+
+
 def test_without_the_seek_of_a_new_claim_records_are_lost(log: Log, store: MemoryStore, clock: Clock) -> None:
     with without("seek"):
         effects(log, store, clock)

@@ -1,0 +1,58 @@
+"""Whether a system on another machine is reached without TLS: refused unless the file says `allow_plaintext: true`."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qs
+
+from streams.config.checks import loopback
+from streams.config.fields import SERVERS
+from streams.config.kafka import EMBEDDED
+from streams.config.models import File
+from streams.config.problems import Finding, Path
+from streams.config.scalars import Unknown
+
+ENCRYPTED = {"sslmode": {"require", "verify-ca", "verify-full"}, "tls": {"true"}, "ssl": {"true"}}
+# How a URL of each scheme asks for TLS.
+WRITE = {
+    "redis": "rediss:// in place of redis://", "postgresql": "?sslmode=verify-full&sslrootcert=FILE", "mysql": "?ssl_ca=FILE",
+    "mariadb": "?ssl_ca=FILE", "mongodb": "?tls=true&tlsCAFile=FILE",
+}  # fmt: skip
+WHAT = "is on another machine and would be reached without TLS"
+HINT = "or allow_plaintext: true where nobody else is on the network"
+ALLOW: Path = ("allow_plaintext",)
+
+
+def findings(file: File) -> Iterator[Finding]:
+    """Brokers and store."""
+    if file.allow_plaintext:
+        return
+    servers, protocol = file.kafka.get("bootstrap.servers"), str(file.kafka.get("security.protocol", "plaintext")).lower()
+    known = isinstance(servers, str) and not isinstance(servers, Unknown) and servers != EMBEDDED
+    if known and protocol in ("plaintext", "sasl_plaintext") and _elsewhere(str(servers)):
+        at: Path = ("kafka", "bootstrap.servers")
+        yield Finding(at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW))
+    if isinstance(file.store, str) and not isinstance(file.store, Unknown) and (how := _bare(file.store)):
+        yield Finding(("store",), WHAT, f"write {how}, {HINT}", (("store",), ALLOW))
+
+
+def _bare(url: str) -> str:
+    """How the URL would ask for TLS, when it must and does not."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in SERVERS or scheme.startswith("rediss") or scheme == "mongodb+srv":
+        return ""
+    parts = re.fullmatch(r"(?:[^/?#]*@)?(?P<hosts>[^/?#]*)[^?#]*(?:\?(?P<query>[^#]*))?.*", rest)
+    if parts is None or not parts["hosts"] or not _elsewhere(parts["hosts"]):
+        return ""
+    given = parse_qs(parts["query"] or "")
+    asked = "ssl_ca" in given or any(set(given.get(name, [])) & words for name, words in ENCRYPTED.items())
+    return "" if asked else WRITE[scheme.partition("+")[0]]
+
+
+def _elsewhere(hosts: str) -> bool:
+    """Is one of these comma-separated places, each with or without a port, not this machine?"""
+    return any(not loopback(_host(place)) for place in hosts.split(",") if place.strip())
+
+
+def _host(place: str) -> str:
+    name = place.strip().rpartition("://")[2]
+    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]

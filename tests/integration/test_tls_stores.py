@@ -1,0 +1,86 @@
+"""TLS and passwords of the stores, with certificates of our own: what is right works, what is wrong is refused at once and in words."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connectors import open_store
+from streams.errors import NotAuthenticated, PersistenceError
+from streams.values import Changes, Partition
+from tests.chaos.cells import WHOLE, of_today
+from tests.integration.secured.systems import RIGHT, STORES, WRONG, Authority, Store
+from tests.servers import Server, Valkey
+from tests.servers.certificates import authority
+from tests.servers.shared import own_folder
+from tests.waiting import wait_until
+
+KINDS = ("authority", "host", "password", "expired")
+WORDS = {
+    "authority": "certificate in c|local issuer", "host": "127.0.0.1", "password": "refuses user or password", "expired": "has expired",
+}  # fmt: skip
+SLOW = "mongodb"  # its driver looks for a server it can trust for 10 s
+TODAY = {SLOW: ["password", *of_today(["authority", "host", "expired"], 1)]}
+
+
+@pytest.fixture(scope="module")
+def signed() -> Authority:
+    return authority(own_folder() / "own")
+
+
+@pytest.fixture
+def wrong(signed: Authority, store: Store) -> Callable[[str], str]:
+    """The store's URL with one thing wrong."""
+
+    def make(kind: str) -> str:
+        if kind == "expired":
+            store.expire()
+        if kind == "authority":
+            return store.url(authority(own_folder() / "another").cert)
+        host = "127.0.0.1" if kind == "host" else "localhost"
+        return store.url(signed.cert, WRONG if kind == "password" else RIGHT, host)
+
+    return make
+
+
+@pytest.fixture(params=STORES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def store(name: str, own_server: Callable[..., Server], signed: Authority) -> Store:
+    return STORES[name](own_server, signed)
+
+
+def committed(url: str) -> int:
+    """One commit of a partition of its own."""
+    store, partition = open_store(url), Partition("tls", "a", "in", 0)
+    try:
+        store.migrate()
+        return store.commit(store.claim(partition, "token", "member"), Changes(7, entries=[b"entry"])).offset
+    finally:
+        store.close()
+
+
+def test_a_store_is_used_over_tls_and_only_over_tls_that_can_be_trusted(
+    name: str, store: Store, signed: Authority, wrong: Callable[[str], str]
+) -> None:
+    assert committed(store.url(signed.cert)) == 7
+    for kind in KINDS if WHOLE else TODAY.get(name, KINDS):
+        url = wrong(kind)
+        with pytest.raises(NotAuthenticated, match=WORDS[kind]) as caught:
+            wait_until(lambda url=url, kind=kind: committed(url) and kind != "expired", 5)  # a reload takes its moment
+        text = str(caught.value)
+        assert text.startswith(store.scheme.removesuffix("s")), text
+        assert "the store's URL" in text
+        assert "canary" not in text
+    assert committed(store.trusting()) == 7  # nothing but the checks was in the way
+
+
+def test_a_certificate_of_our_own_is_shown_where_it_is_wanted(own_server: Callable[..., Server], signed: Authority, tmp_path: Path) -> None:
+    server, ours = own_server(Valkey, tls=signed.certified("server2"), args=["--tls-auth-clients", "yes"]), signed.certified("client")
+    url = f"rediss://localhost:{server.place.inner_port}/0?ssl_ca_certs={signed.cert}"
+    assert committed(f"{url}&ssl_certfile={ours.cert}&ssl_keyfile={ours.key}") == 7
+    with pytest.raises(PersistenceError):  # the server closes while the driver still writes: its reason is not always heard
+        committed(url)

@@ -1,0 +1,1 @@
+"""The guards of the protocol, taken out one by one: `make mutate`."""

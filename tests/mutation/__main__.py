@@ -1,0 +1,118 @@
+"""`make mutate`: each guard of the tables is taken out, in a copy of the tree, and its tests are run; one of them must fail.
+
+Writes docs/proof/mutation.md. With words: only guards whose promise or file holds one of them, and the report keeps what it says of
+the others. Exit code 1 when a guard survived.
+"""
+
+import os
+import queue
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.mutation import child, engine, report, stores
+from tests.mutation.guard import Guard
+from tests.servers import jars
+
+PROJECT = Path(__file__).resolve().parents[2]
+COPIED = ("streams", "connectors", "schemas", "tests", "examples", "docs", "pyproject.toml", "README.md", "Makefile")
+GUARDS = (*engine.GUARDS, *stores.GUARDS)
+SECONDS = 420  # of one pytest call
+AT_ONCE = 2
+PROMISES = "not test_without and not twin and not test_if_only"  # a twin fails for many reasons
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
+OPTIONS = ("-q", "-p", "no:cacheprovider", "--no-header", "--timeout", "240")
+
+
+class Run(NamedTuple):
+    """How one call of pytest ended: `code` None after SECONDS, `failed` the first test that failed."""
+
+    code: int | None
+    failed: str
+    output: str
+
+
+def run(tree: Path, *arguments: str) -> Run:
+    code, output = child.call(tree, [*OPTIONS, *arguments], SECONDS)
+    found = FAILED.search(output)
+    return Run(code, found[1] if found else "", output)
+
+
+def attempt(tree: Path, guard: Guard) -> str:
+    """The first test that fails without the guard, or what happened instead."""
+    path = tree / guard.file
+    whole = path.read_text()
+    path.write_text(whole.replace(guard.text, guard.instead))
+    try:
+        for tests in guard.tests:
+            made = run(tree, "-x", tests, *(() if "::" in tests else ("-k", f"({guard.only}) and {PROMISES}" if guard.only else PROMISES)))
+            if made.code is None:
+                return f"{report.HUNG} ({tests})"
+            if made.failed:
+                return made.failed
+            if made.code not in (0, 5):
+                print(made.output[-3000:], file=sys.stderr)
+                return f"{report.BROKEN} ({tests})"
+    finally:
+        path.write_text(whole)
+    return report.SURVIVED
+
+
+def copied(tree: Path) -> Path:
+    """A copy of the project's files in `tree`, which is made."""
+    tree.mkdir()
+    for name in COPIED:
+        source = PROJECT / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, tree / name)
+    return tree
+
+
+def chosen(words: Sequence[str]) -> Iterator[Guard]:
+    return (guard for guard in GUARDS if not words or any(word in f"{guard.promise} {guard.file}" for word in words))
+
+
+def main(words: Sequence[str]) -> int:
+    found = report.read(PROJECT, GUARDS) if words else {}
+    os.environ |= {"SLUICEGATE_SERVERS_CACHE": str(jars.cache()), "COLUMNS": "400"}
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        trees = queue.SimpleQueue[Path]()
+        for number in range(AT_ONCE):
+            trees.put(copied(Path(folder, f"tree{number}")))
+
+        def tried(guard: Guard) -> tuple[Guard, str]:
+            tree = trees.get()
+            try:
+                return guard, attempt(tree, guard)
+            finally:
+                trees.put(tree)
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for done in as_completed([pool.submit(tried, guard) for guard in chosen(words)]):
+                guard, result = done.result()
+                found[guard.promise] = result
+                print(f"{guard.promise}: {result}", flush=True)
+                report.write(PROJECT, GUARDS, found)
+        _judge([guard.promise for guard in chosen(words)], found, trees.get())
+    report.write(PROJECT, GUARDS, found)
+    return 1 if any("::" not in found[guard.promise] for guard in chosen(words)) else 0
+
+
+def _judge(promises: Sequence[str], found: dict[str, str], tree: Path) -> None:
+    """What fails with every guard in its place proves nothing."""
+    tests = sorted({found[promise] for promise in promises if "::" in found[promise]})
+    failing = set(FAILED.findall(run(tree, *tests).output)) if tests else set()
+    for promise in [each for each in promises if found[each] in failing]:
+        found[promise] = f"{report.BROKEN} ({found[promise]} fails with the guard, too)"
+        print(f"{promise}: {found[promise]}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,200 @@
+"""Guards of the loop, of what is checked at a claim, of crash marks, of the relay and of what is remembered."""
+
+from tests.mutation.guard import NEVER, Guard
+
+E = "tests/unit/engine/"
+CHECKS, GAPS = (f"{E}test_checks.py",), (f"{E}test_gaps.py",)
+CRASH, RELAY, RECEIVE = (f"{E}test_crash.py",), (f"{E}test_relay.py",), (f"{E}test_receive.py",)
+CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
+READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice[-0]",)  # with it
+OWNERSHIP = (f"{E}test_ownership.py", f"{E}test_worker.py")
+
+GUARDS = (
+    Guard(
+        "retention that passed the offset is loud", "streams/engine/checks.py",
+        "    if claim.offset < facts.low:", f"    {NEVER}", CHECKS,
+    ),
+    Guard(
+        "a log that ends before the offset is loud", "streams/engine/checks.py",
+        "    if claim.offset > facts.high:", f"    {NEVER}", CHECKS,
+    ),
+    Guard("a topic made anew is loud", "streams/engine/checks.py", "and source.topic_id != facts.topic_id:", "and False:", CHECKS),
+    Guard(
+        "a wiped store is loud", "streams/engine/checks.py", "    if claim.offset < 0:\n        raise StoreWiped(",
+        f"    {NEVER}\n        raise StoreWiped(", CHECKS,
+    ),
+    Guard("another store is loud", "streams/engine/checks.py", "    if incarnation != claim.incarnation:", f"    {NEVER}", CHECKS),
+    Guard(
+        "a store behind what Kafka was told is loud", "streams/engine/checks.py",
+        "    if facts.committed > claim.offset or max(told, known) > at:", f"    {NEVER}", CHECKS,
+    ),
+    Guard(
+        "a store behind what this process saw is loud", "streams/engine/checks.py",
+        "        if at < known:", f"        {NEVER}", CHECKS,
+    ),
+    Guard(
+        "partitions added under groups that cannot end are loud", "streams/engine/checks.py",
+        "    if open_groups and aggregation.since_first is None", "    if False and aggregation.since_first is None", CHECKS,
+    ),
+    Guard(
+        "records lost between claim and first record are loud", "streams/engine/checks.py",
+        "    if facts.low > offset:", f"    {NEVER}", CHECKS,
+    ),
+    Guard(
+        "rows of another incarnation of the store are loud", "streams/engine/owner.py",
+        "            if self.claim.incarnation != setting.store.incarnation:", f"            {NEVER}",
+        GAPS,
+    ),
+    Guard(
+        "a gap ends the partition, not the process", "streams/engine/claims.py", "        if isinstance(error, Halt):\n",
+        f"        {NEVER}\n", GAPS,
+    ),
+    Guard(
+        "a missing changelog entry is loud", "streams/aggregation/changelog.py",
+        "            if strict and entry.number != expected:", f"            {NEVER}", CHANGELOG,
+    ),
+    Guard(
+        "a changelog that ends early is loud", "streams/aggregation/changelog.py",
+        "        if strict and expected != last + 1:", f"        {NEVER}", GAPS,
+    ),
+    Guard(
+        "items that are fewer than were counted are loud", "streams/aggregation/changelog.py",
+        "            if len(groups.bags[key][index]) != state[COUNT]:", f"            {NEVER}", CHANGELOG,
+    ),
+    Guard(
+        "nothing is sent before its commit", "streams/engine/owner.py",
+        '        if failpoints.unsafe("output-commit"):\n            self.shard.add(rows, monotonic)',
+        "        self.shard.add(rows, monotonic)",
+        (f"{E}test_outbox.py",),
+    ),
+    Guard(
+        "a claim seeks to the offset of the store", "streams/engine/claims.py",
+        '        if failpoints.unsafe("seek") and place in self._backoffs:', "        if place in self._backoffs:", OWNERSHIP,
+    ),
+    Guard(
+        "records that were read before a claim are not taken under it", "streams/engine/worker.py",
+        'early = failpoints.unsafe("stale-batch") and self._claims.retrying', "early = self._claims.retrying", OWNERSHIP,
+    ),
+    Guard(
+        "records from before a seek are void", "streams/engine/claims.py", "        if place in self._void:\n            return True",
+        "        if place in self._void:\n            return False", OWNERSHIP,
+    ),
+    Guard(
+        "records below the offset count once", "streams/engine/owner.py",
+        "        if records[0].offset() < self.offset and not (records := [each for each in records if each.offset() >= self.offset]):",
+        "        if False:", OWNERSHIP,
+    ),
+    Guard(
+        "after a commit of unknown result the state is read again", "streams/engine/worker.py",
+        '        if failpoints.unsafe("keep-state") and isinstance(error, PersistenceError):',
+        "        if isinstance(error, PersistenceError):", OWNERSHIP,
+    ),
+    Guard(
+        "the owner's clock never goes back", "streams/engine/owner.py",
+        "        self._last = max(self._last, self._store_time + monotonic - self._monotonic)",
+        "        self._last = self._store_time + monotonic - self._monotonic", (f"{E}test_deadlines.py",),
+    ),
+    Guard(
+        "a deadline that moved fires nothing", "streams/aggregation/groups.py", "            if at <= now:", "            if True:",
+        (f"{E}test_deadlines.py", "tests/unit/aggregation/test_same_fires.py"),
+    ),
+    Guard(
+        "only a mark at this offset is a crash here", "streams/engine/crash.py",
+        "trying is None or trying.offset != offset or", "trying is None or", CRASH,
+    ),
+    Guard(
+        "a record is poison only when the last death was in it alone", "streams/engine/crash.py",
+        "len(suspects) >= DEATHS and suspects[-1].endswith(SINGLE):", "len(suspects) >= DEATHS:", CRASH,
+    ),
+    Guard("one's own name is no crash", "streams/engine/crash.py", "if name.rstrip(STEPS + SINGLE) != self._process)", "if name)", CRASH),
+    Guard(
+        "who lives takes its mark back", "streams/engine/claims.py",
+        'if owner.marks.names() and not failpoints.unsafe("acquit"):', NEVER, CRASH,
+    ),
+    Guard(
+        "a commit that does not get on keeps the mark", "streams/engine/owner.py",
+        "return self.claim.trying if self.offset == self.claim.offset else None", "return None", CRASH,
+    ),
+    Guard(
+        "a record that kills becomes a dead letter", "streams/engine/crash.py",
+        "            self.poisoned = True\n", "            self.poisoned = False\n", CRASH,
+    ),
+    Guard(
+        "a repeat of a sender is dropped", "streams/engine/receive.py",
+        'if number in known.numbers and not failpoints.unsafe("receive"):', NEVER, RECEIVE,
+    ),
+    Guard(
+        "what is below the highest and was not seen is new", "streams/engine/receive.py",
+        'if number in known.numbers and not failpoints.unsafe("receive"):', "if number <= known.highest:", RECEIVE,
+    ),
+    Guard(
+        "numbers meant for another topic are no repeat", "streams/engine/receive.py",
+        'if not arrow or target.rpartition("#")[0] != self.topic or', "if not arrow or", RECEIVE,
+    ),
+    Guard(
+        "exactly the reported rows are recorded", "streams/engine/relay.py", '        if failpoints.unsafe("exact-acks") and delivered:',
+        "        if delivered:", RELAY,
+    ),
+    Guard(
+        "nothing newer overtakes a row that failed", "streams/engine/relay.py",
+        '        if outcome == "failed" and failpoints.unsafe("relay-order"):', '        if outcome == "failed":', RELAY,
+    ),
+    Guard(
+        "repeats lie within what receivers remember", "streams/engine/relay.py",
+        "return not self._handed or number - self._handed[0] < SPREAD", "return True", RELAY,
+    ),
+    Guard(
+        "rows of a lost future are not sent", "streams/engine/relay.py",
+        "[row for row in rows if row.number <= self._claimed or row.lineage == self._lineage]", "rows", RELAY,
+    ),
+    Guard(
+        "late reports of rows that went back change nothing", "streams/engine/relay.py",
+        "        known = shard.out.get(number)\n        if known is None:\n            return",
+        "        known = shard.out.get(number)\n        if known is None:\n            shard.delivered.append(number)\n            return",
+        RELAY,
+    ),
+    Guard(
+        "each claim numbers its rows in a shard of its own", "streams/engine/rows.py",
+        '"" if failpoints.unsafe("lineage") else lineage, number', '"", number', (f"{E}test_rows.py", f"{E}test_outbox.py"),
+    ),
+    Guard(
+        "a message that was written twice counts once", "streams/engine/dedupe.py",
+        "            elif identity is not None and safe and holds(identity, now):", "            elif False:", (f"{E}test_dedupe.py",),
+    ),
+    Guard(
+        "what was refused does not count as seen", "streams/engine/owner.py",
+        "        ids = self.dedupe.given_up(events) if self.dedupe else []", "        ids: list[bytes] = []",
+        (f"{E}test_dedupe_handlers.py",),
+    ),
+    Guard(
+        "what was sealed is restored as it was", "streams/engine/sealed.py", '        if failpoints.unsafe("sealed"):', "        if True:",
+        (f"{E}test_slow.py",),
+    ),
+    Guard(
+        "a call that was cut off is no attempt", "streams/engine/slow.py",
+        '    if not cut_off or failpoints.unsafe("give-back"):', "    if True:", (f"{E}test_cut_off.py",),
+    ),
+    Guard(
+        "a handler's writes and the offset are one commit", "streams/engine/session.py",
+        'partial(_apart, store) if failpoints.unsafe("session") else store.commit_with', "partial(_apart, store)",
+        (f"{E}test_sessions.py",),
+    ),
+    Guard(
+        "a refused certificate or password is not tried again", "streams/cli/systems.py", "        except NotAuthenticated:\n",
+        "        except ZeroDivisionError:\n", ("tests/unit/cli/test_wiring.py",),
+    ),
+    Guard(
+        "the source's watermark moves with the insert", "streams/leased/shared_intake.py",
+        'progress = None if failpoints.unsafe("watermark") else moves', "progress = None", READ_AGAIN,
+    ),
+    Guard(
+        "of a lane, nothing overtakes a row that failed", "streams/leased/lane_sender.py",
+        '        if outcome == "failed" and not failpoints.unsafe("relay-order"):', f"        {NEVER}",
+        ("tests/unit/leased/test_lane_sender.py", "tests/contracts/dispatcher/test_lanes.py"),
+        "not redis and not postgresql and not mariadb and not mongodb",
+    ),
+    Guard(
+        "of a lane, nothing goes past a row that is denied", "streams/leased/lane_sender.py",
+        "            self.stop()  # nothing goes past it", "            pass", ("tests/unit/leased/test_lane_sender.py",),
+    ),
+)  # fmt: skip
