@@ -102,5 +102,5 @@ def answering() -> Iterator[None]:
             raise SystemNotReady(STANDALONE) from error
         text = str(error).split(", full error:")[0].split(" dup key:")[0]
         raise PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
         raise PersistenceError(f"mongodb: a stored value cannot be read: {type(error).__name__}") from error

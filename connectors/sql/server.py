@@ -173,7 +173,7 @@ class Server:
             if not code:
                 self._forget()
             raise PersistenceError(f"{name}: {type(error).__name__} {code}: {self.product.said(error)[:300]}") from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise PersistenceError(f"{name}: a stored value cannot be read: {type(error).__name__}") from error
 
     def _forget(self) -> None:

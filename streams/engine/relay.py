@@ -6,7 +6,7 @@ Nothing is ever purged: a late copy of a row is harmless, receivers drop it.
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -21,7 +21,9 @@ from streams.values import DeadRow, OutboxRow
 SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
+IN_MEMORY_BYTES = 16 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
 PAGE = 1_000
+FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024  # rows of the first page; the next ones have as many as should make so many bytes
 GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
 
 CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # of a broker's refusal
@@ -34,7 +36,7 @@ class Shard:
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
     __slots__ = (
-        "_after", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out",
+        "_after", "_bytes", "_claimed", "_handed", "_lineage", "_page", "_read", "_recorded", "dead", "delivered", "more", "oldest", "out",
         "refusal", "stops", "waiting",
     )  # fmt: skip
 
@@ -42,7 +44,7 @@ class Shard:
         self._read, self._claimed, self._lineage = read, claimed, lineage
         self.stops = stops  # a row that is refused stays in the store, and nothing follows it
         self.refusal = ""  # what the broker said of it
-        self._after = 0
+        self._after, self._bytes, self._page = 0, 0, FIRST_PAGE
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
         self._recorded: set[int] = set()  # those of them that it does not
         self.more = claimed > 0  # the store may hold rows beyond those in memory
@@ -79,10 +81,12 @@ class Shard:
 
     def add(self, rows: Sequence[OutboxRow], now: float) -> None:
         """Rows that a commit just made durable."""
-        if self.more or len(self.waiting) + len(rows) > IN_MEMORY:
+        size = weight(rows)
+        if self.more or len(self.waiting) + len(rows) > IN_MEMORY or self._bytes + size > IN_MEMORY_BYTES:
             self.more = True
             return
         self.waiting += rows
+        self._bytes += size
         if rows:
             self._after = rows[-1].number
             self.oldest = now if self.oldest is None else self.oldest
@@ -90,10 +94,13 @@ class Shard:
     def refill(self, now: float) -> None:
         """Read the next page when memory is empty. Raises PersistenceError."""
         if self.more and not self.waiting:
-            rows = self._read(self._after, PAGE)
-            self.more = len(rows) == PAGE
+            limit = min(self._page, PAGE)
+            rows = self._read(self._after, limit)
+            self.more = len(rows) == limit
             self.waiting += [row for row in rows if row.number <= self._claimed or row.lineage == self._lineage]
+            self._bytes = weight(self.waiting)
             if rows:
+                self._page = max(1, min(4 * limit, PAGE_BYTES * len(rows) // (weight(rows) + 1)))
                 self._after = rows[-1].number
                 self.oldest = now if self.oldest is None else self.oldest
 
@@ -104,6 +111,7 @@ class Shard:
     def hand(self, row: OutboxRow, now: float) -> None:
         """The first waiting row was handed over."""
         self.waiting.popleft()
+        self._bytes -= len(row.value or b"")
         self.out[row.number] = (row, now)
         if not self._handed or row.number > self._handed[-1]:
             self._handed.append(row.number)
@@ -131,6 +139,12 @@ class Shard:
         """Everything unreported is to be sent again, lowest first, before anything newer."""
         self.waiting.extendleft(reversed([row for _, (row, _) in sorted(self.out.items())]))
         self.out.clear()
+        self._bytes = weight(self.waiting)
+
+
+def weight(rows: Iterable[OutboxRow]) -> int:
+    """Bytes of their values."""
+    return sum(len(row.value or b"") for row in rows)
 
 
 class Relay:

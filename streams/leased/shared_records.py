@@ -1,19 +1,22 @@
 """How the shared buffer has a record: what the rule, the dead letter and the ids need of it."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote_from_bytes
 
 import msgspec
 
 from streams.engine.packing import SealedRecord
+from streams.errors import PersistenceError
+from streams.leased.values import Header
 from streams.record import Record, headers
 
 LONGEST_KEY = 600  # bytes of its group's name: what every store takes
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
+_Place = tuple[str, str, int, int]
+_decode = msgspec.msgpack.Decoder(tuple[_Place, bytes | None, bytes | None, list[Header], tuple[int, int], float]).decode
 
 
 def buffer_name(app: str, agent: str) -> str:
@@ -56,9 +59,12 @@ def packed(record: Record, topic_id: str, now: float) -> bytes:
 
 
 def unpacked(data: bytes, index: int) -> SharedRecord:
-    """Number `index` of its batch."""
-    found: Any = _decode(data)
-    place, key, value, pairs, at, now = found
-    origin = Origin(*place)
-    where = origin.topic, origin.partition, index
-    return SharedRecord(origin, now, SealedRecord(where, key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
+    """Number `index` of its batch. Raises PersistenceError for what is none: applications may write into any buffer."""
+    try:
+        (topic, topic_id, number, offset), key, value, pairs, at, now = _decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        why = type(error).__name__
+        raise PersistenceError(f"entry {index} of the agent's shared buffer is no record of ours ({why}); remove it") from error
+    origin = Origin(topic, topic_id, number, offset)
+    where = topic, number, index
+    return SharedRecord(origin, now, SealedRecord(where, key, value, pairs, at))
