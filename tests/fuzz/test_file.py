@@ -12,7 +12,7 @@ from tests.fuzz.seeds import TIMES, drawn, replayable
 from tests.unit.config.files import GOOD
 from tests.unit.config.test_build import EVERYTHING
 
-FILES = 400
+FILES = 150
 SOON = 20.0  # seconds of this process's own time, where a good file takes 0.02
 LARGE = 1024 * 1024
 
