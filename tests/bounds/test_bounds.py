@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 WHOLE = os.environ.get("SLUICEGATE_BOUNDS") == "whole"
 RECORDS = 1_000_000 if WHOLE else 100_000
-MOST = 600.0 if WHOLE else 400.0  # MiB; a worker that holds nothing has 55, its consumer's queue 65 a partition at most
+MOST = 600.0 if WHOLE else 300.0  # MiB; a worker that holds nothing has 55, its consumer's queue 65 a partition at most
 SLOW = 0.25  # seconds, each way: a commit of the local Redis takes 1 to 5 ms
 PATIENCE = 900.0 if WHOLE else 150.0
 

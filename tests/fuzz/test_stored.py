@@ -22,7 +22,7 @@ from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import Hostile
 from tests.fuzz.seeds import TIMES, drawn, replayable
 
-CELLS, DATA = 100, 10_000
+CELLS, DATA = 40, 10_000
 PLACE = Partition("app", "a", "in", 0)
 PLAIN = {"sqlite_sequence", "sluicegate_meta", "sluicegate_migration", "sluicegate_lock"}
 """Tables of the schema itself."""
