@@ -45,14 +45,14 @@ def compiled(avro: Avro) -> Compiled:
     """Raises ValueError for a schema that is none, and for one that is not safe to read with."""
     reader = parsed(avro.schema)
     writer = reader if avro.writer_schema is None else parsed(avro.writer_schema)
-    encode, decode_any = json.encode, json.decode_any
+    encode, document = json.encode, json.document
 
     def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:
         read = _reader(avro, writer, reader, frozenset(names) if names is not None and _is_record(reader) else None)
         return lambda value: encode(read(value))
 
     text = only(None)
-    return Compiled(lambda value: decode_any(text(value)), _encoder(avro, writer), text, only, has_fields(reader))
+    return Compiled(lambda value: document(text(value)), _encoder(avro, writer), text, only, has_fields(reader))
 
 
 def parsed(text: str) -> Schema:

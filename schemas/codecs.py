@@ -32,7 +32,7 @@ class Codec(NamedTuple):
 def codec(name: str, avro: Avro | None = None) -> Codec:
     """The codec of a format name. Raises ValueError with what to do."""
     if name == "json":
-        return Codec("json", json.decode_any, json.encode, msgspec.Raw)
+        return Codec("json", json.document, json.encode, msgspec.Raw)
     if name == "raw":
         return Codec("raw", _same, json.encode, base64_text, fields=False)
     if name == "avro":

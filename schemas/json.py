@@ -19,6 +19,8 @@ encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 well_formed: Callable[[bytes], Any] = msgspec.json.Decoder(msgspec.Raw).decode  # raises unless it is JSON, whatever its values
 canonical: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
+DEEPEST = 64  # levels of arrays and objects of a document whose values are kept or handed on: what follows can be written and read again
+
 
 class Field(NamedTuple):
     """A wanted field: `path` like `a.b`; `numeric` refuses all but numbers; not `required`: None when it is not there
@@ -109,6 +111,35 @@ def walk(value: Any, path: str) -> Any:
 def decode_any(value: bytes) -> Any:
     """The whole document as plain Python values."""
     return _any.decode(value)
+
+
+def bounded(decode: Decode) -> Decode:
+    """The same for documents of up to DEEPEST levels; raises msgspec.DecodeError for deeper ones. Costs a look at the bytes, and where
+    there are more brackets than that one more decoding."""
+
+    def read(value: bytes) -> Any:
+        found = decode(value)
+        if value.count(b"[") + value.count(b"{") > DEEPEST and _deeper(value):
+            raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
+        return found
+
+    return read
+
+
+document = bounded(decode_any)
+"""`decode_any` of a document that is not too deep."""
+
+
+def _deeper(value: bytes) -> bool:
+    try:
+        level = [_any.decode(value)]
+    except RecursionError:
+        return True
+    for _ in range(DEEPEST):
+        level = [child for each in level if isinstance(each, dict | list) for child in (each.values() if isinstance(each, dict) else each)]
+        if not level:
+            return False
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def is_number(value: object) -> bool:

@@ -12,9 +12,11 @@ MAX_README_LINES = 150
 
 SKIPPED_FOLDERS = {"__pycache__", "build", "dist"}
 FORBIDDEN_WORDS = {"manager", "helper", "helpers", "base", "abstract", "mixin", "util", "utils"}
-FORBIDDEN_CALLS = {"eval", "exec"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
-FORBIDDEN_ATTRIBUTES = {("yaml", name) for name in ("load", "load_all", "unsafe_load", "unsafe_load_all", "full_load", "full_load_all")}
+FORBIDDEN_ATTRIBUTES = {("os", "system"), ("os", "popen"), ("subprocess", "getoutput"), ("subprocess", "getstatusoutput")}
+FORBIDDEN_ATTRIBUTES |= {("yaml", name) for name in ("load", "load_all", "unsafe_load", "unsafe_load_all", "full_load", "full_load_all")}
+FORBIDDEN_LOADERS = {"Loader", "UnsafeLoader", "FullLoader", "CLoader", "CUnsafeLoader", "CFullLoader"}  # of yaml
 
 # Pure code takes time, randomness and the outside world as arguments.
 IMPURE_MODULES = {"time", "random", "secrets", "socket", "subprocess", "threading", "multiprocessing", "asyncio", "os", "pathlib"}
@@ -100,6 +102,10 @@ def _dangers(tree: ast.Module) -> Iterator[tuple[int, str]]:
         match node:
             case ast.Call(func=ast.Name(id=name)) if name in FORBIDDEN_CALLS:
                 yield node.lineno, f"{name}()"
+            case ast.keyword(arg="shell", value=ast.Constant(value=value)) if value:
+                yield node.lineno, "a shell"
+            case ast.Attribute(value=ast.Name(id="yaml"), attr=name) if name in FORBIDDEN_LOADERS:
+                yield node.lineno, f"yaml.{name}"
             case ast.Attribute(value=ast.Name(id=module), attr=name) if (module, name) in FORBIDDEN_ATTRIBUTES:
                 yield node.lineno, f"{module}.{name}"
             case ast.Import(names=modules):

@@ -18,7 +18,7 @@ CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "mypy")]]
 
 # Folders and options of one pytest call each; timeouts are seconds, of one test and of the call.
 STAGES = {
-    "unit": ["tests/unit", "tests/contracts", "tests/model", "-n", "2", "--timeout", "120", "--session-timeout", "1500"],
+    "unit": ["tests/unit", "tests/contracts", "tests/model", "tests/fuzz", "-n", "2", "--timeout", "120", "--session-timeout", "1500"],
     "simulation": ["tests/simulation", "-n", "2", "--timeout", "280", "--session-timeout", "600"],
     "integration": ["tests/integration", "tests/servers", "-n", "2", "--timeout", "180", "--session-timeout", "900"],
     "chaos": ["tests/chaos", "-n", "3", "--timeout", "300", "--session-timeout", "1200"],

@@ -107,5 +107,5 @@ def answering() -> Iterator[None]:
             raise admission.refused("mongodb", text, "the store's URL") from error
         unsafe = admission.untrusted("mongodb", text, "tlsCAFile of the store's URL (tlsCertificateKeyFile is ours)")
         raise unsafe or PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
         raise PersistenceError(f"mongodb: a stored value cannot be read: {type(error).__name__}") from error

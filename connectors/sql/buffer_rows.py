@@ -9,6 +9,7 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, dele
 
 from connectors import buffers
 from connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
+from streams.errors import PersistenceError
 from streams.leased.values import Entry, Header, InsertResult, Progress, Types
 
 PAGE = 500  # values in one statement
@@ -132,9 +133,12 @@ def _values(at: Locked, number: int, entry: Entry, keep: int) -> dict[str, objec
 
 
 def read(row: Sequence[Any]) -> Entry:
-    """Of a row of READ."""
-    _, key, correlation_id, type, data, headers, group = row
-    return Entry(key, correlation_id, type, data, _headers(headers) if headers else (), group)
+    """Of a row of READ. Raises PersistenceError for what is none."""
+    number, key, correlation_id, kind, data, headers, group = row
+    try:
+        return Entry(key, correlation_id, kind, data, _headers(headers) if headers else (), group)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise PersistenceError(f"entry {number} of a buffer cannot be read: {type(error).__name__}") from error
 
 
 def drop(at: Locked, *conditions: Condition) -> int:

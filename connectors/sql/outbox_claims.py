@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 from connectors.outboxes import ANY_LANE, at
 from connectors.sql.outbox_lanes import Given, Held, locked, save
 from connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
+from streams.errors import PersistenceError
 from streams.leased.lane_row import LaneRow
 from streams.leased.messages import LaneBatch, OutboxMessage
 
@@ -133,9 +134,12 @@ def _lane_rows(numbers: Sequence[int], stored: Sequence[Stored]) -> list[LaneRow
 
 
 def message_of(columns: Sequence[Any]) -> OutboxMessage:
-    """From id, topic, key, value, headers, lane key."""
+    """From id, topic, key, value, headers, lane key. Raises PersistenceError for what is none."""
     id, topic, key, value, headers, lane_key = columns
-    return OutboxMessage(plain(topic), key, value, headers_of(headers) if headers else (), plain(id), lane_key)
+    try:
+        return OutboxMessage(plain(topic), key, value, headers_of(headers) if headers else (), plain(id), lane_key)
+    except ValueError as error:
+        raise PersistenceError(f"a stored message cannot be read: {type(error).__name__}") from error
 
 
 def among(connection: Connection, seqs: Sequence[int]) -> str:

@@ -177,7 +177,7 @@ class Server:
                 self._forget()
             text = f"{name}: {type(error).__name__} {code}: {self.product.said(error)[:300]}"
             raise self.product.turned_away(error) or PersistenceError(text) from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise PersistenceError(f"{name}: a stored value cannot be read: {type(error).__name__}") from error
 
     def _forget(self) -> None:

@@ -66,7 +66,7 @@ class Database:
             if "unable to open database file" in text and not os.access(self._path, os.R_OK | os.W_OK):
                 raise SystemNotReady(self._why_closed()) from error
             raise PersistenceError(f"sqlite {self._path}: {text}") from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise PersistenceError(f"sqlite {self._path}: a row cannot be read: {error}") from error
 
     def connection(self, create: bool) -> sqlite3.Connection:

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from connectors.times import micros, moment
+from streams.errors import PersistenceError
 from streams.leased.values import Header, Timeout
 
 COLUMNS = ("id", "destination", "due_at", "message_key", "payload", "headers", "owner", "locked_until", "locked_by")
@@ -35,9 +36,12 @@ def named(timeout: Timeout) -> Mapping[str, Any]:
 
 
 def timeout(row: Sequence[Any]) -> Timeout:
-    """Of the first seven columns."""
+    """Of the first seven columns. Raises PersistenceError for what is none."""
     id, destination, due_at, key, value, headers, owner = row
-    return Timeout(UUID(id), destination, moment(due_at), key, value, _headers(headers), owner)
+    try:
+        return Timeout(UUID(id), destination, moment(due_at), key, value, _headers(headers), owner)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise PersistenceError(f"a stored timeout cannot be read: {type(error).__name__}") from error
 
 
 def adding(count: int) -> str:

@@ -10,13 +10,14 @@ state replaces, `whole` replaces bags, `added` extends them.
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from math import isfinite
 from typing import Any, Protocol
 
 import msgspec
 
 from streams.aggregation.entry import Amendment, Entry, Section, halves, packed, unpacked
 from streams.aggregation.groups import Groups
-from streams.aggregation.layout import BYTES, COUNT, FIRST, State
+from streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, State
 from streams.aggregation.seen import Seen, weight
 from streams.errors import ChangelogIncomplete
 
@@ -148,8 +149,14 @@ class Changelog:
             self._seen.withdraw(ids)
 
     def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool = True) -> None:
-        """Restore groups (and `senders`) from the entries `first` to `last`. Raises ChangelogIncomplete unless all are there;
+        """Restore groups (and `senders`) from the entries `first` to `last`. Raises ChangelogIncomplete unless all are there and fit;
         only the twin of a chaos test is not `strict`."""
+        try:
+            self._replay(blobs, first, last, senders, strict)
+        except (TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
+            raise ChangelogIncomplete(f"a changelog entry does not fit what was before it ({type(error).__name__})") from error
+
+    def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool) -> None:
         expected, at = first, 0.0
         for blob in blobs:
             entry = unpacked(blob)
@@ -207,6 +214,9 @@ def _apply(groups: Groups, entry: Entry) -> None:
 
 def _settle(groups: Groups) -> None:
     """After the last entry: order by opening, sizes, deadlines; and that what was collected is as much as was counted."""
+    width = COLUMNS + len(groups.rule.plan.blank)
+    if not all(_sound(state, width) for state in groups.states.values()):
+        raise ChangelogIncomplete("the state of a group is none: another program wrote it, or this rule did not")
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     groups.bytes = sum(state[BYTES] for state in groups.states.values())
     everything = [i for i, r in enumerate(_bag_reducers(groups)) if r.kind == "collect" and r.field is None]
@@ -215,6 +225,14 @@ def _settle(groups: Groups) -> None:
             if len(groups.bags[key][index]) != state[COUNT]:
                 raise ChangelogIncomplete("a group holds fewer items than it counted: an entry before the first kept one was needed")
     groups.rearm()
+
+
+def _sound(state: State, width: int) -> bool:
+    """Could the fixed columns of a state have been written by us?"""
+    count, first, last, opened, seen, trace, size = state[:COLUMNS]
+    numbers = type(count) is type(first) is type(last) is type(size) is int
+    times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)
+    return numbers and times and len(state) == width and isinstance(trace, str | None)
 
 
 def _bag_reducers(groups: Groups) -> list[Any]:

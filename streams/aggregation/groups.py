@@ -15,6 +15,7 @@ from streams.record import Record, headers
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
+SLICE_BYTES = 8 * 1024 * 1024  # in the bags of the groups that one expiry fires: their results are in one commit, several times over
 STALE = 10_000  # deadlines of groups that ended may lie in the heap, beyond one per open group
 
 
@@ -190,10 +191,12 @@ class Groups:
         return self.heap[0][0] if self.heap else inf
 
     def expire(self, now: float, most: int) -> int:
-        """Fire up to `most` groups that are due; returns how many. `behind` tells whether more are due."""
+        """Fire up to `most` groups that are due, and not many more than SLICE_BYTES; returns how many. `behind` tells whether more are
+        due."""
         heap, states, due = self.heap, self.states, self.rule.completion.due
         fired = 0
-        while heap and heap[0][0] <= now and fired < most:
+        enough = self.bytes - SLICE_BYTES
+        while heap and heap[0][0] <= now and fired < most and self.bytes >= enough:
             _, key = heappop(heap)
             state = states.get(key)
             if state is None:

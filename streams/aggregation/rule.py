@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from schemas import Codec, codec
 from schemas.codecs import as_json
-from schemas.json import Field, Wanted, canonical, decode_any, wanted, well_formed
+from schemas.json import Field, Wanted, bounded, canonical, decode_any, wanted, well_formed
 from streams.agent import Agent, Aggregation, Reducer, Until
 from streams.aggregation.completion import Completion, completion
 from streams.aggregation.layout import Bags, State
@@ -42,7 +42,7 @@ class Rule:
             want = wanted(fields)
         except ValueError as e:
             raise ConfigurationError(f"aggregate: {e}") from e
-        self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, aggregation)
+        self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, agent)
         getters = {field.path: get for field, get in zip(fields, want.getters, strict=True)}
         self.plan: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want))
         if self.plan.inline and want.attributes[0] != "f0":
@@ -94,16 +94,20 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
     return list(found.values())
 
 
-def _decoder(codec: Codec, want: Wanted, fields: Sequence[Field], aggregation: Aggregation) -> Callable[[bytes], Any]:
+def _decoder(codec: Codec, want: Wanted, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
     """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON can."""
+    compute = agent.aggregation.compute if agent.aggregation else ()
+    read = want.decode if want.getters else well_formed
+    if agent.handler is not None or any(r.kind in ("first", "last", "collect") and r.field is not None for r in compute):
+        read = bounded(read)
     if codec.name == "json":
-        return want.decode if want.getters else well_formed
+        return read
     if not codec.fields:
         return codec.decode
     if not fields:
-        whole = any(r.kind == "collect" for r in aggregation.compute)
+        whole = any(r.kind == "collect" for r in compute)
         return as_json(codec, None if whole else ())
-    text, read = as_json(codec, {field.path.partition(".")[0] for field in fields}), want.decode
+    text = as_json(codec, {field.path.partition(".")[0] for field in fields})
     return lambda value: read(text(value))
 
 

@@ -43,11 +43,15 @@ class _Composer(yaml.SafeLoader):
 
     depth = 0
     aliases = 0
+    nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         place = _place(event.start_mark)
         self.depth += 1
+        self.nodes += 1
+        if self.nodes > 2 * MOST_VALUES:  # keys are nodes, too
+            raise Unreadable(f"has more than {MOST_VALUES} values", "split it: one file is one app", place)
         if isinstance(event, yaml.AliasEvent):
             self.aliases += 1
         elif getattr(event, "tag", None) is not None:

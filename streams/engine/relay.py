@@ -6,7 +6,7 @@ Nothing is ever purged: a late copy of a row is harmless, receivers drop it.
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -22,7 +22,9 @@ from streams.values import DeadRow, OutboxRow, Partition
 SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
+IN_MEMORY_BYTES = 16 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
 PAGE = 1_000
+FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024  # rows of the first page; the next ones have as many as should make so many bytes
 GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
 
 CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # of a broker's refusal
@@ -36,8 +38,8 @@ class Shard:
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
     __slots__ = (
-        "_after", "_asked", "_claimed", "_handed", "_lineage", "_read", "_recorded", "dead", "delivered", "doubted", "more", "oldest",
-        "out", "partition", "refusal", "stops", "waiting",
+        "_after", "_asked", "_bytes", "_claimed", "_handed", "_lineage", "_page", "_read", "_recorded", "dead", "delivered", "doubted",
+        "more", "oldest", "out", "partition", "refusal", "stops", "waiting",
     )  # fmt: skip
 
     def __init__(self, read: ReadPage, claimed: int, lineage: str, stops: bool = False, partition: Partition = NOWHERE) -> None:
@@ -45,7 +47,7 @@ class Shard:
         self.doubted = self._asked = False  # whether the claim still stands is to be asked of the store by a commit; it is under way
         self.stops = stops  # a row that is refused stays in the store, and nothing follows it
         self.refusal = ""  # what the broker said of it
-        self._after = 0
+        self._after, self._bytes, self._page = 0, 0, FIRST_PAGE
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
         self._recorded: set[int] = set()  # those of them that it does not
         self.more = claimed > 0  # the store may hold rows beyond those in memory
@@ -89,10 +91,12 @@ class Shard:
 
     def add(self, rows: Sequence[OutboxRow], now: float) -> None:
         """Rows that a commit just made durable."""
-        if self.more or len(self.waiting) + len(rows) > IN_MEMORY:
+        size = weight(rows)
+        if self.more or len(self.waiting) + len(rows) > IN_MEMORY or self._bytes + size > IN_MEMORY_BYTES:
             self.more = True
             return
         self.waiting += rows
+        self._bytes += size
         if rows:
             self._after = rows[-1].number
             self.oldest = now if self.oldest is None else self.oldest
@@ -100,10 +104,13 @@ class Shard:
     def refill(self, now: float) -> None:
         """Read the next page when memory is empty. Raises PersistenceError."""
         if self.more and not self.waiting:
-            rows = self._read(self._after, PAGE)
-            self.more = len(rows) == PAGE
+            limit = min(self._page, PAGE)
+            rows = self._read(self._after, limit)
+            self.more = len(rows) == limit
             self.waiting += [row for row in rows if row.number <= self._claimed or row.lineage == self._lineage]
+            self._bytes = weight(self.waiting)
             if rows:
+                self._page = max(1, min(4 * limit, PAGE_BYTES * len(rows) // (weight(rows) + 1)))
                 self._after = rows[-1].number
                 self.oldest = now if self.oldest is None else self.oldest
 
@@ -114,6 +121,7 @@ class Shard:
     def hand(self, row: OutboxRow, now: float) -> None:
         """The first waiting row was handed over."""
         self.waiting.popleft()
+        self._bytes -= len(row.value or b"")
         self.out[row.number] = (row, now)
         if not self._handed or row.number > self._handed[-1]:
             self._handed.append(row.number)
@@ -144,7 +152,7 @@ class Shard:
         """Everything unreported is to be sent again, lowest first, before anything newer."""
         self.waiting.extendleft(reversed([row for _, (row, _) in sorted(self.out.items())]))
         self.out.clear()
-
+        self._bytes = weight(self.waiting)
 
     def refused(self, row: OutboxRow, text: str, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
         """The broker will never take this row, which was handed over: it is dead, or nothing follows it."""
@@ -167,6 +175,11 @@ class Shard:
         self.delivered.append(number)
         if not (self.waiting or self.out):
             self.oldest = None
+
+
+def weight(rows: Iterable[OutboxRow]) -> int:
+    """Bytes of their values."""
+    return sum(len(row.value or b"") for row in rows)
 
 
 class Outgoing(Protocol):

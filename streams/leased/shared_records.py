@@ -1,14 +1,15 @@
 """How the shared buffer has records: what the rule, the dead letter and the ids need of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote_from_bytes
 
 import msgspec
 
 from streams.engine.packing import SealedRecord
+from streams.errors import PersistenceError
 from streams.handlers.values import Message
-from streams.leased.values import PACK, Entry, Pack, pack_data, pack_parts
+from streams.leased.values import PACK, Entry, Header, Pack, pack_data, pack_parts
 from streams.record import Headers, Record, headers
 
 LONGEST_KEY = 600  # bytes of its group's name: what every store takes
@@ -16,7 +17,8 @@ PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
+_Place = tuple[str, str, int, int]
+_decode = msgspec.msgpack.Decoder(tuple[_Place, bytes | None, bytes | None, list[Header], tuple[int, int], float]).decode
 
 
 def buffer_name(app: str, agent: str) -> str:
@@ -145,24 +147,26 @@ def _cut(items: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
-    """The records of a batch or a buffer, in order, numbered from 0."""
+    """The records of a batch or a buffer, in order, numbered from 0. Raises PersistenceError for what is none: applications may write into
+    any buffer."""
     records: list[SharedRecord] = []
-    for entry in entries:
-        if entry.type != PACK:
-            records.append(_single(entry.data, len(records)))
-            continue
-        head, *items = pack_parts(entry.data)
-        common = _common(head)
-        for item in items:
-            record = _item(item)
-            record.common, record.index = common, len(records)
-            records.append(record)
+    for number, entry in enumerate(entries):
+        try:
+            records += _several(entry.data, len(records)) if entry.type == PACK else [_single(entry.data, len(records))]
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            why = type(error).__name__
+            raise PersistenceError(f"entry {number} of the agent's shared buffer is no record of ours ({why}); remove it") from error
+    return records
+
+
+def _several(data: bytes, index: int) -> list[SharedRecord]:
+    head, *items = pack_parts(data)
+    common, records = _common(head), [_item(item) for item in items]
+    for at, record in enumerate(records, index):
+        record.common, record.index = common, at
     return records
 
 
 def _single(data: bytes, index: int) -> SharedRecord:
-    found: Any = _decode(data)
-    (topic, topic_id, partition, offset), key, value, pairs, (kind, at), now = found
-    return SharedRecord(
-        offset, key, value, [(name, text) for name, text in pairs], (kind, at), Common(topic, topic_id, partition, now), index
-    )
+    (topic, topic_id, partition, offset), key, value, pairs, at, now = _decode(data)
+    return SharedRecord(offset, key, value, pairs, at, Common(topic, topic_id, partition, now), index)

@@ -152,6 +152,13 @@ def test_words_that_only_contain_a_forbidden_one_are_let_through(tree):
         "from pickle import loads",
         "import yaml\nyaml.load('', Loader=yaml.SafeLoader)",
         "from yaml import load",
+        "import yaml\nclass Mine(yaml.UnsafeLoader): ...",
+        "compile('1', '', 'eval')",
+        "__import__('os')",
+        "import os\nos.system('ls')",
+        "import subprocess\nsubprocess.run('ls', shell=True)",
+        "import marshal",
+        "import shelve",
         "import time\ndef test_it():\n    time.sleep(1)",
     ],
 )

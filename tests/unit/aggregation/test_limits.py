@@ -151,3 +151,23 @@ def test_many_senders_are_split_over_entries_and_come_back_whole(monkeypatch: py
     turned.commit(100.0)
     turned.restore()
     assert all(turned.senders.repeat(f"app/a/t/{n % 40}>in#token", n, 100.0) for n in range(1, 400))
+
+
+def test_one_expiry_fires_groups_of_so_many_bytes_and_says_that_more_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_module, "SLICE_BYTES", 1_000)
+    turned = Turned(an_agent(Aggregation(compute=ROWS, since_first=1.0), "json"))
+    turned.accept([record(n, b"k%d" % n, of(pad="x" * 290)) for n in range(20)], 100.0)
+    groups, sizes = turned.groups, []
+    while groups.states:
+        before = groups.bytes
+        assert groups.expire(200.0, 1_000) > 0
+        sizes.append(before - groups.bytes)
+        assert groups.behind == bool(groups.states)
+    assert len(ended(groups)) == 20
+    assert max(sizes) < 1_000 + 2 * 300
+
+
+def test_groups_that_hold_no_bytes_fire_by_their_number() -> None:
+    turned = Turned(an_agent(Aggregation(compute=(Reducer("n", "count"),), since_first=1.0), "json"))
+    turned.accept([record(n, b"k%d" % n, b"{}") for n in range(20)], 100.0)
+    assert [turned.groups.expire(200.0, 15) for _ in range(3)] == [15, 5, 0]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from streams.engine import relay as relay_module
@@ -262,3 +263,30 @@ def test_one_shard_whose_row_failed_does_not_lose_the_order_of_another(broker: B
     for now in (7.0, 9.0):
         relay.turn([one, two], now)
     assert broker.sent == [1, 2, 11, 12, 1, 2, 11]
+
+
+def test_rows_in_memory_are_bounded_by_their_bytes_and_pages_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty thousand results of 900 KB would be 18 GB: with a broker that is away they stay in the store."""
+    monkeypatch.setattr(relay_module, "IN_MEMORY_BYTES", 10_000)
+    monkeypatch.setattr(relay_module, "PAGE_BYTES", 10_000)
+    outbox, broker = Outbox(), Broker(room=0)
+    shard, relay = a_shard(outbox), a_relay(broker)
+    most = 0
+    for first in range(1, 41, 4):
+        rows = [replace(row(n), value=b"x" * 1_000) for n in range(first, first + 4)]
+        outbox.rows |= {r.number: r for r in rows}
+        shard.add(rows, 0.0)
+        relay.turn([shard], 0.0)
+        most = max(most, relay_module.weight(shard.waiting))
+    assert (most, shard.full) == (8_000, True)
+    broker.room, sizes = 1, []
+    for turn in range(200):
+        relay.turn([shard], float(turn))
+        sizes.append(relay_module.weight(shard.waiting))
+        for number in list(broker.open):
+            broker.report(number)
+        outbox.record(shard)
+    assert broker.sent == list(range(1, 41))
+    assert max(sizes) <= relay_module.FIRST_PAGE * 1_000
+    assert max(sizes[100:]) <= 10_000
+    assert (outbox.rows, shard.full) == ({}, False)

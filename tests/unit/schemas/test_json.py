@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import codec
-from schemas.json import Field, canonical, is_number, walk, wanted
+from schemas.json import Field, bounded, canonical, document, is_number, walk, wanted, well_formed
 
 PATHS = ("a", "b", "a2.x", "a2.y", "c.d.e")
 leaves = st.one_of(
@@ -61,3 +61,24 @@ def test_a_boolean_is_no_number() -> None:
 def test_a_format_that_is_none_is_refused_with_what_to_do(name: str) -> None:
     with pytest.raises(ValueError, match="format"):
         codec(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "good"),
+    [
+        (b"[" * 64 + b"]" * 64, True),
+        (b"[" * 65 + b"]" * 65, False),
+        (b'{"a":' * 64 + b"1" + b"}" * 64, True),
+        (b'{"a":' * 65 + b"1" + b"}" * 65, False),
+        (b'{"a":[' * 33 + b"]}" * 33, False),
+        (b'["' + b"[" * 100 + b'",' + b"[]," * 100 + b"1]", True),
+        (b"[" * 100_000 + b"]" * 100_000, False),
+    ],
+)
+def test_a_document_of_up_to_64_levels_is_read(value: bytes, good: bool) -> None:
+    for decode in (document, codec("json").decode, bounded(well_formed)):
+        if good:
+            assert decode(value) is not None
+        else:
+            with pytest.raises((msgspec.DecodeError, RecursionError)):
+                decode(value)

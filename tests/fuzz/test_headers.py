@@ -1,0 +1,69 @@
+"""Headers of any names and bytes: who they name, the trace they carry, the id they hold, and the dead letter that they go into."""
+
+from collections.abc import Callable
+from random import Random
+
+from streams import formats
+from streams.agent import Agent, Aggregation, Deduplication, Destination
+from streams.aggregation.accept import accept
+from streams.aggregation.groups import Groups
+from streams.aggregation.rule import Rule
+from streams.engine.dedupe import Dedupe, IdRule
+from streams.engine.packing import pack, unpack
+from streams.engine.receive import Senders
+from streams.engine.rows import Rows
+from streams.handlers.values import Message
+from streams.leased.shared_records import packed, unpacked
+from streams.record import Headers
+from streams.testing.log import Log, LogProducer
+from streams.values import Partition
+from tests.fuzz.mutations import Mutator
+from tests.fuzz.records import JSONS, Hostile
+from tests.fuzz.seeds import TIMES, drawn, replayable
+
+RECORDS = 8_000
+NAMES = ["sluicegate-shard", "sluicegate-seq", "sluicegate-id", "sluicegate-dead-reason", "traceparent", "id", "", "\x00", "\n", "ü" * 50]
+VALUES = [
+    b"app/a/other/0>in#token", b"17", b"999999999999999999", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"a" * 64, b"",
+]  # fmt: skip
+AGENT = Agent(
+    "fuzz",
+    ("in",),
+    Aggregation(count=3),
+    Destination("out"),
+    "dead",
+    receive=("in",),
+    dedupe=Deduplication("header", "id", on_missing="accept"),
+)
+
+
+def some(random: Random, mutator: Mutator) -> Headers:
+    found = [(random.choice(NAMES), random.choice([None, mutator.one(), random.choice(VALUES)])) for _ in range(random.randrange(6))]
+    return found if random.random() < 0.9 else [*found, (NAMES[0], VALUES[0]), (NAMES[1], b"%d" % random.randrange(100))]
+
+
+def test_headers_of_any_bytes_hurt_nobody(fuzzed: Callable[[int], None]) -> None:
+    random, codec = drawn("headers"), formats.reads(AGENT)
+    mutator, groups, senders = Mutator(random, VALUES), Groups(Rule(AGENT, codec)), Senders("in")
+    dedupe = Dedupe(IdRule(AGENT, codec))
+    rows = Rows(Partition("app", "fuzz", "in", 0), AGENT, formats.writes(AGENT), LogProducer(Log(partitions=2)), 1_000_000)
+    with replayable():
+        for offset in range(TIMES * RECORDS):
+            value = random.choice([JSONS[0], b"{"])
+            record = Hostile(offset, b"k", value, some(random, mutator))
+            for run in dedupe.runs(senders.drop_repeats([record], 1.0), 1.0, groups):
+                accept(groups, run, 1.0)
+            for event, row in zip(events := list(groups.drain()), rows.make(events, "fire"), strict=True):
+                names = [name for name, _ in row.headers]
+                assert row.topic == ("dead" if hasattr(event, "record") else "out")
+                for ours in ("sluicegate-id", "sluicegate-shard", "sluicegate-seq"):
+                    assert names.count(ours) == 1
+                if hasattr(event, "record"):
+                    kept = [value for name, value in row.headers if not name.startswith("sluicegate-")]
+                    assert kept == [value for _, value in record.h]
+            again = unpack(pack(Message(None, record)), ("in", 0), offset, lambda each: Message(None, each))
+            assert again.record.headers() == record.h  # type: ignore[union-attr]
+            assert list(unpacked(packed(record, "id", 1.0), 0).record.headers() or ()) == record.h
+    assert senders.dropped > 0
+    assert dedupe.dropped > 0
+    fuzzed(TIMES * RECORDS)
