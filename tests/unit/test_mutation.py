@@ -1,5 +1,6 @@
 """The tables of `make mutate` stay true: each guard stands where they say, exactly once."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def test_each_guard_stands_once_in_its_file_and_can_be_taken_out(guard: Guard) -
     assert text.count(guard.text) == 1
     without = text.replace(guard.text, guard.instead)
     assert without != text
-    compile(without, guard.file, "exec")
+    ast.parse(without)
     for tests in guard.tests:
         assert (PROJECT / tests.partition("::")[0]).exists()
 
