@@ -15,8 +15,6 @@ from functools import partial
 from tests.bench import handled, jobs, latency, load, sendings, shared, table
 from tests.bench.systems import LOOP, STORES, TIGHT, Work
 from tests.servers import Kafka, Postgres, Unavailable
-from tests.servers.container import Container
-from tests.servers.process import Server
 from tests.servers.shared import open_server
 
 JOBS = {"J1": "fold: per key every 100 records -> count, sum, max", "J2": "collect: the same, the result carries the 100 records"}
@@ -57,7 +55,8 @@ def main(argv: list[str] | None = None) -> int:
             return 3
         opened.callback(server.destroy)
         found = [*throughput(server.url, TOPIC, options), *latencies(server.url, options), *handlers(server.url, TOPIC, options)]
-        return verdict([*found, *dispatcher(server, options), *sharing(server.url, getattr(server, "pid", 0), options)])
+        broker = getattr(server, "pid", 0)  # 0: in a container
+        return verdict([*found, *dispatcher(server.url, broker, options), *sharing(server.url, broker, options)])
 
 
 def verdict(problems: list[str]) -> int:
@@ -125,13 +124,13 @@ def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterato
         print(table.throughput(f"{name} {title}; {records} records", records, found), flush=True)
 
 
-def dispatcher(broker: Server | Container, options: argparse.Namespace) -> Iterator[str]:
+def dispatcher(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterator[str]:
     """Rows of the outbox and due timeouts, a fifth and a tenth of the records; yields what was wrong."""
     for name in [name for name in options.jobs if name in sendings.JOBS]:
         rows = max(100, options.records // sendings.JOBS[name].part)
         for store in [store for store in options.stores if store in sendings.STORES]:
             for _ in range(options.rounds):
-                found = sendings.once(name, broker, store, rows)
+                found = sendings.once(name, (bootstrap, broker), store, rows)
                 print(sendings.line(name, store, rows, found), flush=True)
                 yield from (f"{name}, {store}: {problem}" for problem in found.problems)
 

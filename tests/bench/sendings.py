@@ -77,15 +77,15 @@ class Prepared(NamedTuple):
     worker: Callable[[], Worker]
 
 
-def once(job: str, broker: Any, kind: str, rows: int) -> Sent:
-    """One run on a store that is nobody else's. `broker` is a server of tests.servers."""
-    bootstrap = broker.url
+def once(job: str, broker: tuple[str, int], kind: str, rows: int) -> Sent:
+    """One run on a store that is nobody else's. `broker` is its address and process, 0 for one that is not seen."""
+    bootstrap, broker_pid = broker
     with _prepared(bootstrap, kind) as (app, store, server, worker):
         _fill(job, store, f"{app}.t", rows)
         run = worker()
         run.wait("dispatcher.running", timeout=60)
         begin, others = time.monotonic(), others_seconds()
-        pids = int(run.events("dispatcher.started")[-1]["pid"]), server, _pid(broker)
+        pids = int(run.events("dispatcher.started")[-1]["pid"]), server, broker_pid
         before = _spent(*pids)
         ends = _ends(bootstrap, f"{app}.t")
         wait_until(lambda: ends() >= rows, 600, f"{rows} messages", pause=0.05)

@@ -106,6 +106,6 @@ def test_a_wrong_result_fails_the_bench(capsys):
 
 def test_the_bench_measures_the_dispatcher_and_finds_every_row_in_the_topic(kafka, capsys):
     options = arguments(["--rounds", "1", "--jobs", "outbox,timeouts", "--stores", "sqlite", "--records", "2000"])
-    assert list(dispatcher(kafka, options)) == []
+    assert list(dispatcher(kafka, 0, options)) == []
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [(row[0], row[1], row[-1]) for row in rows] == [("outbox", "sqlite", "right"), ("timeouts", "sqlite", "right")]
