@@ -39,13 +39,14 @@ class Loaded:
 
 
 def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = False) -> Loaded:
-    """Read, substitute, check and build. `tolerant`: unset variables are no problems (`check`). Raises nothing of its own."""
+    """Read, substitute, check and build. `tolerant`: unset variables and systems without TLS are no problems (`check`). Raises nothing of
+    its own."""
     name, file = str(path), FilePath(path)
     try:
         found = document.parse(document.read(file), environ, file.parent)
     except Unreadable as error:
         return Loaded(None, (Problem(name, *error.place, "", error.message, error.hint),), (), ())
-    model, findings = _judge(found, file.parent)
+    model, findings = _judge(found, file.parent, tolerant)
     problems = [_problem(name, found, f) for f in findings]
     problems += [Problem(name, *place, dotted(f.path), f.message, f.hint) for f, place in found.findings]
     unset = [_problem(name, found, f) for f in found.unset]
@@ -55,12 +56,12 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     app = build.app(model, str(file.absolute().parent)) if model is not None and not problems else None
     if app is not None and not unset:
         problems += [_problem(name, found, f) for f in rules.findings(app)]
-    warnings = [_problem(name, found, f) for f in _warnings(found, model, app)]
+    warnings = [_problem(name, found, f) for f in _warnings(found, model, app, tolerant)]
     tests = cases.cases(model.tests, found.places) if model is not None and not problems else ()
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests)
 
 
-def _judge(found: Document, folder: FilePath) -> tuple[File | None, list[Finding]]:
+def _judge(found: Document, folder: FilePath, tolerant: bool) -> tuple[File | None, list[Finding]]:
     """The model of what can be understood, and every finding: what was wrong once is Unknown from then on."""
     tree: Any = copy.deepcopy(found.tree)
     findings: list[Finding] = []
@@ -78,7 +79,7 @@ def _judge(found: Document, folder: FilePath) -> tuple[File | None, list[Finding
                 refusals.mended(tree, error)
             continue
         unknown = {f.path for f in (*findings, *found.unset)} | {f.path for f, _ in found.findings}
-        judged = [*checks.findings(model), *transport.findings(model), *avro.findings(model, folder)]
+        judged = [*checks.findings(model), *(() if tolerant else transport.findings(model)), *avro.findings(model, folder)]
         return model, findings + list(_known(judged, unknown))
     return None, findings
 
@@ -95,8 +96,10 @@ def _touches(one: Path, other: Path) -> bool:
     return one[:shorter] == other[:shorter]
 
 
-def _warnings(found: Document, model: File | None, app: App | None) -> Iterator[Finding]:
+def _warnings(found: Document, model: File | None, app: App | None, tolerant: bool) -> Iterator[Finding]:
     unknown = {f.path for f in found.unset}
+    if tolerant and model is not None:
+        yield from _known(transport.findings(model), unknown)
     if app is not None and model is not None:
         chosen = frozenset(name for name, agent in model.agents.items() if agent.dead_letters or model.dead_letters)
         yield from _known(words.warnings(app, chosen), unknown)

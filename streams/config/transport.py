@@ -1,4 +1,4 @@
-"""Whether a system on another machine is reached without TLS: refused unless the file says `allow_plaintext: true`."""
+"""Whether a system on another machine is reached without TLS: refused unless the file says `allow_plaintext: true`; `check` warns of it."""
 
 import re
 from collections.abc import Iterator

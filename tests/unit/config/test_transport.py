@@ -56,6 +56,12 @@ def test_brokers_on_another_machine_want_tls_or_a_word(tmp_path, settings, refus
     assert not loaded(tmp_path, "allow_plaintext: true\n" + text).problems
 
 
+def test_check_warns_and_run_refuses(tmp_path):
+    found = loaded(tmp_path, with_store("redis://cache:6379/0"), tolerant=True)
+    assert (found.app is not None, found.problems) == (True, ())
+    assert [p.key for p in found.warnings if "without TLS" in p.message] == ["store"]
+
+
 def test_what_is_not_known_yet_is_not_judged(tmp_path):
     text = with_store("${STORE}").replace("localhost:9092", "${BROKERS}")
     assert not loaded(tmp_path, text, tolerant=True).problems
