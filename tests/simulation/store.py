@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
+from connectors.commits import one_by_one
 from connectors.memory.state import MemoryStore
 from streams.errors import Fenced, PersistenceError, SluicegateError
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
@@ -60,13 +61,7 @@ class Reached:
         return after
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        results: list[Claim | SluicegateError] = []
-        for claim, changes in commits:
-            try:
-                results.append(self.commit(claim, changes))
-            except SluicegateError as error:
-                results.append(error)
-        return results
+        return one_by_one(self.commit, commits)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         self._answer()
