@@ -40,6 +40,10 @@ class Progress:
                 partition, self._covered[record.id] = self._effect(record)
                 self.fired[partition] += 1
 
+    def __str__(self) -> str:
+        covered = sum(self._covered.values())
+        return f"{covered} of {self._good} records have their effect, {len(self._dead)} of {self._bad} bad ones a dead letter"
+
     def complete(self, poison: int, further: bool) -> bool:
         """Has every record of the input its effect? Also further down, if there is somebody."""
         done = sum(self._covered.values()) >= self._good - poison and len(self._dead) >= self._bad + poison

@@ -5,9 +5,13 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
 
 import pytest
 
+from connectors import open_store
+from streams.leased.shared_records import buffer_name
 from tests.chaos import cells
 from tests.chaos.cells import Cell
 from tests.chaos.record import Seen
@@ -82,7 +86,10 @@ def under_fault(app: Scene, cell: Cell, unsafe: str = "") -> Verdict:
         return app.progress.complete(0, False)
 
     if not unsafe:
-        wait_until(settled, 90, "the end of the work", pause=0)
+        try:
+            wait_until(settled, 90, "the end of the work", pause=0)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {app.progress}, {_held(app)}") from None
     else:
         wait_until(lambda: _rests(app), 60, "an empty buffer", pause=0.5)
     app.stop()
@@ -93,6 +100,14 @@ def under_fault(app: Scene, cell: Cell, unsafe: str = "") -> Verdict:
 def _have_all(app: Scene, workers: Sequence[Worker]) -> bool:
     rows = [row for worker in workers for row in worker.partitions()]
     return {row["number"] for row in rows if row["state"] == "running"} == set(range(app.partitions))
+
+
+def _held(app: Scene) -> str:
+    """What the store still has."""
+    store: Any = open_store(app.store)
+    with closing(store):
+        pending, sent = (store.outbox.count(state) for state in ("pending", "dispatched"))
+        return f"{store.buffer.count(buffer_name(app.name, 'sums'))} in the buffer, {pending} rows pending, {sent} sent"
 
 
 def _rests(app: Scene) -> bool:

@@ -62,7 +62,7 @@ class Postgres:
         return Image("postgres:18", command, {"POSTGRES_HOST_AUTH_METHOD": "trust"})
 
     def _settings(self) -> list[str]:
-        return ["shared_buffers=64MB", "max_connections=50", *self.args]
+        return ["shared_buffers=64MB", "max_connections=200", *self.args]
 
 
     def _tls(self, place: Place) -> list[str]:
