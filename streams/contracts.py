@@ -214,7 +214,10 @@ class OutputTogether(Protocol):
     """A producer that is handed many rows at once: a report for each costs a fifth of what `produce` takes for it."""
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
-        """Hand them over, in order, as far as there is room; returns how many were taken."""
+        """Hand them over, in order, as far as there is room; returns how many were taken. They wait for others, not for ever."""
+
+    def send_now(self) -> None:
+        """What was handed over together waits for no more."""
 
 
 class OutputFacts(Protocol):

@@ -68,7 +68,6 @@ class KafkaProducer:
         self._out = 0
         self._refused: list[tuple[Report, str, str]] = []
         self._together: dict[Reports, _Together] = {}
-        self._fresh = False  # rows were handed over together since the last `poll`
         self._suspicion = False
         self._alone_since: float | None = None
         self._counts: dict[str, tuple[float, int]] = {}
@@ -108,15 +107,13 @@ class KafkaProducer:
             taken += 1
         together.out += taken
         self._out += taken
-        self._fresh = True
         return taken
 
+    def send_now(self) -> None:
+        self._producer.flush(PROMPT)
+
     def poll(self) -> int:
-        if self._fresh:  # what came together goes together: it waits for no more rows, and linger.ms may be long
-            self._fresh = False
-            self._producer.flush(PROMPT)
-        else:
-            self._producer.poll(0)
+        self._producer.poll(0)
         if self._refusal is not None:
             raise self._refusal
         self._report_refused()

@@ -15,6 +15,7 @@ from connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from connectors.mongodb.sealing import Sealing
 from connectors.mongodb.steps import Document, Steps, locked, until
 from streams import failpoints
+from streams.errors import ConcurrencyError
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
 from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
@@ -87,7 +88,16 @@ class MongoBuffer:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
-        return buffers.completed(self.complete, name, ends)
+        """In one transaction; each by itself where one of them is not as it was sealed."""
+
+        def work(session: ClientSession) -> list[bool]:
+            now = locked(self._data, _lock(name), session)["now"]
+            return [self._completed(name, batch, outbox, now, session) is not None for batch, outbox in ends]
+
+        try:
+            return self._steps.run(work)
+        except ConcurrencyError:
+            return buffers.completed(self.complete, name, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         self._steps.ready()
@@ -167,19 +177,28 @@ class MongoBuffer:
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         def work(session: ClientSession) -> int:
-            now = locked(self._data, _lock(name), session)["now"]
-            there = self._sealed.delete_one(_ours(name, batch), session=session).deleted_count
-            of_it = {"name": name, "group": batch.group, "batch": batch.id}
-            rows = {buffered.number(row): row for row in self._rows.find(of_it, FOR_REMOVAL, session=session)} if there else {}
-            if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
+            dropped = self._completed(name, batch, outbox, locked(self._data, _lock(name), session)["now"], session)
+            if dropped is None:
                 raise buffers.taken(name, "batch")
-            write_rows(self._data, outbox, session)
-            if undecodable := rows.keys() - set(batch.ids):
-                back = {"$unset": {"batch": 1}, "$set": {"broken": True}}
-                self._rows.update_many(numbered(name, undecodable), back, session=session)
-            return drop(self._data, name, [rows[id] for id in batch.ids], now, session)
+            return dropped
 
         return self._steps.run(work)
+
+    def _completed(
+        self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage], now: datetime, session: ClientSession
+    ) -> int | None:
+        """How many rows it had; None: it is not ours. Raises ConcurrencyError when they are others now; then nothing may be committed."""
+        if not self._sealed.delete_one(_ours(name, batch), session=session).deleted_count:
+            return None
+        of_it = {"name": name, "group": batch.group, "batch": batch.id}
+        rows = {buffered.number(row): row for row in self._rows.find(of_it, FOR_REMOVAL, session=session)}
+        if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
+            raise buffers.taken(name, "batch")
+        write_rows(self._data, outbox, session)
+        if undecodable := rows.keys() - set(batch.ids):
+            back = {"$unset": {"batch": 1}, "$set": {"broken": True}}
+            self._rows.update_many(numbered(name, undecodable), back, session=session)
+        return drop(self._data, name, [rows[id] for id in batch.ids], now, session)
 
     def release(self, name: str, batch: SealedBatch) -> bool:
         def work(session: ClientSession) -> bool:

@@ -83,12 +83,12 @@ class LaneRelay:
 
     @property
     def sending(self) -> bool:
-        """Rows are on their way."""
         return any(lane.run is not None and lane.run.unsent for lane in self.lanes)
 
     def send(self, now: float) -> None:
         """Reports, and hand over what there is room for."""
-        self._sender.turn([lane.run for lane in self.lanes if lane.run is not None], now)
+        runs = [lane.run for lane in self.lanes if lane.run is not None]
+        self._sender.turn(runs, now, more=any(lane.phase == "claiming" for lane in self.lanes))
 
     def resize(self, count: int) -> None:
         """The store has so many lanes now; nothing is pending in the old ones when that changes."""

@@ -115,10 +115,12 @@ class Sender:
         self._failed_at: float | None = None
         self._resume_at = 0.0
         self._now = 0.0
+        self._gathering = False  # rows were handed over that wait for others
         self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
 
-    def turn(self, runs: Sequence[Run], now: float) -> int:
-        """Serve reports, hand over what there is room for; returns how many rows are unreported. Never blocks."""
+    def turn(self, runs: Sequence[Run], now: float, more: bool = False) -> int:
+        """Serve reports, hand over what there is room for; returns how many rows are unreported. Never blocks. With `more` rows to come
+        soon, these wait for them as long as linger.ms says: the broker's work is by the request, four times less a row so."""
         self._now = now
         outstanding = self._output.poll()
         if self._took:
@@ -126,9 +128,10 @@ class Sender:
         if self._failed_at is not None:
             self._recover(runs, outstanding, self._failed_at)
         elif now >= self._resume_at:
-            for run in runs:
-                if not self._hand(run):
-                    break
+            full = not all(self._hand(run) for run in runs)
+            if self._gathering and (full or not more):
+                self._gathering = False
+                self._output.send_now()
         return outstanding
 
     def _hand(self, run: Run) -> bool:
@@ -140,6 +143,7 @@ class Sender:
             return self._hand_singly(run, waiting)
         taken = self._output.produce_all(waiting, run)
         if taken:
+            self._gathering = True
             run.handed(taken, self._now)
         return taken == len(waiting)
 
@@ -148,6 +152,7 @@ class Sender:
         for row in waiting:
             if not self._output.produce_all((row,), run):
                 return False
+            self._gathering = True
             run.handed(1, self._now)
             failpoints.hit("produced-not-acked")
         return True

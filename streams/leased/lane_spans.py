@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from functools import partial
 
-from streams.contracts import Output, Report, Reports
+from streams.contracts import Report, Reports
 from streams.leased.lane_rows import lane_of
-from streams.leased.lane_sender import one_by_one
+from streams.leased.lane_sender import SenderOutput, one_by_one
 from streams.observe.tracing import Spans
 from streams.values import OutboxRow
 
 
 class TracedOutput:
-    """Satisfies streams.contracts.Output: `output`, and a span of each report. A row that is sent again has a span each time."""
+    """Satisfies lane_sender.SenderOutput: `output`, and a span of each report. A row that is sent again has a span each time."""
 
-    def __init__(self, output: Output, spans: Spans) -> None:
+    def __init__(self, output: SenderOutput, spans: Spans) -> None:
         self._output, self._spans = output, spans
-        self.poll, self.replace = output.poll, output.replace
+        self.poll, self.replace, self.send_now = output.poll, output.replace, output.send_now
 
     def produce(self, row: OutboxRow, report: Report) -> bool:
         return self._output.produce(row, partial(self._reported, row, report, self._spans.time()))

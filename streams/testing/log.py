@@ -229,6 +229,8 @@ class LogProducer:
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
         return one_by_one(self, rows, reports)
 
+    def send_now(self) -> None: ...
+
     def poll(self) -> int:
         if not self.hold:
             waiting, self.waiting = self.waiting, []

@@ -221,6 +221,8 @@ class Producer:
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
         return one_by_one(self, rows, reports)
 
+    def send_now(self) -> None: ...
+
     def replace(self) -> None:
         self.replaced += [each for each in self.waiting if not each.written]
         self.waiting, self._broken = [], {}

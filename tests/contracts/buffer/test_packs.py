@@ -93,6 +93,13 @@ def test_many_batches_are_completed_together_and_each_by_itself(store: Any, ns: 
     assert (sent(store, ns), store.buffer.count(ns)) == ([f"{ns}-{number:02}" for number in range(40)], 0)
 
 
+def test_a_batch_that_is_not_as_it_was_sealed_spoils_none_that_is_completed_with_it(store: Any, ns: str) -> None:
+    batches = [store.buffer.insert_and_seal(ns, entries(at, at + 1, group=f"g{at}"), of(2)).batches[0] for at in (0, 2, 4)]
+    store.buffer.remove_one(ns, batches[1].entries[0].correlation_id, force=True)
+    assert list(store.buffer.complete_all(ns, [(batch, [message(ns, batch.group)]) for batch in batches])) == [True, False, True]
+    assert (sent(store, ns), store.buffer.count(ns)) == (["g0", "g4"], 1)
+
+
 def test_deadlines_of_packed_groups_are_those_of_rows(buffer: Any, ns: str, clock: Clock) -> None:
     first, last = of(9, after_first=2 * WHILE), of(9, after_last=2 * WHILE)
     put(buffer, ns, [pack("g", 0, 2)], first)

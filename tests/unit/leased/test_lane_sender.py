@@ -23,7 +23,7 @@ class Broker:
         self.sent: list[int] = []
         self.open: dict[int, Reports] = {}
         self.room = room
-        self.replaced = 0
+        self.replaced = self.told = 0
 
     def produce(self, row: OutboxRow, report: Callable[[str, str], None]) -> bool:
         raise AssertionError("rows are handed over together")
@@ -33,6 +33,9 @@ class Broker:
         self.sent += [row.number for row in taken]
         self.open.update((row.number, reports) for row in taken)
         return len(taken)
+
+    def send_now(self) -> None:
+        self.told += 1
 
     def delivered(self, *numbers: int) -> None:
         reports = {self.open.pop(number) for number in numbers}
@@ -56,11 +59,11 @@ class Sending:
         self.sender = Sender(self.broker, self.meter, Backoff(1.0, 1.0, lambda: 0.5))
         self.run = Run(rows(*numbers), self.sender)
 
-    def turn(self, seconds: float = 0.0) -> list[int]:
+    def turn(self, seconds: float = 0.0, more: bool = False) -> list[int]:
         """What was handed over since the last one."""
         self.now += seconds
         self.broker.sent.clear()
-        self.sender.turn([self.run], self.now)
+        self.sender.turn([self.run], self.now, more)
         return list(self.broker.sent)
 
     def count(self, outcome: str) -> float:
@@ -82,6 +85,23 @@ def test_as_many_rows_as_there_is_room_for_are_handed_over_in_order() -> None:
     it.broker.delivered(1, 3, 4)
     it.turn()
     assert (it.run.out, it.run.unsent, sorted(it.run.sent), it.count("success")) == (0, 0, [1, 2, 3, 4], 4)
+
+
+def test_rows_wait_for_others_while_more_are_to_come_and_no_longer() -> None:
+    it = Sending(1, 2)
+    assert (it.turn(more=True), it.broker.told) == ([1, 2], 0)
+    it.turn(more=True)
+    assert it.broker.told == 0
+    it.turn()
+    it.turn()
+    assert it.broker.told == 1
+
+
+def test_rows_that_fill_the_producer_wait_for_nothing() -> None:
+    it = Sending(1, 2, 3, room=2)
+    assert (it.turn(more=True), it.broker.told) == ([1, 2], 1)
+    it.turn(more=True)
+    assert it.broker.told == 1
 
 
 def failed_in_between() -> tuple[Sending, list[int]]:
