@@ -14,6 +14,7 @@ from streams import failpoints
 from streams.agent import Outbox as Settings
 from streams.engine.backoff import Backoff
 from streams.errors import ConcurrencyError, SluicegateError
+from streams.leased.batch_size import BatchSize
 from streams.leased.calls import Calls
 from streams.leased.contracts import LaneClaims, LaneEnding
 from streams.leased.lane_rows import LaneRows, Sendable
@@ -22,7 +23,6 @@ from streams.leased.messages import LaneBatch, Outcome
 from streams.observe.metrics import Meter
 
 RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
-LIMIT = 2_000  # rows of a batch
 UNORDERED = 4  # batches at a time when there is no order
 LONGEST_WAIT = 5.0  # for a lane whose first row waits for its back-off
 
@@ -44,7 +44,7 @@ class Lane:
         self.renewing = False
         self.run: Run | None = None  # while it is being sent
         self.held: LaneBatch | None = None
-        self.last = 0  # number of the run's last row
+        self.last = self.asked = 0  # number of the run's last row; how many were asked for
         self.failed: Sequence[Outcome] = ()
         self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is not known whether it landed
         self.away = ""  # why store or broker did not answer last
@@ -69,7 +69,7 @@ class LaneRelay:
         self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
         self._lease = settings.lease
         self._log = structlog.get_logger()
-        self._now, self.closing = 0.0, False
+        self._now, self.closing, self._size = 0.0, False, BatchSize()
         self.lanes: list[Lane] = []
 
     @property
@@ -130,15 +130,15 @@ class LaneRelay:
     # -- taking a lane -------------------------------------------------------------------------------------------------
 
     def _claim(self, lane: Lane) -> None:
-        lane.phase = "claiming"
+        lane.phase, lane.asked = "claiming", self._size.rows
         self._calls.begin(lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane))
 
     def _fetched(self, lane: Lane) -> Sendable | None:
         """In a thread: rows are made into what the producer takes there, too."""
         lease = timedelta(seconds=self._lease)
         if lane.number < 0:
-            return self._rows.unordered(self._outbox.claim_any(LIMIT, lease))
-        batch = self._outbox.claim(lane.number, lane.token, LIMIT, 0, lease)
+            return self._rows.unordered(self._outbox.claim_any(lane.asked, lease))
+        batch = self._outbox.claim(lane.number, lane.token, lane.asked, 0, lease)
         if batch is None:
             return None
         if failpoints.armed and batch.rows:
@@ -154,9 +154,9 @@ class LaneRelay:
             return
         batch = found.batch
         lane.held, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
+        self._size.seen(batch.rows)
         if found.away:
-            lane.away = found.away
-            lane.checked = self._now + self._backoff.delay()
+            lane.away, lane.checked = found.away, self._now + self._backoff.delay()
         if batch.blocked_until is not None and not batch.rows:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
         if not found.rows and not found.failed:
@@ -255,7 +255,7 @@ class LaneRelay:
         attempts = {row.id: row.attempts for row in held.rows} if failed else {}
         for outcome in failed:
             self._count_failed(outcome, attempts[outcome.id] + 1)
-        full = len(held.rows) == LIMIT or (outcomes is not None and len(outcomes) < len(held.rows))
+        full = len(held.rows) == lane.asked or (outcomes is not None and len(outcomes) < len(held.rows))
         self._forget(lane)
         if full and not failed and not self.closing and self._now >= lane.checked:
             self._claim(lane)

@@ -27,7 +27,7 @@ def test_143_the_cadence_of_looks_is_the_files(store: Any) -> None:
 
 
 def test_142_a_batch_has_a_bound(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.leased.lane_relay.LIMIT", 3)
+    monkeypatch.setattr("streams.leased.batch_size.MOST", 3)
     add_numbers(store, *range(1, 8))
     one = Turned(store)
     one.producer.hold = True
