@@ -13,6 +13,9 @@ import pytest
 
 T = TypeVar("T")
 
+BACKENDS = {"[redis-cluster": 3, "[mariadb": 2, "[mongodb": 2, "[postgresql": 2}
+"""In how many days a contract is shown once on a backend that shares its code with another, or is slow: Redis Cluster runs what Redis runs,
+MariaDB and PostgreSQL what SQLite runs, by the same scripts and statements."""
 DAY = "SLUICEGATE_DAY"  # an ordinal of the calendar: set for the processes of a run, that midnight finds them agreed
 
 
@@ -27,9 +30,9 @@ def of_today(cells: Sequence[T], most: int) -> list[T]:
 
 
 def days(item: pytest.Item) -> int:
-    """In how many days this test is run once; Redis Cluster runs what Redis runs each day, by the same scripts."""
+    """In how many days this test is run once."""
     marked = [int(mark.args[0]) for mark in item.iter_markers("rotates")]
-    return max([*marked, 3 if "[redis-cluster" in item.nodeid else 1])
+    return max([1, *marked, *(count for backend, count in BACKENDS.items() if "/contracts/" in item.nodeid and backend in item.nodeid)])
 
 
 def is_due(nodeid: str, period: int, day: int) -> bool:

@@ -20,10 +20,10 @@ CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "mypy")]]
 STAGES = {
     "unit": [
         *("tests/unit", "tests/contracts", "tests/model", "tests/fuzz", "tests/soak", "--ignore", "tests/soak/test_soak.py"),
-        *("-n", "2", "--timeout", "120", "--session-timeout", "1500"),
+        *("-n", "3", "--timeout", "120", "--session-timeout", "1500"),
     ],
     "simulation": ["tests/simulation", "-n", "2", "--timeout", "280", "--session-timeout", "600"],
-    "integration": ["tests/integration", "tests/servers", "-n", "2", "--timeout", "180", "--session-timeout", "900"],
+    "integration": ["tests/integration", "tests/servers", "-n", "3", "--timeout", "180", "--session-timeout", "900"],
     "chaos": ["tests/chaos", "-n", "3", "--timeout", "300", "--session-timeout", "1200"],
 }
 # Real processes with deadlines: a machine that others use may stall one for longer. Where nothing but deadlines failed (never a

@@ -13,7 +13,7 @@ from tests.chaos.verdict import Verdict
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
+pytestmark = pytest.mark.rotates(3)
 
 MakeScene = Callable[..., Scene]
 NEWER = {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None}

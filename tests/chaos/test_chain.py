@@ -13,7 +13,7 @@ from tests.chaos.verdict import Verdict
 from tests.servers import Server, Valkey
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
+pytestmark = pytest.mark.rotates(3)
 
 MakeScene = Callable[..., Scene]
 OwnServer = Callable[..., Server]

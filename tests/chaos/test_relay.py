@@ -13,7 +13,7 @@ from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, judge
 from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
 
-pytestmark = pytest.mark.rotates(2)
+pytestmark = pytest.mark.rotates(3)
 
 AGENT = Agent("sums", ("in",), Aggregation(count=1, since_first=30.0, compute=(Reducer("total", "sum", "v"),)), Destination("out"), "dead")
 KEYS = [b"red", b"green", b"blue", b"grey"]  # in both partitions of `out`

@@ -14,7 +14,7 @@ from tests.chaos.sendings import Sendings, Verdict
 from tests.contracts.outbox.given import emptied
 from tests.contracts.own import made_url
 
-pytestmark = pytest.mark.rotates(2)
+pytestmark = pytest.mark.rotates(3)
 
 MakeSendings = Callable[[str], Sendings]
 

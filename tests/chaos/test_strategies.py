@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from tests.chaos.ledger import Ledger
 from tests.chaos.verdict import Verdict
 
-pytestmark = pytest.mark.rotates(2)
+pytestmark = pytest.mark.rotates(3)
 
 MakeLedger = Callable[..., Ledger]
 

@@ -10,6 +10,8 @@ from tests.bench.__main__ import arguments, dispatcher, handlers, throughput, ve
 from tests.bench.results import judge
 from tests.bench.systems import LOOP, TIGHT, Work
 
+pytestmark = pytest.mark.rotates(2)
+
 RECORDS = 5000
 
 

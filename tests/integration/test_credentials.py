@@ -17,6 +17,8 @@ from tests.servers.certificates import authority
 from tests.servers.shared import own_folder
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.rotates(2)
+
 SLUICEGATE = Path(sys.executable).with_name("sluicegate")
 FILE = """\
 app: {ns}

@@ -21,6 +21,8 @@ from tests.chaos.tap import Tap
 from tests.servers import Kafka, Server
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.rotates(2)
+
 MakeTopic = Callable[..., str]
 A = "a claim"
 
