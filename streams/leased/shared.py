@@ -24,7 +24,7 @@ from streams.values import Partition
 
 LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
 CALLS = 2  # threads for the short calls to the store
-FIRES = 4  # batches at a time where there is no handler
+FIRES = 2  # threads where there is no handler
 
 
 def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: Outputs, parts: Parts) -> SharedIntake:

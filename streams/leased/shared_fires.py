@@ -22,7 +22,8 @@ from streams.observe.metrics import Meter
 
 LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others left
 MOST = 1_000  # batches in hand: then intake waits
-AT_A_TIME = 100  # batches of one look
+AT_A_TIME = 100  # batches of one look, and of one completion
+UNDER_WAY = 2  # completions of many batches: what comes meanwhile makes the next one larger, so a slow store has fewer transactions
 
 
 class Job:
@@ -89,7 +90,8 @@ class SharedFires:
         """Those with a handler alone: it may take its time."""
         alone = [job for job in jobs if job.alone or self._handling is not None]
         together = [job for job in jobs if not job.alone and self._handling is None]
-        parts = [[job] for job in alone] + [together[at : at + AT_A_TIME] for at in range(0, len(together), AT_A_TIME)]
+        free = max(0, UNDER_WAY - self._work.running) * AT_A_TIME
+        parts = [[job] for job in alone] + [together[at : at + AT_A_TIME] for at in range(0, min(len(together), free), AT_A_TIME)]
         for some in parts:
             for job in some:
                 job.running = True

@@ -10,7 +10,7 @@ from streams.engine.packing import SealedRecord
 from streams.errors import PersistenceError
 from streams.handlers.values import Message
 from streams.leased import shared_intake, shared_records
-from streams.leased.shared_fires import SharedFires
+from streams.leased.shared_fires import UNDER_WAY, SharedFires
 from streams.leased.shared_firing import Made
 from streams.leased.shared_intake import _parts
 from streams.leased.shared_records import Origin, packed, packs, unpacked
@@ -75,7 +75,9 @@ class Refusing:
 
 
 class AtOnce:
-    """Calls that are over when they begin."""
+    """Calls that are over when they begin; `running` says how many others are not."""
+
+    running = 0
 
     def begin(self, call: Any, then: Any, failed: Any) -> None:
         try:
@@ -94,15 +96,36 @@ def clock() -> SimpleNamespace:
     return SimpleNamespace(now=0.0)
 
 
-def test_batches_are_completed_together_and_after_a_failure_alone(clock: SimpleNamespace) -> None:
-    buffer, calls = Refusing(), AtOnce()
+def fires_of(buffer: Refusing, calls: AtOnce, clock: SimpleNamespace) -> SharedFires:
     firing = SimpleNamespace(made=lambda *of: Made([], []))
     backoff = SimpleNamespace(delay=lambda: 1.0, reset=lambda: None)
     meter = SimpleNamespace(count=lambda *of, **labels: None)
     parts: Any = ("b", Gate(2), buffer, firing, None, None, calls, calls, meter, lambda: clock.now, lambda: 0.0, backoff)
-    fires = SharedFires(*parts)
-    batches: Any = [SimpleNamespace(token=token, id=token) for token in ("one", "bad", "two")]
-    fires.take(batches)
+    return SharedFires(*parts)
+
+
+def batches(*tokens: str) -> Any:
+    return [SimpleNamespace(token=token, id=token) for token in tokens]
+
+
+def test_what_is_sealed_while_the_store_is_busy_is_completed_together(clock: SimpleNamespace) -> None:
+    buffer, calls = Refusing(), AtOnce()
+    fires = fires_of(buffer, calls, clock)
+    calls.running = UNDER_WAY
+    for token in ("one", "two"):
+        fires.take(batches(token))
+        fires.turn(0.0)
+    assert buffer.calls == []
+    calls.running -= 1
+    fires.take(batches("three"))
+    fires.turn(0.0)
+    assert buffer.calls == [["one", "two", "three"]]
+
+
+def test_batches_are_completed_together_and_after_a_failure_alone(clock: SimpleNamespace) -> None:
+    buffer = Refusing()
+    fires = fires_of(buffer, AtOnce(), clock)
+    fires.take(batches("one", "bad", "two"))
     fires.turn(0.0)
     assert (buffer.calls, fires.busy) == ([["one", "bad", "two"]], False)
     clock.now = 1.0
