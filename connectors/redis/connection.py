@@ -22,7 +22,7 @@ Script = Callable[[Sequence[str], Sequence[Any]], Any]
 
 def script(server: Server, text: str) -> Script:
     """Run by its hash, sent in full when the server does not know it; the server runs it once in either case."""
-    digest = hashlib.sha1(text.encode()).hexdigest()
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
     def run(keys: Sequence[str], args: Sequence[Any]) -> Any:
         with translated():
@@ -37,7 +37,7 @@ def script(server: Server, text: str) -> Script:
 def together(server: Server, text: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
     """The script once for each call, all sent before the first answer is read: the server then waits for its disk once. A call
     that failed has a PersistenceError in place of its answer. Not for a cluster."""
-    digest = hashlib.sha1(text.encode()).hexdigest()
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     try:
         with translated(), server().pipeline(transaction=False) as pipeline:
             for keys, args in calls:

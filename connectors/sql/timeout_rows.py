@@ -14,7 +14,7 @@ COLUMNS = ("id", "destination", "due_at", "message_key", "payload", "headers", "
 PAGE = 500
 """Rows in one statement: PostgreSQL takes 65,535 values."""
 
-ADD = f"insert into sluicegate_timeout ({', '.join(COLUMNS)}) values "
+ADD = f"insert into sluicegate_timeout ({', '.join(COLUMNS)}) values "  # nosec B608
 DROP = "delete from sluicegate_timeout where id in ({})"
 SQLITE_ADD = f"{ADD}({', '.join('?' * len(COLUMNS))}) on conflict do nothing"
 SQLITE_DROP = "delete from sluicegate_timeout where id = ?"

@@ -10,7 +10,7 @@ Held = tuple[str, str, int, str]
 
 SECONDS = 1.0
 LARGEST = 16 * 1024 * 1024
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104
 
 
 def member(agent: str, worker: int, pid: int | None = None) -> str:
