@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from connectors.times import length
+from streams import failpoints
 from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 from streams.leased.messages import OutboxMessage
 from streams.leased.values import Entry, Gate, Progress, SealedBatch, Types, resolved
@@ -68,4 +69,15 @@ def completed(complete: Complete, name: str, ends: Sequence[End]) -> list[bool]:
             done.append(False)
         else:
             done.append(True)
+    return done
+
+
+def ours(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:
+    """Of each, may it be completed under these tokens of the batches that are there? Each batch once; those are taken from `tokens`."""
+    done = []
+    for batch, _ in ends:
+        mine = batch.id in tokens and (tokens[batch.id] == batch.token or failpoints.unsafe("lease"))
+        if mine:
+            del tokens[batch.id]
+        done.append(mine)
     return done

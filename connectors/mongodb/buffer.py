@@ -10,6 +10,7 @@ from pymongo.client_session import ClientSession
 from connectors import buffers
 from connectors.mongodb import buffered, connection
 from connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
+from connectors.mongodb.completing import complete_all
 from connectors.mongodb.messages import write_rows
 from connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from connectors.mongodb.sealing import Sealing
@@ -75,7 +76,7 @@ class MongoBuffer:
                 self._rows.insert_many(rows, session=session)
             return then(InsertResult(len(new), len(entries) - len(new)), now, session)
 
-        return self._steps.run(work)
+        return self._steps.run(work, _lock(name))
 
     def _advance(self, name: str, progress: Progress, session: ClientSession) -> None:
         place = {"_id": _place(name, progress.topic_id, progress.partition)}
@@ -91,11 +92,10 @@ class MongoBuffer:
         """In one transaction; each by itself where one of them is not as it was sealed."""
 
         def work(session: ClientSession) -> list[bool]:
-            now = locked(self._data, _lock(name), session)["now"]
-            return [self._completed(name, batch, outbox, now, session) is not None for batch, outbox in ends]
+            return complete_all(self._data, name, ends, locked(self._data, _lock(name), session)["now"], session)
 
         try:
-            return self._steps.run(work)
+            return self._steps.run(work, _lock(name))
         except ConcurrencyError:
             return buffers.completed(self.complete, name, ends)
 
@@ -109,7 +109,7 @@ class MongoBuffer:
         positive(lease)
         buffers.at_least_one(limit)
         token = self._new_token()
-        return self._steps.run(lambda session: self._snapshot(name, limit or 0, lease, token, session))
+        return self._steps.run(lambda session: self._snapshot(name, limit or 0, lease, token, session), _lock(name))
 
     def _snapshot(self, name: str, limit: int, lease: timedelta, token: str, session: ClientSession) -> Snapshot:
         now: datetime = locked(self._data, _lock(name), session)["now"]
@@ -149,56 +149,47 @@ class MongoBuffer:
             self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session)
             return dropped
 
-        return self._steps.run(work) if snapshot.token and (ids or snapshot.unresolved) else 0
+        return self._steps.run(work, _lock(name)) if snapshot.token and (ids or snapshot.unresolved) else 0
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
         def work(session: ClientSession) -> int:
             locked(self._data, _lock(name), session)
             return self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session).modified_count
 
-        return self._steps.run(work) if snapshot.token else 0
+        return self._steps.run(work, _lock(name)) if snapshot.token else 0
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         def work(session: ClientSession) -> list[SealedBatch]:
             now = locked(self._data, _lock(name), session)["now"]
             return self._sealing(name, gate, now, session).due(limit)
 
-        return self._steps.run(work)
+        return self._steps.run(work, _lock(name))
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
         def work(session: ClientSession) -> SealedBatch | None:
             now = locked(self._data, _lock(name), session)["now"]
             return self._sealing(name, gate, now, session).one(group)
 
-        return self._steps.run(work)
+        return self._steps.run(work, _lock(name))
 
     def _sealing(self, name: str, gate: Gate, now: datetime, session: ClientSession) -> Sealing:
         return Sealing(self._data, name, gate, self._types, self._new_token, now, session)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         def work(session: ClientSession) -> int:
-            dropped = self._completed(name, batch, outbox, locked(self._data, _lock(name), session)["now"], session)
-            if dropped is None:
+            now = locked(self._data, _lock(name), session)["now"]
+            there = self._sealed.delete_one(_ours(name, batch), session=session).deleted_count
+            of_it = {"name": name, "group": batch.group, "batch": batch.id}
+            rows = {buffered.number(row): row for row in self._rows.find(of_it, FOR_REMOVAL, session=session)} if there else {}
+            if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
                 raise buffers.taken(name, "batch")
-            return dropped
+            write_rows(self._data, outbox, session)
+            if undecodable := rows.keys() - set(batch.ids):
+                back = {"$unset": {"batch": 1}, "$set": {"broken": True}}
+                self._rows.update_many(numbered(name, undecodable), back, session=session)
+            return drop(self._data, name, [rows[id] for id in batch.ids], now, session)
 
-        return self._steps.run(work)
-
-    def _completed(
-        self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage], now: datetime, session: ClientSession
-    ) -> int | None:
-        """How many rows it had; None: it is not ours. Raises ConcurrencyError when they are others now; then nothing may be committed."""
-        if not self._sealed.delete_one(_ours(name, batch), session=session).deleted_count:
-            return None
-        of_it = {"name": name, "group": batch.group, "batch": batch.id}
-        rows = {buffered.number(row): row for row in self._rows.find(of_it, FOR_REMOVAL, session=session)}
-        if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
-            raise buffers.taken(name, "batch")
-        write_rows(self._data, outbox, session)
-        if undecodable := rows.keys() - set(batch.ids):
-            back = {"$unset": {"batch": 1}, "$set": {"broken": True}}
-            self._rows.update_many(numbered(name, undecodable), back, session=session)
-        return drop(self._data, name, [rows[id] for id in batch.ids], now, session)
+        return self._steps.run(work, _lock(name))
 
     def release(self, name: str, batch: SealedBatch) -> bool:
         def work(session: ClientSession) -> bool:
@@ -206,7 +197,7 @@ class MongoBuffer:
             free = {"$set": {"token": "", "expires_at": _LONG_AGO}}
             return self._sealed.update_one(_ours(name, batch), free, session=session).matched_count > 0
 
-        return self._steps.run(work)
+        return self._steps.run(work, _lock(name))
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
         positive(lease)
@@ -219,7 +210,7 @@ class MongoBuffer:
                 raise buffers.taken(name, "lease")
             return expires
 
-        return self._steps.run(work)
+        return self._steps.run(work, _lock(name))
 
     @property
     def _both(self) -> tuple[Any, Any]:
@@ -259,10 +250,10 @@ class MongoBuffer:
                 raise buffers.leased(name, correlation_id)
             drop(self._data, name, [row], now, session)
 
-        self._steps.run(work)
+        self._steps.run(work, _lock(name))
 
     def remove_all(self, name: str) -> int:
-        last = self._steps.run(lambda session: int(locked(self._data, _lock(name), session).get("last", 0)))
+        last = self._steps.run(lambda session: int(locked(self._data, _lock(name), session).get("last", 0)), _lock(name))
         all_of_it = {"_id": {"$gte": {"name": name, "number": 0}, "$lte": {"name": name, "number": last}}}
 
         def some(session: ClientSession) -> int:
@@ -271,7 +262,7 @@ class MongoBuffer:
             return drop(self._data, name, rows, now, session)
 
         removed = 0
-        while count := self._steps.run(some):
+        while count := self._steps.run(some, _lock(name)):
             removed += count
         return removed
 

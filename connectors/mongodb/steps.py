@@ -4,7 +4,10 @@ A process that is killed inside one leaves it open: the server ends it after its
 wants the same lock meanwhile gets a PersistenceError.
 """
 
-from collections.abc import Callable
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -14,10 +17,13 @@ from pymongo.database import Database
 
 from connectors.mongodb import connection
 from connectors.mongodb.migrations import LEASED, LOCK, META, STEP
-from streams.errors import ConfigurationError, SystemNotReady
+from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
 CONFLICTS = 1000
 """How often a step begins again, unless its time is up before."""
+
+TURNS = 64
+"""Locks of this process, for all keys."""
 
 Document = dict[str, Any]
 Data = Database[Document]
@@ -32,12 +38,24 @@ class Steps:
             raise ConfigurationError("w=0 tells nobody whether a write landed: the leased contracts need an acknowledged write concern")
         self.server, self.data = server, data
         self._ready = False
+        self._turns = [threading.Lock() for _ in range(TURNS)]
 
-    def run(self, work: Callable[[ClientSession], T]) -> T:
-        """In one transaction, again as a whole after a conflict. Raises PersistenceError, and SystemNotReady before `migrate`."""
+    def run(self, work: Callable[[ClientSession], T], key: str = "") -> T:
+        """In one transaction, again as a whole after a conflict. Raises PersistenceError, and SystemNotReady before `migrate`. Threads that
+        will ask for the lock of one `key` wait for each other here: at the server they would only fail until they find it free."""
         self.ready()
-        with self.server.start_session() as session:
+        with self._turn(key) if key else nullcontext(), self.server.start_session() as session:
             return connection.transact(session, self.data.write_concern, work, CONFLICTS)
+
+    @contextmanager
+    def _turn(self, key: str) -> Iterator[None]:
+        turn = self._turns[zlib.crc32(key.encode()) % TURNS]
+        if not turn.acquire(timeout=connection.REPLY_SECONDS):
+            raise PersistenceError(f"mongodb: other threads of this process held the lock {key} for {connection.REPLY_SECONDS} s")
+        try:
+            yield
+        finally:
+            turn.release()
 
     def ready(self) -> None:
         """Asks until the answer is yes, and then never again."""

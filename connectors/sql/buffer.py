@@ -85,7 +85,7 @@ class SqlBuffer:
         """In one transaction; each by itself where one of them is not as it was sealed."""
 
         def work(at: Locked) -> list[bool]:
-            return [_is_ours(at, batch) and self._complete(at, batch, outbox) >= 0 for batch, outbox in ends]
+            return buffer_seals.complete_all(at, ends, self._transactions.now(at.connection))
 
         try:
             return self._changed(name, [False] * len(ends), work, taking=False)
@@ -157,25 +157,25 @@ class SqlBuffer:
         return self._changed(name, None, work)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        def work(at: Locked) -> int | None:
-            return self._complete(at, batch, outbox) if _is_ours(at, batch) else None
+        def work(at: Locked) -> int:
+            token = at.connection.scalars(select(_HOLD.token).where(*at.holds(_HOLD.id == batch.id))).first()
+            if token is None or (token != batch.token and not failpoints.unsafe("lease")):
+                raise buffers.taken(name, "batch")
+            members: Condition = _ROW.holder == batch.id
+            resolved = [()] if not batch.unresolved else [(_ROW.number.in_(page),) for page in pages(list(map(int, batch.ids)))]
+            dropped = sum(buffer_rows.drop(at, members, *those) for those in resolved)
+            if (dropped, _broken(at, members) if batch.unresolved else 0) != (len(batch.ids), batch.unresolved):
+                raise buffers.taken(name, "batch")
+            at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id == batch.id)))
+            if outbox:
+                write_rows(at.connection, outbox, self._transactions.now(at.connection))
+            return dropped
+
+        def gone() -> int:
+            raise buffers.taken(name, "batch")
 
         done = self._changed(name, None, work, taking=False)
-        if done is None:
-            raise buffers.taken(name, "batch")
-        return done
-
-    def _complete(self, at: Locked, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> int:
-        """Of one that is ours. Raises ConcurrencyError when its rows are others now; then nothing may be committed."""
-        members: Condition = _ROW.holder == batch.id
-        resolved = [()] if not batch.unresolved else [(_ROW.number.in_(page),) for page in pages(list(map(int, batch.ids)))]
-        dropped = sum(buffer_rows.drop(at, members, *those) for those in resolved)
-        if (dropped, _broken(at, members) if batch.unresolved else 0) != (len(batch.ids), batch.unresolved):
-            raise buffers.taken(at.name, "batch")
-        at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id == batch.id)))
-        if outbox:
-            write_rows(at.connection, outbox, self._transactions.now(at.connection))
-        return dropped
+        return gone() if done is None else done
 
     def release(self, name: str, batch: SealedBatch) -> bool:
         fence = () if failpoints.unsafe("lease") else (_HOLD.token == batch.token,)
@@ -260,11 +260,6 @@ def _elsewhere(at: Locked) -> tuple[int, int | None]:
     held = select(func.count(), live).select_from(BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder)))
     count, following = at.connection.execute(held.where(*at.rows(_ROW.holder.not_in(at.free)))).one()
     return count, following
-
-
-def _is_ours(at: Locked, batch: SealedBatch) -> bool:
-    token = at.connection.scalars(select(_HOLD.token).where(*at.holds(_HOLD.id == batch.id))).first()
-    return token is not None and (token == batch.token or failpoints.unsafe("lease"))
 
 
 def _broken(at: Locked, members: Condition) -> int:

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from connectors import buffers
-from connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, one_of, pages, read, resolvable
+from connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, drop, one_of, pages, read, resolvable
 from connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
+from connectors.sql.outbox_rows import write_rows
 from connectors.times import length, moment
 from streams.leased.values import Gate, SealedBatch, Types, batch_id
 
-_ROW = BUFFER_ROW.c
+_ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 _DUE = BUFFER_DEADLINE.c
 
 
@@ -153,3 +154,23 @@ def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | Non
             lease.values(values), [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
         )
     return batches
+
+
+def complete_all(at: Locked, ends: Sequence[buffers.End], now: float) -> list[bool]:
+    """Raises ConcurrencyError when one has other rows than it was sealed with, or such that cannot be decoded: then nothing may be
+    committed. Statements for all together: one by one they took four each."""
+    ids = [batch.id for batch, _ in ends]
+    rows = at.connection.execute(select(_HOLD.id, _HOLD.token).where(*at.holds(one_of(_HOLD.id, ids))))
+    tokens = {row.id: row.token for row in rows}
+    done = buffers.ours(ends, tokens)
+    ours = [end for end, mine in zip(ends, done, strict=True) if mine]
+    mine = [batch.id for batch, _ in ours]
+    if any(batch.unresolved for batch, _ in ours):
+        raise buffers.taken(at.name, "batch")
+    # A sealed batch gets no rows, so that none has more.
+    if drop(at, one_of(_ROW.holder, mine)) != sum(len(batch.ids) for batch, _ in ours):
+        raise buffers.taken(at.name, "batch")
+    at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(one_of(_HOLD.id, mine))))
+    if outbox := [message for _, messages in ours for message in messages]:
+        write_rows(at.connection, outbox, now)
+    return done

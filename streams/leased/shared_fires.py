@@ -23,12 +23,13 @@ from streams.observe.metrics import Meter
 LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others left
 MOST = 1_000  # batches in hand: then intake waits
 AT_A_TIME = 100  # batches of one look, and of one completion
+FEW = 8  # batches that failed together: then each is tried alone
 UNDER_WAY = 2  # completions of many batches: what comes meanwhile makes the next one larger, so a slow store has fewer transactions
 
 
 class Job:
-    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure it is
-    tried `alone`: it may be the cause."""
+    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure with
+    few others it is tried `alone`: it may be the cause."""
 
     __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "renew_at", "running", "since")
 
@@ -53,6 +54,7 @@ class SharedFires:
         self._jobs: dict[str, Job] = {}
         self._look_at = 0.0
         self._looking = self._stopped = False
+        self._together = AT_A_TIME  # batches of one completion: fewer after a failure, which the store's load may have caused
         self.halt: Halt | None = None
 
     @property
@@ -90,8 +92,8 @@ class SharedFires:
         """Those with a handler alone: it may take its time."""
         alone = [job for job in jobs if job.alone or self._handling is not None]
         together = [job for job in jobs if not job.alone and self._handling is None]
-        free = max(0, UNDER_WAY - self._work.running) * AT_A_TIME
-        parts = [[job] for job in alone] + [together[at : at + AT_A_TIME] for at in range(0, min(len(together), free), AT_A_TIME)]
+        size, free = self._together, max(0, UNDER_WAY - self._work.running)
+        parts = [[job] for job in alone] + [together[at : at + size] for at in range(0, min(len(together), free * size), size)]
         for some in parts:
             for job in some:
                 job.running = True
@@ -151,6 +153,8 @@ class SharedFires:
         return failed
 
     def _ended(self, jobs: Sequence[Job], outcomes: Sequence[Made | HandlerError | None]) -> None:
+        if len(jobs) == self._together:
+            self._together = min(AT_A_TIME, 2 * self._together)
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.running = False
             if isinstance(outcome, HandlerError):
@@ -194,8 +198,9 @@ class SharedFires:
             self.halt = error
             return
         delay = self._backoff.delay()
+        self._together = max(FEW, len(jobs) // 4)
         for job in jobs:
-            job.at, job.alone = self._clock() + delay, True
+            job.at, job.alone = self._clock() + delay, len(jobs) <= FEW
         self._log.warning("shared.not_completed", batch=jobs[0].batch.id, batches=len(jobs), error=str(error))
 
     def stop(self) -> None:

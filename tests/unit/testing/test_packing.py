@@ -134,3 +134,16 @@ def test_batches_are_completed_together_and_after_a_failure_alone(clock: SimpleN
     clock.now = 2.0
     fires.turn(2.0)
     assert buffer.calls[4:] == [["bad"]]
+
+
+def test_after_a_failure_of_many_fewer_are_tried_together_then_each_alone_and_then_more_again(clock: SimpleNamespace) -> None:
+    buffer = Refusing()
+    fires = fires_of(buffer, AtOnce(), clock)
+    fires.take(batches("bad", *(f"b{number}" for number in range(39))))
+    sizes = []
+    for second in range(6):
+        clock.now = float(second)
+        fires.turn(clock.now)
+        sizes.append([len(call) for call in buffer.calls])
+        buffer.calls.clear()
+    assert sizes == [[40], [10, 10], [8, 8], [1] * 8 + [14], [1], [1]]
