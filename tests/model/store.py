@@ -53,16 +53,14 @@ def _undispatched(setup: Setup, rows: tuple, changes: Changes) -> tuple:
 
 
 def acquit(setup: Setup, store: Store, process: int) -> Store:
-    """Take the name out of the crash mark. It raises the version when the name stood there, or when the process made the
+    """Take the name out of the crash mark. The row is nobody's when the name stood there, or when the process made the
     last claim: a mark computed before the acquittal, or still on its way, must not bring the name back."""
     names = store.trying[1] if store.trying else ()
-    if setup.mutant == "acquit-without-version":
-        raised = 0
-    else:
-        raised = int(process in names or store.member == process)
     kept = tuple(name for name in names if name != process)
-    trying = (store.trying[0], kept) if kept else ()
-    return store._replace(trying=trying, version=store.version + raised)
+    left = store._replace(trying=(store.trying[0], kept) if kept else ())
+    if setup.mutant == "acquit-without-fence" or (process not in names and store.member != process):
+        return left
+    return left._replace(version=store.version + 1) if setup.mutant == "acquit-by-version" else left._replace(token=0)
 
 
 def replay(store: Store) -> dict[str, tuple[tuple[int, ...], int]]:

@@ -258,8 +258,8 @@ class World:
         for row in self.store._rows.values():
             self.suspects |= marked(row.claim.trying) & {process.worker._setting.process}
         for owner in process.worker._owners.values():
-            cut = [held.number for held in owner.sealed.held.values() if held.attempts]
-            self.cut_off += [(process.name, owner.partition, number) for number in cut]
+            cut = {held.number for held in owner.sealed.held.values() if held.attempts} | set(owner.sealed.ours)
+            self.cut_off += [(process.name, owner.partition, number) for number in sorted(cut)]
 
     def digest(self) -> str:
         """Of everything that happened: the same for the same seed."""
