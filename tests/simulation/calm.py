@@ -43,8 +43,10 @@ def drain(world: Any) -> None:
 
 
 def done(world: Any) -> bool:
-    """Is everything read, committed and sent, but for partitions that stopped?"""
+    """Is everything read, committed, handled and sent, but for partitions that stopped?"""
     rows = world.store._rows
+    if any(owner.sealed.held for process in world.processes for owner in process.worker._owners.values()):
+        return False
     for name, group in world.groups.items():
         for place in group.places:
             row = rows.get(Partition(APP, name, *place))

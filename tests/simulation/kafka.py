@@ -213,6 +213,7 @@ class Producer:
         world = self._process.world
         due = [each for each in self.waiting if each.report_at <= self._now]
         self.waiting = [each for each in self.waiting if each.report_at > self._now]
+        self.replaced += [each for each in due if not each.written and each.fate == "failed-late"]  # no later one is written before it
         for each in _shuffled(due, world.chance):
             world.reach("report-arrived")
             each.report("delivered" if each.fate == "delivered" else "failed", "by the simulation")
