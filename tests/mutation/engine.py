@@ -80,6 +80,10 @@ GUARDS = (
         "        if place in self._void:\n            return False", MISPLACED,
     ),
     Guard(
+        "a version that a claim of before the rewind reached again is loud", "streams/engine/checks.py",
+        "    return bool(told and claim.source and claim.source.since <= known.version)", "    return False", CHECKS,
+    ),
+    Guard(
         "a first record above the offset is sought until it comes twice", "streams/engine/claims.py",
         "        if self._again.get(place) == record.offset():", "        if place in self._again:", MISPLACED,
     ),
