@@ -141,6 +141,15 @@ def failed_forgotten(patch: Patch) -> None:
     patch.setattr(relay.Relay, "_report", well)
 
 
+def refused_forgotten(patch: Patch) -> None:
+    report = relay.Relay._report
+
+    def well(self: Any, shard: Any, number: int, outcome: str, text: str) -> None:
+        report(self, shard, number, "delivered" if outcome == "rejected" else outcome, text)
+
+    patch.setattr(relay.Relay, "_report", well)
+
+
 def not_again(patch: Patch) -> None:
     give_up = Claims._give_up
 
@@ -237,6 +246,7 @@ MUTANTS = (
     Mutant("acknowledged-up-to-the-highest", "message", "exact-acks", 14, slow=True),
     Mutant("numbers-of-what-is-left", "count", numbers_of_what_is_left),
     Mutant("failed-row-forgotten", "count", failed_forgotten),
+    Mutant("refused-row-forgotten", "refused", refused_forgotten),
     Mutant("other-shards-not-sent-again", "count", careful_relay, 2),
     Mutant("rows-purged-at-claim", "count", purged),
     Mutant("restore-skips-an-entry", "count", entry_skipped),

@@ -36,6 +36,16 @@ def test_every_promise_holds_under_the_faults_of_a_seed(shard: int) -> None:
     assert not failed, "\n".join(failed)
 
 
+def test_rows_that_the_broker_refuses_for_good_are_kept_and_those_of_a_topic_that_is_away_wait() -> None:
+    hits: Counter[str] = Counter()
+    for seed in range(FIRST, FIRST + 20):
+        outcome = run(seed, kind="refused")
+        hits += outcome.hits
+        assert not outcome.findings, f"{seed}: {outcome.findings[:3]}"
+    assert hits["rejected"] > 20, hits
+    assert hits["denied"] > 20, hits
+
+
 def test_the_same_seed_does_the_same_in_another_process_with_another_hash_seed() -> None:
     here = run(KINDS.index("reducers")).digest
     assert run(KINDS.index("reducers")).digest == here

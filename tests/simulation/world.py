@@ -49,6 +49,8 @@ class World:
         self.kept: dict[int, State] = {}
         self.tokens: dict[Partition, str] = {}  # of the last claims
         self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
+        self.refused: set[str] = set()  # ids of rows that the broker never takes
+        self.offered: set[str] = set()  # ids of rows that producers were handed
         self.calm = False
         self._digest, self.trace = hashlib.sha256(), [] if keep_trace else None  # type: ignore[var-annotated]
         self.back: list[tuple[int, Agent, int]] = []
