@@ -73,9 +73,10 @@ class CrashMarks(Protocol):
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         """Take `processes` out of the partition's crash mark, whoever owns it now. `token` is that of the caller's last claim.
 
-        No fence, but it raises the row's version when a name was there, so that nobody goes on with what the mark said
-        before; and when the row is still the caller's own, so that a late commit of its mark finds nobody home (both found by
-        tests/model). Raises PersistenceError."""
+        No fence, but the row is nobody's afterwards (its token is empty, until the next claim) when a name was there, so that
+        nobody goes on with what the mark said before; and when it was still the caller's own, so that a late commit of its mark
+        finds nobody home (both found by tests/model). The version stays: only commits raise it, so that one which was lost with
+        what followed it is missed (found by tests/simulation). Raises PersistenceError."""
 
 
 class Reader(Protocol):

@@ -59,13 +59,16 @@ class Trying(msgspec.Struct, frozen=True, array_like=True):
 class Source(msgspec.Struct, frozen=True, array_like=True):
     """What the claim row remembers of its input: a change of it is a loud gap or a changed rule. `first_count` is the topic's
     partitions when the row was first committed: it tells a partition that was added later from one of a new agent. `era` counts the
-    gaps that a person accepted and after which offsets come again: what is decided since has other ids."""
+    gaps that a person accepted and after which offsets come again: what is decided since has other ids. `lineage` is the token of
+    the last claim that committed, `since` the version that its first commit made."""
 
     topic_id: str
     partition_count: int
     rule: str
     first_count: int = 0
     era: int = 0
+    since: int = 0
+    lineage: str = ""
 
     @property
     def name(self) -> str:

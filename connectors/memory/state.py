@@ -139,7 +139,7 @@ class MemoryStore:
                 return
             left = remaining(row.claim.trying, processes)
             if left != row.claim.trying or row.claim.token == token:
-                row.claim = msgspec.structs.replace(row.claim, trying=left, version=row.claim.version + 1)
+                row.claim = msgspec.structs.replace(row.claim, trying=left, token="")
 
     def read(self, partition: Partition) -> PartitionView | None:
         with self._lock:

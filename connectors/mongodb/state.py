@@ -157,7 +157,7 @@ class MongoStore:
                 left = remaining(trying, processes)
                 if left == trying and row["token"] != token:
                     return
-                change = {"$set": {"trying": None if left is None else _encode(left)}, "$inc": {"version": 1}}
+                change = {"$set": {"trying": None if left is None else _encode(left), "token": ""}}
                 if self._data[CLAIM].update_one(row, change).matched_count:
                     return
         raise PersistenceError(f"mongodb: {_key(partition)} changed too often to take a crash mark out")

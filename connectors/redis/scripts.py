@@ -93,8 +93,7 @@ for _, process in ipairs(trying[2]) do
   if not gone[process] then left[#left + 1] = process end
 end
 if #left == #trying[2] and held[1] ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'trying', #left > 0 and cmsgpack.pack({trying[1], left}) or '')
-redis.call('HINCRBY', KEYS[1], 'version', 1)
+redis.call('HSET', KEYS[1], 'token', '', 'trying', #left > 0 and cmsgpack.pack({trying[1], left}) or '')
 return 1
 """
 

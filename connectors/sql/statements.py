@@ -62,7 +62,7 @@ set version = ?, next_offset = ?, epoch = ?, last_number = ?, first_entry = ?, l
 where partition_key = ? and token = ? and version = ?"""
 
 TRYING = "select trying, token from sluicegate_claim where partition_key = ?"
-SET_TRYING = "update sluicegate_claim set trying = ?, version = version + 1 where partition_key = ?"
+SET_TRYING = "update sluicegate_claim set trying = ?, token = '' where partition_key = ?"
 
 ADD_ENTRY = "insert into sluicegate_changelog (partition_key, number, entry) values (?, ?, ?)"
 DROP_ENTRIES = "delete from sluicegate_changelog where partition_key = ? and number < ?"

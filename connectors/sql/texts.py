@@ -29,7 +29,7 @@ SAVEPOINT = "savepoint sluicegate"
 RELEASE = "release savepoint sluicegate"
 
 TRYING = "select trying, token from sluicegate_claim where partition_key = %s for update"
-SET_TRYING = "update sluicegate_claim set trying = %s, version = version + 1 where partition_key = %s"
+SET_TRYING = "update sluicegate_claim set trying = %s, token = '' where partition_key = %s"
 
 DROP_ENTRIES = "delete from sluicegate_changelog where partition_key = %s and number < %s"
 ENTRIES = "select entry from sluicegate_changelog where partition_key = %s and number between %s and %s order by number"

@@ -6,7 +6,7 @@ from streams.engine.setting import Setting
 from streams.errors import ConfigurationError
 from streams.leased.contracts import AggregatorBuffer
 from streams.leased.shared_records import buffer_name
-from streams.values import Partition, TopicFacts
+from streams.values import Claim, Partition, Source, TopicFacts
 
 
 def start(partition: Partition, wanted: str | float, facts: TopicFacts, store: Store, source: Input) -> int:
@@ -52,3 +52,10 @@ def _leave(buffer: AggregatorBuffer, partition: Partition, choice: str) -> None:
             f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with scope: shared until "
             "`sluicegate groups ls` shows none, or once with --drop"
         )
+
+
+def noted(claim: Claim, facts: TopicFacts, fingerprint: str) -> Source:
+    """What the first commit under this claim writes of its input."""
+    known, count = claim.source, facts.partitions
+    kept = (known.first_count, known.era) if known else (count, 0)
+    return Source(facts.topic_id or (known.topic_id if known else ""), count, fingerprint, *kept, claim.version + 1, claim.token)

@@ -1,6 +1,6 @@
 """What is checked between a claim and its first record: gaps are loud (protocol.md, Claim)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,19 +15,35 @@ LOST_WRITES = (
 )
 
 
-Seen = tuple[int, int]
-"""Era and version of a claim row: what it never goes back behind."""
-NOTHING: Seen = (0, 0)
+class Seen(NamedTuple):
+    """What was seen of a claim row: era and version, behind which it never goes back, and the last claim that had committed."""
+
+    era: int = 0
+    version: int = 0
+    lineage: str = ""
+
+
+NOTHING = Seen()
 
 
 def seen(claim: Claim) -> Seen:
-    return claim.source.era if claim.source else 0, claim.version
+    return Seen(claim.source.era, claim.version, claim.source.lineage) if claim.source else Seen(0, claim.version)
+
+
+def rewound(claim: Claim, known: Seen) -> bool:
+    """Is the row not what followed on this? A version may be reached again by a claim of before the rewind that goes on: one that
+    began to commit no later than what was seen (found by tests/model). Rows of older programs do not say which claim that was."""
+    at = seen(claim)
+    if (at.era, at.version) < (known.era, known.version):
+        return True
+    told = known.lineage and at.lineage and at.era == known.era and at.lineage != known.lineage
+    return bool(told and claim.source and claim.source.since <= known.version)
 
 
 def informational(claim: Claim) -> str:
     """The text of Kafka's informational commit: which store stands behind this offset."""
-    era, version = seen(claim)
-    return msgspec.json.encode([MAKER, version, claim.incarnation, *([era] if era else [])]).decode()
+    era, version, lineage = seen(claim)
+    return msgspec.json.encode([MAKER, version, claim.incarnation, era, lineage]).decode()
 
 
 def check_claim(claim: Claim, facts: TopicFacts, known: Seen = NOTHING) -> None:
@@ -54,8 +70,8 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
 def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
     told, incarnation = _ours(facts.metadata)
     at = seen(claim)
-    if incarnation is None or told[0] < at[0]:  # of the era before, which a person gave up
-        if at < known:
+    if incarnation is None or told.era < at.era:  # of the era before, which a person gave up
+        if rewound(claim, known):
             raise StoreRewound(f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}")
         return
     if claim.offset < 0:
@@ -65,20 +81,20 @@ def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
         )
     if incarnation != claim.incarnation:
         raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")
-    if facts.committed > claim.offset or max(told, known) > at:
+    if facts.committed > claim.offset or rewound(claim, told) or rewound(claim, known):
         raise StoreRewound(
             f"the store says offset {claim.offset} and version {_said(at)}, Kafka was told {facts.committed} and "
-            f"{_said(max(told, known))}: {LOST_WRITES}"
+            f"{_said(max(told, known))}{'' if max(told, known)[:2] > at[:2] else ' of another claim'}: {LOST_WRITES}"
         )
 
 
 def _said(at: Seen) -> str:
-    return f"{at[1]} of era {at[0]}" if at[0] else str(at[1])
+    return f"{at.version} of era {at.era}" if at.era else str(at.version)
 
 
 def told_era(facts: TopicFacts) -> int:
     """That of the last informational commit."""
-    return _ours(facts.metadata)[0][0]
+    return _ours(facts.metadata)[0].era
 
 
 def _ours(metadata: str) -> tuple[Seen, str | None]:
@@ -87,11 +103,11 @@ def _ours(metadata: str) -> tuple[Seen, str | None]:
         found: Any = msgspec.json.decode(metadata) if metadata else None
     except msgspec.DecodeError:
         return NOTHING, None
-    if not isinstance(found, list) or len(found) not in (3, 4) or found[0] != MAKER:
+    if not isinstance(found, list) or not 3 <= len(found) <= 5 or found[0] != MAKER:
         return NOTHING, None
-    version, incarnation, era = (*found[1:], 0)[:3]
-    if isinstance(version, int) and isinstance(incarnation, str) and isinstance(era, int):
-        return (era, version), incarnation
+    version, incarnation, era, lineage = found[1:] + [0, ""][len(found) - 3 :]  # as older programs wrote them
+    if isinstance(version, int) and isinstance(incarnation, str) and isinstance(era, int) and isinstance(lineage, str):
+        return Seen(era, version, lineage), incarnation
     return NOTHING, None
 
 

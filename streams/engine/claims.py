@@ -69,7 +69,7 @@ class Claims:
         self._backoffs: dict[TopicPartition, Backoff] = {}
         self._halted = Halted()
         self.intake = Intake(setting, random, clock, self._log)
-        self._again: set[TopicPartition] = set()
+        self._again: dict[TopicPartition, int] = {}  # sought again, and the record that had come
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
         self._acquittals = Acquittals(setting.store)
         self._versions: dict[Partition, Seen] = {}
@@ -119,10 +119,9 @@ class Claims:
         self._assigned.discard(place)
         owner = self.owners.pop(place, None)
         taking = self._taking.pop(place, None)
-        for known in (self._waiting, self._halted, self._backoffs, self._unreadable):
+        for known in (self._waiting, self._halted, self._backoffs, self._unreadable, self._again):
             known.pop(place, None)
-        for some in (self._again, self._told):
-            some.discard(place)
+        self._told.discard(place)
         self.intake.forget(place)
         if owner is not None:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
@@ -247,17 +246,17 @@ class Claims:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 
     def misplaced(self, owner: Owner, record: Record) -> bool:
-        """Is this first record after a claim above the offset, for the first time? Then seek once more, and void what is in
-        hand. Raises RetentionPassed."""
+        """Is this first record after a claim above the offset, and not the one that came before the last seek? Then seek once more,
+        and void what is in hand: an answer that was under way may come after any seek. Raises RetentionPassed."""
         place = (owner.partition.topic, owner.partition.number)
         if failpoints.unsafe("seek") or failpoints.unsafe("stale-batch") or owner.begun or record.offset() <= owner.offset:
             return False
         if place in self._void:
             return True
-        if place in self._again:
+        if self._again.get(place) == record.offset():
             check_low(self._setting.input.facts(*place), owner.offset, record.offset())
             return False
-        self._again.add(place)
+        self._again[place] = record.offset()
         self._void.add(place)
         self._setting.input.start(*place, owner.offset, owner.epoch)
         return True
@@ -266,7 +265,7 @@ class Claims:
         """A commit with records went through: back-off begins anew next time."""
         self._backoffs.pop(place := (owner.partition.topic, owner.partition.number), None)
         self.intake.well(place, owner.claim.offset)
-        self._again.discard(place)
+        self._again.pop(place, None)
         self._unreadable.pop(place, None)
 
     def give_back(self) -> None:

@@ -14,7 +14,7 @@ from streams.aggregation.changelog import Changelog
 from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import restored
-from streams.engine.beginning import carried_over, start
+from streams.engine.beginning import carried_over, noted, start
 from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.dedupe import Dedupe
@@ -78,9 +78,9 @@ class Owner:
             self._check(known)
             if self.claim.incarnation != setting.store.incarnation:
                 raise StoreSwapped("the partition was made under another incarnation of the store than the one that answers now")
-        source = self.claim.source
-        if source is not None and source.rule != setting.rule.fingerprint:
-            self.groups = Groups(restored(setting.agent, source.rule))
+        before = self.claim.source
+        if before is not None and before.rule != setting.rule.fingerprint:
+            self.groups = Groups(restored(setting.agent, before.rule))
         self._changelog = Changelog(self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None, self.sealed)
         yield from self._restore()
         self._begin()
@@ -129,8 +129,7 @@ class Owner:
             fresh = Groups(setting.rule)
             self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting, self._last)
         self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
-        topic_id, count = self.facts.topic_id or (known.topic_id if known else ""), self.facts.partitions
-        self._source = Source(topic_id, count, setting.rule.fingerprint, *((known.first_count, known.era) if known else (count, 0)))
+        self._source = noted(claim, self.facts, setting.rule.fingerprint)
         self._rows.begin(claim.token, claim.number, self._source.name)
         self.offset, self.epoch = claim.offset, claim.epoch
         if claim.offset < 0:

@@ -64,10 +64,15 @@ def _unread(record: SealedRecord) -> Message:
 
 
 class Sealed:
-    """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by them."""
+    """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by them. `ours`
+    outlives a claim: the number of an item's last attempt that began in this process, and of the last one in the log then."""
 
-    def __init__(self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread) -> None:
+    def __init__(
+        self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread,
+        ours: dict[int, tuple[int, int]] | None = None,
+    ) -> None:  # fmt: skip
         self.most, self.place, self._read = max(attempts, DEATHS), place, read
+        self.ours = {} if ours is None else ours
         self.held: dict[int, Held] = {}
         self.results: deque[tuple[Held, Sequence[Event] | Exception]] = deque()
         self.bytes = 0

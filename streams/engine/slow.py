@@ -33,22 +33,26 @@ class Slow:
         self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
         self._stopped = False
         self._all: WeakSet[Sealed] = WeakSet()
-        self._ours: dict[tuple[str, int], dict[int, int]] = {}  # by partition: items whose attempt began here, and its number
+        self._ours: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}  # by partition, as Sealed.ours
         self._log = structlog.get_logger()
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
         """For one partition, nothing in it."""
-        made = Sealed(self._handler.attempts, place, self._read)
+        made = Sealed(self._handler.attempts, place, self._read, self._ours.setdefault(place, {}))
         self._all.add(made)
         return made
 
     def resumed(self, sealed: Sealed) -> None:
-        """After a restore: an attempt that began here, or may have, was cut off by the loss of the claim, and by the end of no process."""
-        for number, attempts in self._ours.get(sealed.place, {}).items():
+        """After a restore: an attempt that began here, or may have, was cut off by the loss of the claim, and by the end of no process;
+        that of somebody else since then may have been."""
+        for number, (began, _) in sealed.ours.items():
             again = sealed.held.get(number)
-            if again is not None and again.attempts == attempts:
-                again.attempts -= 1
+            if again is None or again.attempts < began:
+                continue
+            if again.attempts == began:
                 sealed.suspects.discard(number)
+            sealed.ours[number] = began, again.attempts
+            again.attempts -= 1
 
     def _read(self, record: SealedRecord) -> Message:
         return Message(self._handling.decode(record.v or b""), record)
@@ -92,9 +96,10 @@ class Slow:
     def _remember(self, sealed: Sealed, ended: bool) -> None:
         """Which attempts are this process's own: what is active, what was given back and not begun again, and, until the commit is
         done, what `ended`."""
-        before, held = self._ours.get(sealed.place, {}), sealed.held
-        kept = {number: attempts for number, attempts in before.items() if (held[number].attempts < attempts if number in held else ended)}
-        self._ours[sealed.place] = kept | sealed.active()
+        ours, held = sealed.ours, sealed.held
+        kept = {number: known for number, known in ours.items() if (held[number].attempts < known[1] if number in held else ended)}
+        ours.clear()
+        ours.update(kept | {number: (attempts, attempts) for number, attempts in sealed.active().items()})
 
     def start(self, sealed: Sealed, identify: Identify) -> None:
         """Their attempt is durable: what was begun runs."""
@@ -154,11 +159,14 @@ def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False)
     if not cut_off or failpoints.unsafe("give-back"):
         return claim
     try:
-        return appended(store, claim, sealed=Section({}, cut_off))
+        after = appended(store, claim, sealed=Section({}, cut_off))
     except SluicegateError as error:
         topic, number = claim.partition.topic, claim.partition.number
         structlog.get_logger().debug("partition.attempts_count", topic=topic, partition=number, error=str(error))
         return claim
+    for number in cut_off:
+        sealed.ours.pop(number, None)
+    return after
 
 
 def _hit(logged: Section) -> None:

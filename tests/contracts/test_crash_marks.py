@@ -29,7 +29,7 @@ def test_acquitting_needs_no_claim(store: Store, partition: Partition) -> None:
 
 
 def test_who_decided_by_a_name_that_is_taken_back_is_fenced(store: Store, partition: Partition) -> None:
-    """Otherwise a good record becomes a dead letter (tests/model: acquit without version)."""
+    """Otherwise a good record becomes a dead letter (tests/model: acquit without fence)."""
     marked(store, partition)
     owner = claimed(store, partition)
     store.acquit(partition, "", ["p1"])
@@ -42,6 +42,16 @@ def test_the_late_mark_of_a_process_that_was_acquitted_is_fenced(store: Store, p
     store.acquit(partition, owner.token, ["p1"])
     with pytest.raises(Fenced):
         store.commit(owner, Changes(2, trying=Trying(2, ("p1",))))
+
+
+def test_an_acquittal_is_no_commit_by_its_version(store: Store, partition: Partition) -> None:
+    """Else a store that went back has the version again that Kafka was told, and nobody misses what it lost (tests/simulation, 942646)."""
+    marked(store, partition)
+    owner = claimed(store, partition)
+    store.acquit(partition, owner.token, ["p1"])
+    store.acquit(partition, owner.token, ["p3"])
+    assert seen(store, partition).claim.version == owner.version
+    assert claimed(store, partition).version == owner.version
 
 
 def test_the_mark_goes_with_its_last_name(store: Store, partition: Partition) -> None:

@@ -72,20 +72,15 @@ def claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
 
 def _claimed(setup: Setup, world: World, index: int, token: int) -> World:
     owner, row = world.owners[index], world.store
-    by = 1 if setup.mutant == "rewind-checked-by-offset" else 0
-    if max(world.informed, owner.known)[by] > (row.version, row.offset)[by]:
-        owners = tuple(sorted(other._replace(known=(0, 0)) for other in world.owners))
-        return world._replace(owners=owners, informed=(0, 0), loud=True)
+    if stores.lost(setup, row, world.informed) or stores.lost(setup, row, owner.known):
+        owners = tuple(sorted(other._replace(known=stores.NOTHING) for other in world.owners))
+        return world._replace(owners=owners, informed=stores.NOTHING, loud=True)
     position = max(owner.position, row.offset) if setup.mutant == "stale-batch" else row.offset
     taken = Owner(
         owner.process, CLAIMED, token, row.version, row.offset, position, row.number, row.first, stores.last_entry(row),
-        found=_found(setup, world, owner), owes=owner.owes, known=_known(setup, row.version, row.offset), rest=owner.rest,
+        found=_found(setup, world, owner), owes=owner.owes, known=stores.known(setup, row), rest=owner.rest,
     )  # fmt: skip
     return put(world, index, taken)
-
-
-def _known(setup: Setup, version: int, offset: int) -> tuple[int, int]:
-    return (version, offset) if setup.budget.rewinds else (0, 0)
 
 
 def _found(setup: Setup, world: World, owner: Owner) -> tuple[int, ...]:
@@ -193,7 +188,7 @@ def _changes(setup: Setup, owner: Owner, offset: int, groups: list, ops: list, f
     after = owner._replace(
         version=owner.version + 1, offset=offset, position=offset, number=number, first=max(owner.first, keep_from), last=entry,
         groups=tuple(groups), queue=queue, acked=(), found=owner.found if offset == owner.offset else (),
-        known=_known(setup, owner.version + 1, offset), fired=fired, owes=False,
+        known=owner.known, fired=fired, owes=False,
     )  # fmt: skip
     return changes, after
 
@@ -230,7 +225,7 @@ def _send(setup: Setup, world: World, index: int, label: tuple, changes: Changes
             down = down._replace(phase=GONE)
         yield (*label, "fenced"), relay.orphan(setup, put(early, index, down), owner)
     else:
-        yield label, put(early, index, after, store=landed)
+        yield label, put(early, index, after._replace(known=stores.known(setup, landed)), store=landed)
     if not world.budget.faults:
         return
     less = world.budget._replace(faults=world.budget.faults - 1)
@@ -239,7 +234,8 @@ def _send(setup: Setup, world: World, index: int, label: tuple, changes: Changes
     yield (*label, "bytes late"), unknown._replace(wire=wire)
     if landed is not None:
         yield (*label, "reply lost"), unknown._replace(store=landed)
-        yield (*label, "sent twice"), put(early, index, after, store=landed, budget=less, wire=wire)
+        heard = after._replace(known=stores.known(setup, landed))
+        yield (*label, "sent twice"), put(early, index, heard, store=landed, budget=less, wire=wire)
 
 
 def _halves(setup: Setup, owner: Owner, changes: Changes, after: Owner) -> tuple[Changes, Owner]:

@@ -61,7 +61,7 @@ def _store(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
         yield from _dead_letter(before, row)
     if setup.marks:
         yield from _acquitted(after)
-        if row.offset == before.store.offset and _dead_names(row) < _dead_names(before.store):
+        if row.offset == before.store.offset and _dead_names(row) < _dead_names(before.store) and label[0] != "rewind":
             yield REMEMBERED
 
 
@@ -81,6 +81,8 @@ def _dead_letter(before: World, row: Store) -> Iterator[str]:
 
 
 def _acquitted(world: World) -> Iterator[str]:
+    if world.rewound:  # to where the mark stood
+        return
     names = world.store.trying[1] if world.store.trying else ()
     for owner in world.owners:
         if owner.process in names and owner.marked != STANDS and not owner.owes:
@@ -110,6 +112,6 @@ def _is_prefix(setup: Setup, accepted: tuple[Row, ...], fires: tuple[Row, ...]) 
 def _loud(before: World, after: World) -> Iterator[str]:
     """A claim that succeeds may not find less than Kafka was told, or than the claiming process once knew."""
     claimed = [owner for owner in after.owners if owner.phase == CLAIMED and owner.token == after.store.token]
-    claiming = [owner.known for owner in before.owners if owner not in after.owners]
-    if claimed and max([before.informed, *claiming])[0] > after.store.version:
+    once = [before.informed, *(owner.known for owner in before.owners if owner not in after.owners)]
+    if claimed and any(known.version > after.store.version or known.number > after.store.number for known in once):
         yield LOUD

@@ -40,6 +40,10 @@ REWIND_EXPIRY = Setup(
     "rewind-expiry", "one owner after another, a rewind across fires, Kafka's informational commit, a crash", "aa", Budget(3, 1, rewinds=1),
     owners=1, relay="at once", expire=True, informs=True,
 )  # fmt: skip
+REWIND_MARKS = Setup(
+    "rewind-marks", "a rewind across a fire, while a crash mark stands that a live process takes back", "ab", Budget(3, rewinds=1),
+    expire=True, marks=True,
+)  # fmt: skip
 DUEL = Setup("duel", "live owners take the partition from each other four times", "a", Budget(4, faults=1), batch=1, marks=True)
 MARKS = Setup("marks", "a crash, and late, lost and doubled bytes of marks", "a", Budget(4, 1, 1), batch=1, marks=True)
 ACQUITTALS = Setup("acquittals", "two crashes, and a live process that loses the partition", "a", Budget(5, 2), batch=1, marks=True)
@@ -89,9 +93,9 @@ SHARED_IDS = SHARED._replace(
 )
 
 SETUPS: tuple[AnySetup, ...] = (
-    OWNERSHIP, CRASH, EXPIRY, CHANGELOG, RELAY, ZOMBIE, LATE, WINDOW, GAPS, REWIND, REWIND_EXPIRY, DUEL, MARKS, ACQUITTALS, KILLS, IDLE,
-    POISON, SEALED, SEALED_BYTES, KILLER, CUT_OFF, TIMEOUTS, MOVES, REPEATS, LANES, LANE_ERRORS, LANE_REFUSALS, LANE_REQUEUE, LANE_SEQUENCE,
-    LANE_WINDOW, SHARED, SHARED_BYTES, SHARED_GROUPS, SHARED_COUNT, SHARED_PARTITIONS, SHARED_IDS,
+    OWNERSHIP, CRASH, EXPIRY, CHANGELOG, RELAY, ZOMBIE, LATE, WINDOW, GAPS, REWIND, REWIND_EXPIRY, REWIND_MARKS, DUEL, MARKS, ACQUITTALS,
+    KILLS, IDLE, POISON, SEALED, SEALED_BYTES, KILLER, CUT_OFF, TIMEOUTS, MOVES, REPEATS, LANES, LANE_ERRORS, LANE_REFUSALS, LANE_REQUEUE,
+    LANE_SEQUENCE, LANE_WINDOW, SHARED, SHARED_BYTES, SHARED_GROUPS, SHARED_COUNT, SHARED_PARTITIONS, SHARED_IDS,
 )  # fmt: skip
 
 
@@ -127,13 +131,15 @@ MUTANTS = (
     Mutant("limit-counts-from-the-lowest-unacknowledged", WINDOW, promises.RECEIVED_ONCE),
     Mutant("shard-without-lineage", REWIND_EXPIRY, promises.DELIVERED),
     Mutant("rewind-checked-by-offset", REWIND_EXPIRY, promises.LOUD),
+    Mutant("rewind-checked-by-version", REWIND, promises.LOUD),
     Mutant("relays-rows-of-later-claims", REWIND, promises.UNSENT),
     Mutant("claims-counted-as-crashes", DUEL, promises.CRASHES_ONLY),
     Mutant("mark-without-records", IDLE, promises.ONLY_READ),
     Mutant("commit-without-records-clears-the-mark", KILLS, promises.REMEMBERED),
     Mutant("never-acquits", ACQUITTALS, promises.CRASHES_ONLY),
-    Mutant("acquit-without-version", ACQUITTALS, promises.CRASHES_ONLY),
-    Mutant("acquit-without-version", MARKS, promises.ACQUITTED),
+    Mutant("acquit-without-fence", ACQUITTALS, promises.CRASHES_ONLY),
+    Mutant("acquit-without-fence", MARKS, promises.ACQUITTED),
+    Mutant("acquit-by-version", REWIND_MARKS, promises.LOUD),
     Mutant("committed-without-comparing", SEALED, sealed.ONCE),
     Mutant("sealed-items-not-restored", SEALED, sealed.DELIVERED),
     Mutant("offset-moves-without-the-seal", SEALED, sealed.DELIVERED),

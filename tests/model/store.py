@@ -1,6 +1,8 @@
 """The store's calls, each atomic: claim, commit, acquit. What a mutant takes away is asked for by its name."""
 
-from tests.model.values import Changes, Packet, Setup, Store
+from tests.model.values import Changes, Known, Packet, Setup, Store
+
+NOTHING = Known()
 
 
 def last_entry(store: Store) -> int:
@@ -32,6 +34,7 @@ def commit(setup: Setup, store: Store, packet: Packet) -> Store | None:
     changes = packet.changes
     entries = (*store.entries, changes.ops) if changes.ops else store.entries
     first = max(store.first, changes.keep_from)
+    since, lineage = _lineage(store, packet) if setup.budget.rewinds else (0, 0)
     return store._replace(
         version=store.version + 1,
         offset=changes.offset,
@@ -41,7 +44,13 @@ def commit(setup: Setup, store: Store, packet: Packet) -> Store | None:
         rows=_undispatched(setup, (*store.rows, *changes.rows), changes),
         trying=changes.trying,
         fires=store.fires + changes.rows,
+        since=since,
+        lineage=lineage,
     )
+
+
+def _lineage(store: Store, packet: Packet) -> tuple[int, int]:
+    return (store.since, store.lineage) if packet.token == store.lineage else (store.version + 1, packet.token)
 
 
 def _undispatched(setup: Setup, rows: tuple, changes: Changes) -> tuple:
@@ -53,16 +62,26 @@ def _undispatched(setup: Setup, rows: tuple, changes: Changes) -> tuple:
 
 
 def acquit(setup: Setup, store: Store, process: int) -> Store:
-    """Take the name out of the crash mark. It raises the version when the name stood there, or when the process made the
+    """Take the name out of the crash mark. The row is nobody's when the name stood there, or when the process made the
     last claim: a mark computed before the acquittal, or still on its way, must not bring the name back."""
     names = store.trying[1] if store.trying else ()
-    if setup.mutant == "acquit-without-version":
-        raised = 0
-    else:
-        raised = int(process in names or store.member == process)
     kept = tuple(name for name in names if name != process)
-    trying = (store.trying[0], kept) if kept else ()
-    return store._replace(trying=trying, version=store.version + raised)
+    left = store._replace(trying=(store.trying[0], kept) if kept else ())
+    if setup.mutant == "acquit-without-fence" or (process not in names and store.member != process):
+        return left
+    return left._replace(version=store.version + 1) if setup.mutant == "acquit-by-version" else left._replace(token=0)
+
+
+def known(setup: Setup, row: Store) -> Known:
+    return Known(row.version, row.offset, row.lineage, row.number) if setup.budget.rewinds else NOTHING
+
+
+def lost(setup: Setup, row: Store, seen: Known) -> bool:
+    """Is the row not what followed on this? Its version may have been reached again: by another claim, which began too early then."""
+    if setup.mutant == "rewind-checked-by-offset":
+        return seen.offset > row.offset
+    other = row.lineage != seen.lineage and setup.mutant != "rewind-checked-by-version"
+    return seen.version > row.version or (other and row.since <= seen.version)
 
 
 def replay(store: Store) -> dict[str, tuple[tuple[int, ...], int]]:

@@ -39,7 +39,8 @@ class Packet(NamedTuple):
 
 
 class Store(NamedTuple):
-    """The durable row, changelog and outbox of the partition; `fires` is history: every row ever committed."""
+    """The durable row, changelog and outbox of the partition; `fires` is history: every row ever committed. `lineage` is the token of
+    the claim that committed last, `since` the version of that claim's first commit (where the store may go back)."""
 
     token: int = 0
     version: int = 0
@@ -51,6 +52,17 @@ class Store(NamedTuple):
     trying: tuple = ()
     member: int = 0
     fires: tuple[Row, ...] = ()
+    since: int = 0
+    lineage: int = 0
+
+
+class Known(NamedTuple):
+    """What was seen of the row; only the judge looks at `number`, the last outbox number then."""
+
+    version: int = 0
+    offset: int = 0
+    lineage: int = 0
+    number: int = 0
 
 
 class Owner(NamedTuple):
@@ -58,8 +70,8 @@ class Owner(NamedTuple):
 
     `process` is its name in crash marks (negative there: it crashed); `groups` holds (key, members, number of the entry
     that begins its description); `queue` (row, how far its sending is). `found` are the other processes in the crash
-    mark; `owes` says that our own name may stand in it; `known` is the highest (version, offset) that the store ever
-    told us; `rest` and `fired` serve mutants only.
+    mark; `owes` says that our own name may stand in it; `known` is the highest that the store ever told
+    us; `rest` and `fired` serve mutants only.
     """
 
     process: int
@@ -78,7 +90,7 @@ class Owner(NamedTuple):
     marked: int = ABSENT
     single: int = 0
     owes: bool = False
-    known: tuple[int, int] = (0, 0)
+    known: Known = Known()
     rest: tuple = ()
     fired: int = 0
 
@@ -96,7 +108,7 @@ class Budget(NamedTuple):
 class World(NamedTuple):
     """Everything. `wire`: commits whose sender gave up; `limbo`: produced rows whose sender is gone, a sequence per
     output partition; `received`: what each output partition's receiver accepted; `saved`: the state that a rewind goes
-    back to; `lost`: rows that a rewind took away; `informed`: the (version, offset) that Kafka's informational commit names."""
+    back to; `lost`: rows that a rewind took away; `informed`: what Kafka's informational commit says."""
 
     store: Store
     owners: tuple[Owner, ...]
@@ -107,7 +119,7 @@ class World(NamedTuple):
     tokens: int = 0
     saved: tuple = ()
     lost: tuple[Row, ...] = ()
-    informed: tuple[int, int] = (0, 0)
+    informed: Known = Known()
     rewound: bool = False
     loud: bool = False
     halted: bool = False

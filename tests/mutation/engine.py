@@ -7,7 +7,7 @@ CHECKS, GAPS = (f"{E}test_checks.py",), (f"{E}test_gaps.py",)
 CRASH, RELAY, RECEIVE = (f"{E}test_crash.py",), (f"{E}test_relay.py",), (f"{E}test_receive.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice[-0]",)  # with it
-OWNERSHIP = (f"{E}test_ownership.py", f"{E}test_worker.py")
+OWNERSHIP, MISPLACED = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_misplaced.py",)
 
 GUARDS = (
     Guard(
@@ -77,7 +77,15 @@ GUARDS = (
     ),
     Guard(
         "records from before a seek are void", "streams/engine/claims.py", "        if place in self._void:\n            return True",
-        "        if place in self._void:\n            return False", OWNERSHIP,
+        "        if place in self._void:\n            return False", MISPLACED,
+    ),
+    Guard(
+        "a version that a claim of before the rewind reached again is loud", "streams/engine/checks.py",
+        "    return bool(told and claim.source and claim.source.since <= known.version)", "    return False", CHECKS,
+    ),
+    Guard(
+        "a first record above the offset is sought until it comes twice", "streams/engine/claims.py",
+        "        if self._again.get(place) == record.offset():", "        if place in self._again:", MISPLACED,
     ),
     Guard(
         "records below the offset count once", "streams/engine/owner.py",

@@ -13,6 +13,8 @@ ALIVE = Reducer("alive", "reduce", None, f"{HANDLERS}:alive")
 KINDS = (
     "count", "timed", "idle", "until", "reducers", "limits", "message", "session", "slow", "batches", "dedupe", "chain", "poison",
 )  # fmt: skip
+MORE_KINDS = ("refused",)
+"""Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
 
@@ -59,6 +61,7 @@ def _rule(kind: str, chance: Random, count: int, first: float, last: float) -> A
     return {
         "count": Aggregation(count=count, compute=SUM),
         "timed": Aggregation(count=chance.choice([count, None]), since_first=first, compute=SUM),
+        "refused": Aggregation(count=count, since_first=first, compute=SUM),
         "idle": Aggregation(count=chance.choice([count, None]), since_last=last, compute=SUM),
         "until": Aggregation(until=Until("done", True), since_first=first, compute=(*SUM, Reducer("all", "collect", "n"))),
         "reducers": Aggregation(count=count, since_first=first, since_last=last, compute=some),

@@ -92,6 +92,12 @@ def _delivery(world: Any, fault: Fault, process: Any) -> bool:
     return False  # noted for each row that fails
 
 
+def _refused(world: Any, fault: Fault, process: Any) -> bool:
+    process.producer.failing = 1 + fault.target % 3
+    process.producer.fate = ("rejected", "denied")[fault.target % 2]
+    return False  # noted for each row that is
+
+
 def _slow_reports(world: Any, fault: Fault, process: Any) -> bool:
     process.producer.slow = world.number + int(fault.size)
     return True
@@ -127,5 +133,5 @@ def _rewind(world: Any, fault: Fault, process: Any) -> bool:
 ACTIONS = {
     "kill": _kill, "stop": _stop, "pause": _pause, "late": _late, "twice": _twice, "outage": _outage, "rebalance": _rebalance,
     "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "delivery": _delivery, "slow-reports": _slow_reports,
-    "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock, "rewind": _rewind,
+    "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock, "rewind": _rewind, "refused": _refused,
 }  # fmt: skip

@@ -62,7 +62,7 @@ def judge(world: Any) -> list[str]:
             partition = Partition(APP, agent.name, agent.topics[0], number)
             if partition not in world.rewound:
                 found += _partition(world, agent, partition, mine.get(partition, []), wanted)
-    known = {each.id for each in sent if Partition(*_writer(each)) in world.rewound}
+    known = {each.id for each in [*sent, *dead] if Partition(*_writer(each)) in world.rewound}
     found += _compared(wanted, [each for each in distinct([*sent, *dead]) if each.id not in known])
     return found
 

@@ -125,7 +125,8 @@ class Input:
 
 
 class Sending:
-    """A row under way. `fate` is delivered, failed (never written), failed-written or failed-late."""
+    """A row under way. `fate` is delivered, failed (never written), failed-written, failed-late, or
+    what the broker says who will not write it: rejected (the row), denied (the topic)."""
 
     __slots__ = ("fate", "report", "report_at", "row", "write_at", "written")
 
@@ -135,6 +136,8 @@ class Sending:
 
 
 FATES = ("failed", "failed-written", "failed-late")
+REFUSED = ("rejected", "denied")
+NEVER = ("failed", *REFUSED)  # written
 
 
 class Producer:
@@ -159,7 +162,8 @@ class Producer:
         world.reach("row-offered")
         if self._now < self.full:
             return False
-        fate = self._fate((row.topic, row.partition))
+        fate = self._fate((row.topic, row.partition), row.id)
+        world.offered.add(row.id)
         wait = world.chance.randrange(1, 12) if self._now < self.slow else 0
         sending = Sending(row, report, fate, self._now + wait // 2, self._now + wait)
         before = [each for each in self.waiting if (each.row.topic, each.row.partition) == (row.topic, row.partition)]
@@ -170,14 +174,22 @@ class Producer:
         self.write()
         return True
 
-    def _fate(self, place: tuple[str, int]) -> str:
+    def _fate(self, place: tuple[str, int], id: str) -> str:
+        world = self._process.world
+        if id in world.refused:
+            return "rejected"
         if place in self._broken:
             return "failed" if self._broken[place] == "failed-written" else self._broken[place]
         if not self.failing:
             return "delivered"
         self.failing -= 1
-        self._broken[place] = self.fate
-        self._process.world.note("delivery", f"{self.fate} {place[0]}/{place[1]}")
+        if self.fate != "rejected":
+            self._broken[place] = self.fate
+        elif id in world.offered:  # a copy of it may be there, or come: who took one takes the other
+            return "delivered"
+        else:
+            world.refused.add(id)
+        world.note(self.fate if self.fate in REFUSED else "delivery", f"{self.fate} {place[0]}/{place[1]}")
         return self.fate
 
     def write(self) -> None:
@@ -199,7 +211,7 @@ class Producer:
         gone = not self._process.alive
         for each in [*self.replaced, *(self.waiting if gone else ())]:
             place = (each.row.topic, each.row.partition)
-            if each.written or each.fate == "failed" or left.get(place, 0) >= most:
+            if each.written or each.fate in NEVER or left.get(place, 0) >= most:
                 left[place] = most if not each.written else left.get(place, 0)
                 continue
             left[place] = left.get(place, 0) + 1
@@ -213,9 +225,10 @@ class Producer:
         world = self._process.world
         due = [each for each in self.waiting if each.report_at <= self._now]
         self.waiting = [each for each in self.waiting if each.report_at > self._now]
+        self.replaced += [each for each in due if not each.written and each.fate == "failed-late"]  # no later one is written before it
         for each in _shuffled(due, world.chance):
             world.reach("report-arrived")
-            each.report("delivered" if each.fate == "delivered" else "failed", "by the simulation")
+            each.report(each.fate if each.fate in ("delivered", *REFUSED) else "failed", "by the simulation")
         return len(self.waiting)
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:

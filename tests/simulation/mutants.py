@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -12,22 +13,32 @@ from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.aggregation.changelog import Changelog
 from streams.aggregation.groups import Groups
-from streams.engine import relay
+from streams.engine import checks, relay
 from streams.engine.claims import Claims
 from streams.engine.crash import Marks
 from streams.engine.owner import Owner
 from tests.simulation import calm
+from tests.simulation.apps import KINDS
+from tests.simulation.plan import Fault, Plan, plan
 
 Patch = pytest.MonkeyPatch
 
 
 class Mutant(NamedTuple):
-    """`take_out` is a protection of streams.failpoints, or patches one away; `kind` needs it, `seed` shows it."""
+    """`take_out` is a protection of streams.failpoints, or patches one away; `kind` needs it, `seed` shows it, where delivery reports are
+    `slow` all the time."""
 
     name: str
     kind: str
     take_out: str | Callable[[Patch], object]
     seed: int = 0
+    slow: bool = False
+
+    @property
+    def plan(self) -> Plan:
+        chosen = plan(self.seed, kind=self.kind)
+        reports = [Fault(step, "slow-reports", number, "", 40) for step in range(5, 380, 20) for number in range(6)] if self.slow else []
+        return chosen._replace(faults=tuple(sorted([*chosen.faults, *reports])))
 
     def __str__(self) -> str:
         return self.name
@@ -130,6 +141,15 @@ def failed_forgotten(patch: Patch) -> None:
     patch.setattr(relay.Relay, "_report", well)
 
 
+def refused_forgotten(patch: Patch) -> None:
+    report = relay.Relay._report
+
+    def well(self: Any, shard: Any, number: int, outcome: str, text: str) -> None:
+        report(self, shard, number, "delivered" if outcome == "rejected" else outcome, text)
+
+    patch.setattr(relay.Relay, "_report", well)
+
+
 def not_again(patch: Patch) -> None:
     give_up = Claims._give_up
 
@@ -161,6 +181,56 @@ def not_void(patch: Patch) -> None:
     patch.setattr(Claims, "misplaced", lambda self, owner, record: False)
 
 
+def numbers_of_what_is_left(patch: Patch) -> None:
+    """The next row gets the number behind the highest unsent one."""
+    write, committed = MemoryStore._write, Owner.committed
+
+    def forgets(self: Any, row: Any, claim: Any, changes: Any) -> Any:
+        row.claim = msgspec.structs.replace(write(self, row, claim, changes), number=max(row.unsent, default=0))
+        return row.claim
+
+    def goes_on(self: Any, claim: Any, ready: Any, monotonic: float) -> Any:
+        events = committed(self, claim, ready, monotonic)
+        self._rows.number = claim.number
+        return events
+
+    patch.setattr(MemoryStore, "_write", forgets)
+    patch.setattr(Owner, "committed", goes_on)
+
+
+def rewound_by_version(patch: Patch) -> None:
+    """A store that went back is known by its version alone, and acquittals raise that."""
+    acquit = MemoryStore.acquit
+
+    def raised(self: Any, partition: Any, token: str, processes: Any) -> None:
+        before = self._rows[partition].claim
+        acquit(self, partition, token, processes)
+        row = self._rows[partition]
+        if row.claim is not before:
+            row.claim = msgspec.structs.replace(row.claim, token=before.token, version=before.version + 1)
+
+    patch.setattr(MemoryStore, "acquit", raised)
+    patch.setattr(checks, "rewound", lambda claim, known: checks.seen(claim)[:2] < known[:2])
+
+
+class Whatever(dict[Any, Any]):
+    """Says of each record that it is the one that came before."""
+
+    def get(self, place: Any, default: Any = None) -> Any:
+        return ANY if place in self else default
+
+
+def one_more_seek(patch: Patch) -> None:
+    """Whatever comes after the second seek is taken for the first record."""
+    made = Claims.__init__
+
+    def claims(self: Any, *parts: Any) -> None:
+        made(self, *parts)
+        self._again = Whatever()
+
+    patch.setattr(Claims, "__init__", claims)
+
+
 MUTANTS = (
     Mutant("no-compare-and-set", "count", "fence"),
     Mutant("token-without-version", "count", token_alone, 10),
@@ -172,8 +242,11 @@ MUTANTS = (
     Mutant("no-seek-after-a-claim", "count", "seek"),
     Mutant("stale-batch", "count", "stale-batch"),
     Mutant("first-record-not-looked-at", "count", not_void, 3),
-    Mutant("goes-on-past-a-failure", "count", "relay-order"),
+    Mutant("goes-on-past-a-failure", "count", "relay-order", 2),
+    Mutant("acknowledged-up-to-the-highest", "message", "exact-acks", 14, slow=True),
+    Mutant("numbers-of-what-is-left", "count", numbers_of_what_is_left),
     Mutant("failed-row-forgotten", "count", failed_forgotten),
+    Mutant("refused-row-forgotten", "refused", refused_forgotten),
     Mutant("other-shards-not-sent-again", "count", careful_relay, 2),
     Mutant("rows-purged-at-claim", "count", purged),
     Mutant("restore-skips-an-entry", "count", entry_skipped),
@@ -188,4 +261,6 @@ MUTANTS = (
     Mutant("session-apart", "session", "session"),
     Mutant("sealed-forgotten", "slow", "sealed"),
     Mutant("gaps-not-checked", "count", "claim-checks", 91),
+    Mutant("rewound-by-version", KINDS[942646 % len(KINDS)], rewound_by_version, 942646),
+    Mutant("taken-after-one-more-seek", KINDS[942321 % len(KINDS)], one_more_seek, 942321),
 )

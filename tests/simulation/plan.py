@@ -62,6 +62,8 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     faults += [Fault(chance.randrange(20, 300), "pause-at", 0, "commit-asked", chance.randrange(12, 40)) for _ in range(3)]
     if seed // len(KINDS) % 8 == 7 and kind not in ("slow", "poison", "session"):
         faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
+    if kind == "refused":
+        faults += [Fault(chance.randrange(STEPS * 19 // 20), "refused", chance.randrange(60)) for _ in range(12)]
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)
 
 

@@ -8,8 +8,7 @@ from tests.simulation.run import run
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_the_judge_misses_what_was_taken_out(mutant: Mutant) -> None:
-    seed, kind = mutant.seed, mutant.kind
     with mutated(mutant):
-        findings = run(seed, kind=kind).findings
-    assert findings, f"seed {seed} of {kind} does not notice"
-    assert not run(seed, kind=kind).findings
+        findings = run(mutant.plan).findings
+    assert findings, f"seed {mutant.seed} of {mutant.kind} does not notice"
+    assert not run(mutant.plan).findings

@@ -49,6 +49,8 @@ class World:
         self.kept: dict[int, State] = {}
         self.tokens: dict[Partition, str] = {}  # of the last claims
         self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
+        self.refused: set[str] = set()  # ids of rows that the broker never takes
+        self.offered: set[str] = set()  # ids of rows that producers were handed
         self.calm = False
         self._digest, self.trace = hashlib.sha256(), [] if keep_trace else None  # type: ignore[var-annotated]
         self.back: list[tuple[int, Agent, int]] = []
@@ -258,8 +260,8 @@ class World:
         for row in self.store._rows.values():
             self.suspects |= marked(row.claim.trying) & {process.worker._setting.process}
         for owner in process.worker._owners.values():
-            cut = [held.number for held in owner.sealed.held.values() if held.attempts]
-            self.cut_off += [(process.name, owner.partition, number) for number in cut]
+            cut = {held.number for held in owner.sealed.held.values() if held.attempts} | set(owner.sealed.ours)
+            self.cut_off += [(process.name, owner.partition, number) for number in sorted(cut)]
 
     def digest(self) -> str:
         """Of everything that happened: the same for the same seed."""

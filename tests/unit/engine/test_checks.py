@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streams.agent import Aggregation
-from streams.engine.checks import check_claim, check_low, check_partitions, informational
+from streams.engine.checks import Seen, check_claim, check_low, check_partitions, informational
 from streams.errors import Halt, LogTruncated, PartitionsChanged, RetentionPassed, StoreRewound, StoreSwapped, StoreWiped, TopicRecreated
 from streams.values import Claim, Partition, Source, TopicFacts
 
@@ -63,8 +63,35 @@ def test_metadata_that_is_not_ours_says_nothing(metadata: str) -> None:
 
 def test_a_version_that_this_process_has_seen_must_not_be_gone() -> None:
     with pytest.raises(StoreRewound):
-        check_claim(claim(), facts(), (0, 10))
-    check_claim(claim(), facts(), (0, 9))
+        check_claim(claim(), facts(), Seen(0, 10))
+    check_claim(claim(), facts(), Seen(0, 9))
+
+
+def by(lineage: str, since: int, version: int = 9) -> Claim:
+    return claim(version=version, source=Source("id", 2, "rule", 2, 0, since, lineage))
+
+
+def test_a_version_that_a_claim_of_before_the_rewind_reached_again_is_not_what_was_seen() -> None:
+    """`one` had begun at version 5; `two` took over at 8 and made version 9, which is lost: `one` goes on."""
+    told = facts(metadata=informational(by("two", 9)), committed=50)
+    for version in (9, 12):
+        with pytest.raises(StoreRewound):
+            check_claim(by("one", 5, version), told)
+        with pytest.raises(StoreRewound):
+            check_claim(by("one", 9, version), facts(), Seen(0, 9, "two"))
+
+
+def test_a_claim_that_began_behind_what_was_seen_goes_on() -> None:
+    told = facts(metadata=informational(by("two", 9)), committed=50)
+    for row in (by("two", 9), by("two", 9, 12), by("three", 10, 10), by("three", 12, 15)):
+        check_claim(row, told, Seen(0, 9, "two"))
+
+
+@pytest.mark.parametrize("metadata", ['["sluicegate",9,"store"]', '["sluicegate",9,"store",0]', informational(by("two", 9))])
+def test_what_older_programs_wrote_tells_by_its_version_alone(metadata: str) -> None:
+    check_claim(claim(), facts(metadata=metadata, committed=50))
+    with pytest.raises(StoreRewound):
+        check_claim(claim(version=8), facts(metadata=metadata, committed=50))
 
 
 def test_added_partitions_are_seen_and_refused_only_when_groups_could_never_end() -> None:

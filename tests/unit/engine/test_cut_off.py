@@ -6,6 +6,7 @@ import pytest
 
 from connectors.memory.state import MemoryStore
 from streams.engine.pool import Threads
+from streams.engine.sealed import Sealed
 from streams.engine.slow import Slow
 from streams.errors import PersistenceError
 from streams.values import Changes, Claim, Partition
@@ -13,7 +14,7 @@ from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import dead, feed, hooked, without
 from tests.unit.engine.test_handlers import an_agent as inline
-from tests.unit.engine.test_slow import an_agent, outputs
+from tests.unit.engine.test_slow import an_agent, outputs, turned
 from tests.waiting import wait_until
 
 PLACE = Partition("app", "a", "in", 0)
@@ -157,3 +158,58 @@ def test_without_remembering_what_began_here_it_is_a_dead_letter(
     monkeypatch.setattr(Slow, "resumed", lambda self, sealed: None)
     unrecorded(log, store, clock)
     assert (distinct(log, "out"), dead(log)) == ([], [("0", "handler-failed")])
+
+
+def between_two(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """Two workers have the partition in turn, three times; each time the call goes well, and the claim is lost before its outcome is
+    committed. Nobody dies."""
+    feed(log, ("k", 1))
+    workers = [Driver(an_agent("forward", attempts=3), store, log, clock) for _ in range(2)]
+    stolen: list[Changes] = []
+
+    def steal(claim: Claim, changes: Changes) -> None:
+        if changes.outbox and len(stolen) < 3:
+            stolen.append(changes)
+            store.claim(PLACE, f"thief {len(stolen)}", "somebody")
+
+    hooked(store, before=steal)
+    for number in range(3):
+        workers[number % 2].give(0)
+        wait_until(lambda driver=workers[number % 2], number=number: driver.later(2.0).turns(1) and len(stolen) > number, 10, "the theft")
+        workers[number % 2].input.take(("in", 0))
+        workers[number % 2].turns(1)
+    workers[1].give(0)
+    turned(workers[1], 10, 2.0)
+
+
+def test_calls_that_two_live_processes_lost_to_each_other_were_no_attempts(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """Found by tests/simulation (seed 333): the other's attempt since then does not make ours a death."""
+    between_two(log, store, clock)
+    assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])
+
+
+def test_if_only_the_last_attempt_could_be_ours_it_would_be_a_dead_letter(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resumed = Slow.resumed
+
+    def the_last_alone(self: Slow, sealed: Sealed) -> None:
+        last = {number: held.attempts for number, held in sealed.held.items()}
+        for number, (began, _) in list(sealed.ours.items()):
+            if last.get(number) != began:
+                del sealed.ours[number]
+        resumed(self, sealed)
+
+    monkeypatch.setattr(Slow, "resumed", the_last_alone)
+    between_two(log, store, clock)
+    assert (outputs(log), dead(log)) == ([], [("0", "handler-failed")])
+
+
+def test_an_attempt_that_was_given_back_is_ours_no_more(make: Make, log: Log) -> None:
+    """Else the same attempt number, begun by a process that died of it, would not count."""
+    feed(log, ("k", 7))
+    driver = running(make(), 1)
+    ours = driver.worker._setting.slow._ours["in", 0]  # type: ignore[union-attr]
+    assert ours
+    revoke(driver)
+    assert not ours

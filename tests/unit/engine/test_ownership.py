@@ -107,45 +107,6 @@ def test_without_the_seek_of_a_new_claim_records_are_lost(log: Log, store: Memor
     assert sum(total for *_, total in totals(log)) != sum(range(300))
 
 
-class Nothing(set[Any]):
-    """A set that forgets at once."""
-
-    def add(self, item: Any) -> None: ...
-
-
-def after_stale_records(log: Log, store: MemoryStore, clock: Clock, protected: bool) -> int:
-    """Records above the offset, fetched before the seek of the claim and cut in two runs by another partition's; results."""
-    log.topics["in"].append([])
-    feed(log, *[("a", 1)] * 4)
-    feed(log, ("b", 1), number=1)
-    Driver(an_agent(count=1), store, log, clock).give(0, 1).turns(2)
-    feed(log, *[("a", 1)] * 4)
-    feed(log, ("b", 1), number=1)
-    fresh = Driver(an_agent(count=1), store, log, clock).give(0, 1).turns(1)
-    if not protected:
-        fresh.worker._claims._void = Nothing()
-    records = log.topics["in"]
-    stale = [records[0][5], records[1][1], records[0][6], records[0][7]]
-
-    def handed(most: int, timeout: float = 0.0) -> list[Any]:
-        taken, stale[:] = stale[:most], stale[most:]
-        return taken
-
-    consume, fresh.input.consume = fresh.input.consume, handed  # type: ignore[method-assign]
-    fresh.turns(1)
-    fresh.input.consume = consume  # type: ignore[method-assign]
-    fresh.turns()
-    return len(totals(log))
-
-
-def test_a_first_record_above_the_offset_is_sought_again_and_what_is_in_hand_is_void(log: Log, store: MemoryStore, clock: Clock) -> None:
-    assert after_stale_records(log, store, clock, protected=True) == 10
-
-
-def test_if_only_the_first_run_were_void_records_would_be_lost(log: Log, store: MemoryStore, clock: Clock) -> None:
-    assert after_stale_records(log, store, clock, protected=False) < 10
-
-
 def test_offsets_without_records_are_no_gap(log: Log, store: MemoryStore, clock: Clock) -> None:
     feed(log, *[("a", n) for n in range(9)])
     log.topics["in"][0] = [message for message in log.topics["in"][0] if message.o not in (0, 1, 4, 5)]

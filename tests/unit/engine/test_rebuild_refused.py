@@ -269,6 +269,6 @@ def test_groups_that_time_out_into_dead_letters_which_retention_took_are_refused
 def test_what_was_done_after_a_gap_was_accepted_is_not_told_by_its_ids(done: Log, clock: Clock) -> None:
     [place] = [each for each in done.committed if "in" in each]
     offset, told = done.committed[place]
-    maker, version, incarnation = json.loads(told)
-    done.committed[place] = offset, json.dumps([maker, version, incarnation, 1])
+    maker, version, incarnation, _, lineage = json.loads(told)
+    done.committed[place] = offset, json.dumps([maker, version, incarnation, 1, lineage])
     assert "accepted a gap" in refusal(FIVES, done, clock)
