@@ -47,7 +47,7 @@ _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes
 class RedisBuffer:
     """`types` decode what is read; `new_token` gives random ones."""
 
-    at_once = 10_000
+    at_once = 30_000
 
     def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token

@@ -10,7 +10,8 @@ _PACKS = """
 -- packed: group -> its open records, when the first came, its deadline (8 bytes each); due: groups by deadline;
 -- pack:LENGTH:NAME:GROUP: its open packs, the oldest first; pack-batch:LENGTH:NAME:FIRST: those of a sealed batch, whose sixth part
 -- in `batches` is the number of its records. A pack: when it came, number of its first record, how many (8 bytes each), what the first
--- is called, behind its length (2 bytes), then what they have in common and each of them, behind their lengths (4 bytes)
+-- is called, behind its length (2 bytes), what they have in common, behind its length, how many they are, the length of each (4 bytes
+-- each), then the records
 local function time_of(stored) return (struct.unpack('>d', stored)) end
 local function number_of(stored) return (struct.unpack('>d', stored, 9)) end
 local function items_of(stored) return (struct.unpack('>d', stored, 17)) end
@@ -21,12 +22,15 @@ end
 local function called(stored) return string.sub(stored, 27, common_of(stored) - 1) end
 local function cut(stored, most)  -- the first `most` records of it, and the others
   local begin, last = common_of(stored)
-  local at, first, common = last + 1, called(stored), string.sub(stored, begin, last)
-  for _ = 1, most do at = at + 4 + struct.unpack('>I4', stored, at) end
+  local count, lengths, first, common = items_of(stored), last + 5, called(stored), string.sub(stored, begin, last)
+  local middle, at = lengths + 4 * most, lengths + 4 * count
+  local ends = at
+  for i = lengths, middle - 4, 4 do ends = ends + struct.unpack('>I4', stored, i) end
   local rest = first .. '+' .. text(most)
-  return struct.pack('>dddI2', time_of(stored), number_of(stored), most, #first) .. string.sub(stored, 27, at - 1),
-    struct.pack('>dddI2', time_of(stored), number_of(stored) + most, items_of(stored) - most, #rest) .. rest .. common
-      .. string.sub(stored, at)
+  return struct.pack('>dddI2', time_of(stored), number_of(stored), most, #first) .. string.sub(stored, 27, last)
+      .. struct.pack('>I4', most) .. string.sub(stored, lengths, middle - 1) .. string.sub(stored, at, ends - 1),
+    struct.pack('>dddI2', time_of(stored), number_of(stored) + most, count - most, #rest) .. rest .. common
+      .. struct.pack('>I4', count - most) .. string.sub(stored, middle, at - 1) .. string.sub(stored, ends)
 end
 """
 
@@ -228,11 +232,13 @@ UNPACK = (
 local group, order, rows, known = ARGV[2], {}, {}, {}
 for _, stored in ipairs(redis.call('LRANGE', pack_key(group), 0, -1)) do
   local begin, last = common_of(stored)
-  local at, first, common = last + 1, called(stored), string.sub(stored, begin, last)
-  for i = 0, items_of(stored) - 1 do
+  local lengths, count = last + 5, items_of(stored)
+  local at, first, common = lengths + 4 * count, called(stored), string.sub(stored, begin, last)
+  for i = 0, count - 1 do
     local name, row = i > 0 and first .. '+' .. text(i) or first, text(number_of(stored) + i)
-    local ends = at + 4 + struct.unpack('>I4', stored, at)
-    local data = common .. string.sub(stored, at, ends - 1)
+    local length = string.sub(stored, lengths + 4 * i, lengths + 4 * i + 3)
+    local ends = at + struct.unpack('>I4', length)
+    local data = common .. '\\0\\0\\0\\1' .. length .. string.sub(stored, at, ends - 1)
     order[#order + 1], order[#order + 2] = row, row
     known[#known + 1], known[#known + 2] = name, row
     rows[#rows + 1] = row
