@@ -222,8 +222,7 @@ class RedisBuffer:
         for key, group in self._lists([name]):
             with translated():
                 blobs = self._server().lrange(key, 0, -1)
-            for each in blobs:
-                made = packs.stored(each, text(group))
+            for made in packs.stored(blobs, text(group)):
                 found.setdefault(made.number, made.entry)
         return found
 
@@ -239,8 +238,11 @@ class RedisBuffer:
         return [row for row, entry in found if entry is not None], [entry for _, entry in found if entry is not None]
 
     def _unpacked(self, blobs: Sequence[bytes], group: str) -> tuple[list[str], list[Entry]]:
-        found = [packs.stored(each, group) for each in blobs]
-        return [made.id for made in found], [entry for made in found if (entry := resolved(made.entry, self._types)) is not None]
+        found = packs.stored(blobs, group)
+        entries = [made.entry for made in found]
+        if self._types is not None:
+            entries = [entry for each in entries if (entry := resolved(each, self._types)) is not None]
+        return [made.id for made in found], entries
 
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
         first, group, reason, attempts, token, ends, rows, stored = sealed

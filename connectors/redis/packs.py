@@ -42,12 +42,16 @@ def given(packs: Sequence[Pack]) -> Iterator[Any]:
         yield _GIVEN.pack(items, len(called)) + called + data
 
 
-def stored(blob: bytes, group: str) -> Stored:
-    """Raises PersistenceError."""
+def stored(blobs: Sequence[bytes], group: str) -> list[Stored]:
+    """Their entries have their data as value. Raises PersistenceError."""
     with translated():
-        if len(blob) < _STORED.size:
-            raise ValueError("a pack is cut off")
-        _, number, items, length = _STORED.unpack_from(blob)
-        end = _STORED.size + length
-        called = text(blob[_STORED.size : end])
-        return Stored(int(number), int(items), Entry(called, called, PACK, blob[end:], (), group))
+        return [_stored(blob, group) for blob in blobs]
+
+
+def _stored(blob: bytes, group: str) -> Stored:
+    if len(blob) < _STORED.size:
+        raise ValueError("a pack is cut off")
+    _, number, items, length = _STORED.unpack_from(blob)
+    end = _STORED.size + length
+    called, data = text(blob[_STORED.size : end]), blob[end:]
+    return Stored(int(number), int(items), Entry(called, called, PACK, data, (), group, data))
