@@ -98,7 +98,12 @@ class RedisBuffer:
         with translated():
             groups = self._server().hkeys(_key("packed", name))
         for group in groups:
-            self._unpack([name, group])
+            while self._unpack([name, group, *packs.rows(self._list(_list(name, group)), text(group))]) is None:
+                continue  # somebody put more into it meanwhile, or took some
+
+    def _list(self, key: Any) -> Sequence[bytes]:
+        with translated():
+            return list(self._server().lrange(key, 0, -1))
 
     def _gated(self, gate: Gate | None) -> Iterator[Any]:
         """Token, lease, count, times, and the types that resolve."""
@@ -220,9 +225,7 @@ class RedisBuffer:
         """By the numbers of their first records. One that is sealed meanwhile is there once, cut or not."""
         found: dict[int, Entry] = {}
         for key, group in self._lists([name]):
-            with translated():
-                blobs = self._server().lrange(key, 0, -1)
-            for made in packs.stored(blobs, text(group)):
+            for made in packs.stored(self._list(key), text(group)):
                 found.setdefault(made.number, made.entry)
         return found
 
@@ -263,6 +266,12 @@ def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
 
 def _key(kind: str, name: str) -> str:
     return f"{PREFIX}buffer:{kind}:{name}"
+
+
+def _list(name: str, group: bytes) -> bytes:
+    """The key of its open packs."""
+    called = name.encode()
+    return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(called), called, group)
 
 
 def _moves(progress: Progress) -> tuple[str, int, int]:

@@ -98,6 +98,19 @@ def pack_parts(data: bytes) -> list[bytes]:
     return [common, *(items[begin:end] for begin, end in pairwise(ends))]
 
 
+def pack_slice(data: bytes, begin: int, count: int) -> bytes:
+    """A pack of `count` of its items, from this one on. Raises ValueError for what is no pack, or has no such items."""
+    common, lengths, items = pack_body(data)
+    if not 0 <= begin <= begin + count <= len(lengths):
+        raise ValueError("a pack has fewer items")
+    if count == len(lengths):
+        return data
+    start = sum(lengths[:begin])
+    end = start + sum(lengths[begin : begin + count])
+    own = struct.pack(f">I{count}I", count, *lengths[begin : begin + count])
+    return b"".join((len(common).to_bytes(_LENGTH), common, own, items[start:end]))
+
+
 def singles(packs: Sequence[Pack]) -> list[Entry]:
     """Each record as an entry of its own: a pack of one."""
     entries = []

@@ -23,8 +23,8 @@ def types() -> None:
     """Packs stay bytes."""
 
 
-def pack(group: str, first: int, count: int = 1) -> Pack:
-    return Pack(group, f"t/0/{first}", count, pack_data(b"common", [b"%d" % number for number in range(first, first + count)]))
+def pack(group: str, first: int, count: int = 1, width: int = 1) -> Pack:
+    return Pack(group, f"t/0/{first}", count, pack_data(b"common", [b"%0*d" % (width, number) for number in range(first, first + count)]))
 
 
 def put(buffer: Any, name: str, packs: list[Pack], gate: Any, begin: int = 0) -> list[Any]:
@@ -58,6 +58,16 @@ def test_a_pack_is_cut_where_the_count_of_its_group_ends(buffer: Any, ns: str) -
     assert (buffer.count(ns), records(buffer.iter_raw(ns))) == (2, [10, 11])
     [rest] = put(buffer, ns, [pack("g", 14, 2)], gate, 14)
     assert records(rest.entries) == [10, 11, 14, 15]
+
+
+def test_what_is_large_is_cut_and_becomes_rows_as_what_is_small(buffer: Any, ns: str) -> None:
+    gate = of(15)
+    put(buffer, ns, [pack("g", 0, 9, 200)], gate)
+    batches = put(buffer, ns, [pack("g", 9, 40, 200), pack("h", 49, 2, 2000)], gate, 9)
+    assert [records(each.entries) for each in batches] == [list(range(15)), list(range(15, 30)), list(range(30, 45))]
+    assert sorted(records(buffer.get_data(ns))) == list(range(51))
+    assert sorted(records(buffer.get_snapshot(ns).entries)) == list(range(45, 51))
+    assert [buffer.complete(ns, each) for each in batches] == [15] * 3
 
 
 def test_a_batch_of_packs_comes_again_unchanged_and_is_completed_once(store: Any, ns: str, clock: Clock) -> None:
@@ -272,6 +282,41 @@ def test_a_script_that_is_wrong_in_one_place_is_found(store: Any, ns: str, right
     buffer._insert_packs = step(buffer._server, scripts_packs.INSERT_PACKS.replace(right, wrong))
     with pytest.raises((AssertionError, PersistenceError, ExceptionGroup)):
         compared(buffer, ns, 500, Phase.generate)  # ends with the first it finds
+
+
+@ONE_SERVER
+@pytest.mark.parametrize("guarded", [True, False])
+def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(store: Any, ns: str, guarded: bool) -> None:
+    buffer, guard = store.buffer, "if #packs ~= many then return false end"
+    asked, late = buffer._list, [pack("g", 3, 2)]
+    put(buffer, ns, [pack("g", 0, 3)], of(9))
+
+    def stale(key: Any) -> Any:
+        found = asked(key)
+        if late:
+            put(buffer, ns, [late.pop()], of(9), 3)
+        return found
+
+    buffer._list = stale
+    if not guarded:
+        assert guard in scripts_packs.UNPACK
+        buffer._unpack = step(buffer._server, scripts_packs.UNPACK.replace(guard, "").replace("return false end\nend", "end end"))
+    assert (sorted(records(buffer.get_snapshot(ns).entries)) == [0, 1, 2, 3, 4]) == guarded
+
+
+@ONE_SERVER
+def test_a_damaged_pack_is_one_of_our_errors(store: Any, ns: str) -> None:
+    put(store.buffer, ns, [pack("g", 0, 9, 200)], of(99))
+    client, key = store.buffer._server(), f"{PREFIX}buffer:pack:{len(ns)}:{ns}:g"
+    [good] = client.lrange(key, 0, -1)
+    head = good.index(b"t/0/0") + len("t/0/0")
+    cut, other, huge = (good[:9], good[:head], good[: head + 3], good[:-1]), good[:head] + b"\x07" + good[head + 1 :], b"\xff" * 50
+    for bad in (*cut, other, good[: head + 1] + huge):
+        client.lset(key, 0, bad)
+        with pytest.raises(PersistenceError):
+            store.buffer.get_data(ns)
+    client.lset(key, 0, good)
+    assert records(store.buffer.get_data(ns)) == list(range(9))
 
 
 @ONE_SERVER
