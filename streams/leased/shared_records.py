@@ -139,17 +139,18 @@ def packs(run: Run, common: Common, most: float = inf) -> list[Pack]:
         else:
             items.append(item)
     head, place = _encode(common), f"{common.topic_id}/{common.partition}/"
+    fits = min(most, PACK_BYTES // max(map(len, run.items), default=1))
     return [
         Pack(group, f"{place}{begins[group]}" + (f"+{at}" if at else ""), len(some), pack_data(head, some))
         for group, items in groups.items()
-        for at, some in _cut(items, most)
+        for at, some in (((0, items),) if len(items) <= fits else _cut(items, most))
     ]
 
 
 def _cut(items: list[bytes], most: float) -> Iterator[tuple[int, list[bytes]]]:
     """Into parts of about PACK_BYTES and of `most` items at most, each with its place."""
     begin = size = 0
-    for at, item in enumerate(items if len(items) > most or sum(map(len, items)) > PACK_BYTES else ()):
+    for at, item in enumerate(items):
         if size > PACK_BYTES or at - begin >= most:
             yield begin, items[begin:at]
             begin, size = at, 0

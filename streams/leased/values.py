@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -99,12 +100,13 @@ def pack_parts(data: bytes) -> list[bytes]:
 
 
 def pack_slice(data: bytes, begin: int, count: int) -> bytes:
-    """A pack of `count` of its items, from this one on. Raises ValueError for what is no pack, or has no such items."""
+    """A pack of `count` of its items, from this one on; as it is when these are all. Raises ValueError for what has no such items."""
+    head = _LENGTH + int.from_bytes(data[:_LENGTH])
+    if not begin and data[head : head + _LENGTH] == count.to_bytes(_LENGTH):
+        return data
     common, lengths, items = pack_body(data)
     if not 0 <= begin <= begin + count <= len(lengths):
         raise ValueError("a pack has fewer items")
-    if count == len(lengths):
-        return data
     start = sum(lengths[:begin])
     end = start + sum(lengths[begin : begin + count])
     own = struct.pack(f">I{count}I", count, *lengths[begin : begin + count])
@@ -199,7 +201,12 @@ class SealedBatch:
 
 def batch_id(name: str, group: str, first: str) -> str:
     """Of the batch whose oldest row is `first`: deterministic (B1)."""
-    return str(uuid5(uuid5(NAMESPACE_OID, f"sluicegate/{name}"), f"{group}/{first}"))
+    return str(uuid5(_space(name), f"{group}/{first}"))
+
+
+@lru_cache(64)
+def _space(name: str) -> UUID:
+    return uuid5(NAMESPACE_OID, f"sluicegate/{name}")
 
 
 class Filled(NamedTuple):
