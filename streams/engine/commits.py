@@ -49,7 +49,7 @@ class Commits:
         at_once = handling is None or handling.batches
         self._most = COMMIT_RECORDS if at_once else COMMIT_SESSION if self._alone else COMMIT_CALLS
         if self._shared is not None and packs:
-            self._most = 2 * self._shared.at_once
+            self._most = max(COMMIT_CALLS, self._shared.most)
         self._spans, self._log = spans, structlog.get_logger()
         self.pending = 0
         self._seen: dict[Partition, int] = {}  # versions at the last look

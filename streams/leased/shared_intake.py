@@ -16,7 +16,7 @@ from streams.engine.handling import Item
 from streams.errors import WatermarkMoved
 from streams.handlers.values import Message
 from streams.leased.contracts import BufferIntake
-from streams.leased.shared_fires import SharedFires
+from streams.leased.shared_fires import MOST, SharedFires
 from streams.leased.shared_records import Run
 from streams.leased.shared_runs import Runs, parts
 from streams.leased.values import Gate, Progress
@@ -35,8 +35,8 @@ class Source(NamedTuple):
 
 
 class SharedIntake:
-    """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of. `held` bytes were read since it was
-    set to 0."""
+    """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of. A commit has `most` records, two
+    inserts of them, which complete no more batches than may be in hand. `held` bytes were read since it was set to 0."""
 
     batches = session = False
 
@@ -46,7 +46,7 @@ class SharedIntake:
         self._name, self._most, self._buffer, self._runs, self.fires = name, gate.count or inf, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once
         self._sources: dict[Place, Source] = {}
-        self.held = 0
+        self.most, self.held = int(min(2 * runs.at_once, MOST * self._most)), 0
 
     def step(self, place: Place, offset: int) -> int:
         """As Failures.step: nothing here may fail."""

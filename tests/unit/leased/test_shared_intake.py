@@ -1,5 +1,6 @@
 """How the intake of the shared buffer takes records, what it inserts when others inserted before, and when it is time to."""
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from streams.engine import commits
 from streams.engine.commits import Commits
 from streams.engine.packing import SealedRecord
 from streams.errors import WatermarkMoved
+from streams.leased.shared_fires import MOST
 from streams.leased.shared_intake import SharedIntake
 from streams.leased.shared_runs import Packing
 from streams.leased.values import Gate, Pack, Progress
@@ -43,9 +45,9 @@ def record(offset: int, value: bytes = b"{}") -> SealedRecord:
     return SealedRecord(("in", 3, offset), b"k", value, [], (1, 5))
 
 
-def intake_of(buffer: Any) -> SharedIntake:
+def intake_of(buffer: Any, gate: Gate = GATE) -> SharedIntake:
     fires: Any = SimpleNamespace(halt=None, take=lambda batches: None)
-    return SharedIntake("b", GATE, buffer, Packing("b", GATE, buffer, lambda: 1.5), fires, lambda place: "id")
+    return SharedIntake("b", gate, buffer, Packing("b", gate, buffer, lambda: 1.5), fires, lambda place: "id")
 
 
 @pytest.fixture
@@ -105,7 +107,9 @@ def test_who_caught_up_once_since_the_last_commit_waits_no_longer(turns: Any) ->
 
 
 def test_records_and_bytes_in_hand_are_bounded(turns: Any) -> None:
-    turns.commits.pending = 2 * turns.intake.at_once
+    turns.commits.pending = turns.intake.most - 1
+    assert not turns.due(0.0, True)
+    turns.commits.pending += 1
     assert turns.due(0.0, True)
     turns.commits.all(100.0)
     turns.commits.pending, turns.intake.held = 1, commits.SHARED_BYTES
@@ -113,6 +117,11 @@ def test_records_and_bytes_in_hand_are_bounded(turns: Any) -> None:
     turns.commits.all(100.0)
     turns.commits.pending = 1
     assert (turns.intake.held, turns.due(0.0, True)) == (0, False)
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, MOST), (2, 2 * MOST), (100, 10_000), (None, 10_000)])
+def test_a_commit_completes_no_more_batches_than_may_be_in_hand(count: int | None, most: int) -> None:
+    assert intake_of(Buffer(), Gate(count, timedelta(seconds=9))).most == most
 
 
 def test_bytes_in_hand_are_those_that_were_read(groups: Groups) -> None:
