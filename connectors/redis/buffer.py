@@ -47,7 +47,7 @@ _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes
 class RedisBuffer:
     """`types` decode what is read; `new_token` gives random ones."""
 
-    at_once = 10_000
+    at_once = 30_000
 
     def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
@@ -98,7 +98,12 @@ class RedisBuffer:
         with translated():
             groups = self._server().hkeys(_key("packed", name))
         for group in groups:
-            self._unpack([name, group])
+            while self._unpack([name, group, *packs.rows(self._list(_list(name, group)), text(group))]) is None:
+                continue  # somebody put more into it meanwhile, or took some
+
+    def _list(self, key: Any) -> Sequence[bytes]:
+        with translated():
+            return list(self._server().lrange(key, 0, -1))
 
     def _gated(self, gate: Gate | None) -> Iterator[Any]:
         """Token, lease, count, times, and the types that resolve."""
@@ -220,10 +225,7 @@ class RedisBuffer:
         """By the numbers of their first records. One that is sealed meanwhile is there once, cut or not."""
         found: dict[int, Entry] = {}
         for key, group in self._lists([name]):
-            with translated():
-                blobs = self._server().lrange(key, 0, -1)
-            for each in blobs:
-                made = packs.stored(each, text(group))
+            for made in packs.stored(self._list(key), text(group)):
                 found.setdefault(made.number, made.entry)
         return found
 
@@ -239,8 +241,11 @@ class RedisBuffer:
         return [row for row, entry in found if entry is not None], [entry for _, entry in found if entry is not None]
 
     def _unpacked(self, blobs: Sequence[bytes], group: str) -> tuple[list[str], list[Entry]]:
-        found = [packs.stored(each, group) for each in blobs]
-        return [made.id for made in found], [entry for made in found if (entry := resolved(made.entry, self._types)) is not None]
+        found = packs.stored(blobs, group)
+        entries = [made.entry for made in found]
+        if self._types is not None:
+            entries = [entry for each in entries if (entry := resolved(each, self._types)) is not None]
+        return [made.id for made in found], entries
 
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
         first, group, reason, attempts, token, ends, rows, stored = sealed
@@ -261,6 +266,12 @@ def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
 
 def _key(kind: str, name: str) -> str:
     return f"{PREFIX}buffer:{kind}:{name}"
+
+
+def _list(name: str, group: bytes) -> bytes:
+    """The key of its open packs."""
+    called = name.encode()
+    return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(called), called, group)
 
 
 def _moves(progress: Progress) -> tuple[str, int, int]:

@@ -1,15 +1,20 @@
-"""Packs as the scripts of the buffer have them (scripts_packs.py)."""
+"""Packs as the scripts of the buffer have them (scripts_packs.py): compressed, since each byte passes through Redis three times."""
 
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from connectors.redis.connection import translated
-from connectors.redis.leased import text
-from streams.leased.values import PACK, Entry, Pack
+import lz4.block
 
-_GIVEN = struct.Struct(">dH")  # number of records, length of what the first is called
-_STORED = struct.Struct(">dddH")  # before them when it came, and the number of the first record
+from connectors.redis.connection import translated
+from connectors.redis.leased import encode, text
+from streams.leased.values import PACK, Entry, Pack, pack_slice, singles
+
+_GIVEN = struct.Struct(">ddH")  # number of records, how many before them are not its own any more, length of what the first was called
+_STORED = struct.Struct(">ddddH")  # before them when it came, and the number of the first record
+_PLAIN, _LZ4 = b"\x00", b"\x01"
+_SMALL = 512  # bytes that are not compressed
+_RATIO = 255  # of LZ4 at most
 
 
 class Stored(NamedTuple):
@@ -38,16 +43,46 @@ def given(packs: Sequence[Pack]) -> Iterator[Any]:
     """Of each: group, and what the script puts behind time and number."""
     for group, first, items, data in packs:
         called = first.encode()
+        kept = (_PLAIN, data) if len(data) <= _SMALL else (_LZ4, lz4.block.compress(data))
         yield group
-        yield _GIVEN.pack(items, len(called)) + called + data
+        yield b"".join((_GIVEN.pack(items, 0, len(called)), called, *kept))
 
 
-def stored(blob: bytes, group: str) -> Stored:
-    """Raises PersistenceError."""
+def stored(blobs: Sequence[bytes], group: str) -> list[Stored]:
+    """Their entries have their data as value. Raises PersistenceError."""
     with translated():
-        if len(blob) < _STORED.size:
-            raise ValueError("a pack is cut off")
-        _, number, items, length = _STORED.unpack_from(blob)
-        end = _STORED.size + length
-        called = text(blob[_STORED.size : end])
-        return Stored(int(number), int(items), Entry(called, called, PACK, blob[end:], (), group))
+        return [_stored(blob, group) for blob in blobs]
+
+
+def rows(blobs: Sequence[bytes], group: str) -> Iterator[Any]:
+    """What UNPACK takes: how many packs, numbers of each, and of each record its number, its name, and its row. Raises PersistenceError."""
+    yield len(blobs)
+    yield from (blob[8:24] for blob in blobs)
+    for blob, (number, items, entry) in zip(blobs, stored(blobs, group), strict=True):
+        for at, single in enumerate(singles([Pack(group, entry.idempotency_key, items, entry.data)]), number):
+            name = single.idempotency_key
+            yield from (at, name, blob[:8] + encode((name, 0, name, PACK, group)) + encode((single.data, ())))
+
+
+def _stored(blob: bytes, group: str) -> Stored:
+    if len(blob) < _STORED.size:
+        raise ValueError("a pack is cut off")
+    _, number, items, skipped, length = _STORED.unpack_from(blob)
+    end = _STORED.size + length
+    called = text(blob[_STORED.size : end])
+    if skipped:
+        called = f"{called}+{skipped:.0f}"
+    data = pack_slice(_plain(blob[end : end + 1], blob[end + 1 :]), int(skipped), int(items))
+    return Stored(int(number), int(items), Entry(called, called, PACK, data, (), group, data))
+
+
+def _plain(kind: bytes, data: bytes) -> bytes:
+    """Raises ValueError."""
+    if kind == _PLAIN:
+        return data
+    if kind != _LZ4 or int.from_bytes(data[:4], "little") > _RATIO * len(data):
+        raise ValueError("neither plain nor lz4")
+    try:
+        return bytes(lz4.block.decompress(data))
+    except lz4.block.LZ4BlockError as error:
+        raise ValueError("a damaged pack") from error

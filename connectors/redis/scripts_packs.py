@@ -9,24 +9,16 @@ from connectors.redis.scripts_leased import OUTBOX
 _PACKS = """
 -- packed: group -> its open records, when the first came, its deadline (8 bytes each); due: groups by deadline;
 -- pack:LENGTH:NAME:GROUP: its open packs, the oldest first; pack-batch:LENGTH:NAME:FIRST: those of a sealed batch, whose sixth part
--- in `batches` is the number of its records. A pack: when it came, number of its first record, how many (8 bytes each), what the first
--- is called, behind its length (2 bytes), then what they have in common and each of them, behind their lengths (4 bytes)
+-- in `batches` is the number of its records. A pack: when it came, number of its first record, how many, how many that stand before them
+-- in it are not its own any more (8 bytes each), then what packs.py makes of it, which nobody looks into
 local function time_of(stored) return (struct.unpack('>d', stored)) end
 local function number_of(stored) return (struct.unpack('>d', stored, 9)) end
 local function items_of(stored) return (struct.unpack('>d', stored, 17)) end
-local function common_of(stored)  -- where it begins and ends
-  local begin = 27 + struct.unpack('>I2', stored, 25)
-  return begin, begin + 3 + struct.unpack('>I4', stored, begin)
-end
-local function called(stored) return string.sub(stored, 27, common_of(stored) - 1) end
 local function cut(stored, most)  -- the first `most` records of it, and the others
-  local begin, last = common_of(stored)
-  local at, first, common = last + 1, called(stored), string.sub(stored, begin, last)
-  for _ = 1, most do at = at + 4 + struct.unpack('>I4', stored, at) end
-  local rest = first .. '+' .. text(most)
-  return struct.pack('>dddI2', time_of(stored), number_of(stored), most, #first) .. string.sub(stored, 27, at - 1),
-    struct.pack('>dddI2', time_of(stored), number_of(stored) + most, items_of(stored) - most, #rest) .. rest .. common
-      .. string.sub(stored, at)
+  local number, count, skipped = number_of(stored), items_of(stored), struct.unpack('>d', stored, 25)
+  local rest = struct.pack('>ddd', number + most, count - most, skipped + most)
+  return string.sub(stored, 1, 16) .. struct.pack('>d', most) .. string.sub(stored, 25),
+    string.sub(stored, 1, 8) .. rest .. string.sub(stored, 33)
 end
 """
 
@@ -224,22 +216,18 @@ UNPACK = (
     BUFFER
     + _PACKS
     + """
--- further ARGV: group. Its open packs become rows, with their numbers and times, and its deadline theirs
-local group, order, rows, known = ARGV[2], {}, {}, {}
-for _, stored in ipairs(redis.call('LRANGE', pack_key(group), 0, -1)) do
-  local begin, last = common_of(stored)
-  local at, first, common = last + 1, called(stored), string.sub(stored, begin, last)
-  for i = 0, items_of(stored) - 1 do
-    local name, row = i > 0 and first .. '+' .. text(i) or first, text(number_of(stored) + i)
-    local ends = at + 4 + struct.unpack('>I4', stored, at)
-    local data = common .. string.sub(stored, at, ends - 1)
-    order[#order + 1], order[#order + 2] = row, row
-    known[#known + 1], known[#known + 2] = name, row
-    rows[#rows + 1] = row
-    rows[#rows + 1] = string.sub(stored, 1, 8) .. cmsgpack.pack({name, 0, name, 'pack', group})
-      .. '\\146\\198' .. struct.pack('>I4', #data) .. data .. '\\144'
-    at = ends
-  end
+-- further ARGV: group, how many packs, number and records of each (16 bytes), then of each record its number, its name, and the row.
+-- Its open packs become these rows, and its deadline theirs; false: they are others now
+local group, many, order, rows, known = ARGV[2], tonumber(ARGV[3]), {}, {}, {}
+local packs = redis.call('LRANGE', pack_key(group), 0, -1)
+if #packs ~= many then return false end
+for i, stored in ipairs(packs) do
+  if string.sub(stored, 9, 24) ~= ARGV[3 + i] then return false end
+end
+for i = 4 + many, #ARGV, 3 do
+  order[#order + 1], order[#order + 2] = ARGV[i], ARGV[i]
+  known[#known + 1], known[#known + 2] = ARGV[i + 1], ARGV[i]
+  rows[#rows + 1], rows[#rows + 2] = ARGV[i], ARGV[i + 2]
 end
 write('ZADD', key('order'), order)
 write('ZADD', group_key(group), order)

@@ -22,7 +22,8 @@ COMMIT_EVENTS = 5_000
 # Messages of a handler agent, without and with the store's transaction. That one is 2 ms of CPU with PostgreSQL: of 500, 4 µs each.
 COMMIT_CALLS, COMMIT_SESSION = 2_000, 1_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
-SHARED_EVERY = 0.2  # of `scope: shared` on a store for which the records of one key in one insert are one thing
+# Of `scope: shared` on a store for which the records of one key in one insert are one thing: while more waits than is read, many of them.
+SHARED_EVERY, SHARED_BEHIND, SHARED_BYTES = 0.2, 2.0, 16 * 1024 * 1024
 COMMIT_PAUSE = 0.001  # seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
 RECORD_REPORTS_EVERY = 0.5  # seconds, of deliveries to the store
 
@@ -42,25 +43,32 @@ class Commits:
         self._store, self._claims, self._meter, self._clock, self._lost = setting.store, claims, meter, clock, lost
         handling = setting.handling
         self._alone = handling is not None and handling.session
-        packs = isinstance(handling, SharedIntake) and handling.at_once > COMMIT_CALLS
-        self._every = SHARED_EVERY if packs else COMMIT_EVERY
-        at_once = handling is None or handling.batches or packs
+        self._shared = handling if isinstance(handling, SharedIntake) else None
+        packs = self._shared is not None and self._shared.at_once > COMMIT_CALLS
+        self._every, self._behind_every = (SHARED_EVERY, SHARED_BEHIND) if packs else (COMMIT_EVERY, COMMIT_EVERY)
+        at_once = handling is None or handling.batches
         self._most = COMMIT_RECORDS if at_once else COMMIT_SESSION if self._alone else COMMIT_CALLS
+        if self._shared is not None and packs:
+            self._most = max(COMMIT_CALLS, self._shared.most)
         self._spans, self._log = spans, structlog.get_logger()
         self.pending = 0
         self._seen: dict[Partition, int] = {}  # versions at the last look
-        self._commit_at = self._gather_until = self._reports_at = 0.0
+        self._committed_at = self._gather_until = self._reports_at = 0.0
+        self._behind = True
 
     def gathering(self, now: float) -> float:
         """Seconds in which records may still gather."""
         return max(0.0, self._gather_until - now)
 
-    def due(self, now: float, idle: bool) -> bool:
-        """Is it time to commit? `idle`: nothing was read at this turn."""
+    def due(self, now: float, idle: bool, behind: bool = False) -> bool:
+        """Is it time to commit? `idle`: nothing was read at this turn; `behind`: as much as is taken at once, so that more may wait."""
         events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
-        if self.pending:
-            return idle or self.pending >= self._most or now >= self._commit_at or events >= COMMIT_EVENTS
-        return idle or bool(events)
+        if not self.pending:
+            return idle or bool(events)
+        self._behind = self._behind and behind
+        passed = now - self._committed_at >= (self._behind_every if self._behind else self._every)
+        full = self.pending >= self._most or (self._shared is not None and self._shared.held >= SHARED_BYTES)
+        return idle or full or passed or events >= COMMIT_EVENTS
 
     def all(self, now: float, reports: bool = False) -> None:
         """Everything that waits; delivery reports that wait alone now and then, or when they must (`reports`)."""
@@ -69,8 +77,10 @@ class Commits:
             owner for owner in self._claims.owners.values() if owner.dirty or owner.shard.pressing or (reports and owner.shard.reported)
         ]
         self._commit(owners, now)
-        self.pending = 0
-        self._commit_at, self._gather_until = self._clock() + self._every, now + COMMIT_PAUSE
+        self.pending, self._behind = 0, True
+        if self._shared is not None:
+            self._shared.held = 0
+        self._committed_at, self._gather_until = self._clock(), now + COMMIT_PAUSE
         if reports:
             self._reports_at = now + RECORD_REPORTS_EVERY
 

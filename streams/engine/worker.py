@@ -104,7 +104,7 @@ class Worker:
             self._claims.advance(now)
         if batch:
             self._accept(batch, now)
-        if self._commits.due(now, idle=not batch):
+        if self._commits.due(now, not batch, len(batch) >= CHUNK):
             self._commits.all(now)
         self._setting.turn(now)
         self._relay.turn(self._shards(), now)

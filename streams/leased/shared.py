@@ -19,6 +19,7 @@ from streams.leased.shared_fires import SharedFires
 from streams.leased.shared_firing import SharedFiring, aggregation_of
 from streams.leased.shared_intake import SharedIntake
 from streams.leased.shared_records import buffer_name
+from streams.leased.shared_runs import Identified, Packing, Runs
 from streams.leased.values import Gate
 from streams.values import Partition
 
@@ -37,13 +38,15 @@ def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outp
     backoff = Backoff(0.2, 10.0, parts.random)
     buffer = parts.store.buffer
     fires = SharedFires(name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff)
-    ids = IdRule(agent, reads) if agent.dedupe else None
+    runs: Runs = Packing(name, gate, buffer, parts.time)
+    if agent.dedupe:
+        runs = Identified(name, gate, buffer, IdRule(agent, reads), parts.meter, parts.time)
 
     def source_of(place: tuple[str, int]) -> str:
         view = parts.store.read(Partition(app, agent.name, *place))
         return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
 
-    return SharedIntake(name, rule, ids, gate, buffer, fires, source_of, parts.meter, parts.time)
+    return SharedIntake(name, gate, buffer, runs, fires, source_of)
 
 
 def gate_of(agent: Agent) -> Gate:

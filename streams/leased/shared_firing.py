@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from msgspec import structs
@@ -24,6 +25,7 @@ from streams.leased.values import SealedBatch
 from streams.values import OutboxRow, Partition
 
 ENDLESS = 1 << 62
+_taken_at = attrgetter("common.taken_at")
 
 
 def aggregation_of(agent: Agent) -> Aggregation:
@@ -108,7 +110,7 @@ class SharedFiring:
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> list[Fire | Refused]:
         """One fire, unless the rule became another since, or the group is larger than `max_bytes`."""
         groups = Groups(self._rule)
-        accept(groups, records, min((each.taken_at for each in records), default=now))
+        accept(groups, records, min(map(_taken_at, records), default=now))
         reason = batch.reason if batch.reason != "count" or len(records) >= self._count else "limit"
         for key in list(groups.states):
             groups.fire(key, reason, now)

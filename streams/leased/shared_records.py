@@ -1,22 +1,24 @@
 """How the shared buffer has records: what the rule, the dead letter and the ids need of them."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from math import inf
+from struct import Struct
+from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes
 
 import msgspec
 
 from streams.engine.packing import SealedRecord
 from streams.errors import PersistenceError
-from streams.handlers.values import Message
-from streams.leased.values import PACK, Entry, Header, Pack, pack_data, pack_parts
+from streams.leased.values import PACK, Entry, Header, Pack, pack_body, pack_data
 from streams.record import Headers, Record, headers
 
 LONGEST_KEY = 600  # bytes of its group's name: what every store takes
 PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
 _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode = encode_item = msgspec.msgpack.Encoder().encode
+"""Of (offset, key, value, headers or None, timestamp): a record of a pack."""
 _Place = tuple[str, str, int, int]
 _decode = msgspec.msgpack.Decoder(tuple[_Place, bytes | None, bytes | None, list[Header], tuple[int, int], float]).decode
 
@@ -56,7 +58,7 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
     number: int
     k: bytes | None
     v: bytes | None
-    h: list[tuple[str, bytes | None]]
+    h: list[tuple[str, bytes | None]] | None
     at: tuple[int, int]
     common: Common = Common("", "", 0, 0.0)
     index: int = 0
@@ -73,7 +75,7 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
     @property
     def real(self) -> SealedRecord:
         """As it was read."""
-        return SealedRecord((self.common.topic, self.common.partition, self.number), self.k, self.v, self.h, self.at)
+        return SealedRecord((self.common.topic, self.common.partition, self.number), self.k, self.v, self.h or [], self.at)
 
     def topic(self) -> str:
         return self.common.topic
@@ -90,7 +92,7 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
     def value(self) -> bytes | None:
         return self.v
 
-    def headers(self) -> Headers:
+    def headers(self) -> Headers | None:
         return self.h
 
     def timestamp(self) -> tuple[int, int]:
@@ -103,8 +105,9 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
         return None
 
 
+_ARRAY = Struct(">BI")  # msgpack: an array of so many
 _common = msgspec.msgpack.Decoder(Common).decode
-_item = msgspec.msgpack.Decoder(SharedRecord).decode
+_items = msgspec.msgpack.Decoder(list[SharedRecord]).decode
 
 
 def packed(record: Record, topic_id: str, now: float) -> bytes:
@@ -113,33 +116,42 @@ def packed(record: Record, topic_id: str, now: float) -> bytes:
     return _encode((place, record.key(), record.value(), headers(record), record.timestamp(), now))
 
 
-def packs(messages: Sequence[Message], topic_id: str, now: float) -> list[Pack]:
-    """One for each group, or several where they are large. All messages are of one partition; the value of each is its group."""
+class Run(NamedTuple):
+    """Records of one partition, in order: of each its offset, its group (with `dedupe`: and its id, or None), and how a pack has it
+    (with `dedupe`: itself)."""
+
+    offsets: list[int]
+    groups: list[Any]
+    items: list[Any]
+
+    def part(self, begin: int, end: int | None = None) -> "Run":
+        return Run(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end])
+
+
+def packs(run: Run, common: Common, most: float = inf) -> list[Pack]:
+    """One for each group, or several where it has more than `most` records, or large ones."""
     groups: dict[str, list[bytes]] = {}
     begins: dict[str, int] = {}
     get = groups.get
-    for message in messages:
-        group, record = message.value, message.record
-        offset = record.offset()
-        item = _encode((offset, record.key(), record.value(), headers(record), record.timestamp()))
+    for offset, group, item in zip(*run, strict=True):
         if (items := get(group)) is None:
             groups[group], begins[group] = [item], offset
         else:
             items.append(item)
-    first = messages[0].record
-    common, place = _encode(Common(first.topic(), topic_id, first.partition(), now)), f"{topic_id}/{first.partition()}/"
+    head, place = _encode(common), f"{common.topic_id}/{common.partition}/"
+    fits = min(most, PACK_BYTES // max(map(len, run.items), default=1))
     return [
-        Pack(group, f"{place}{begins[group]}" + (f"+{at}" if at else ""), len(some), pack_data(common, some))
+        Pack(group, f"{place}{begins[group]}" + (f"+{at}" if at else ""), len(some), pack_data(head, some))
         for group, items in groups.items()
-        for at, some in _cut(items)
+        for at, some in (((0, items),) if len(items) <= fits else _cut(items, most))
     ]
 
 
-def _cut(items: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Into parts of about PACK_BYTES, each with its place."""
+def _cut(items: list[bytes], most: float) -> Iterator[tuple[int, list[bytes]]]:
+    """Into parts of about PACK_BYTES and of `most` items at most, each with its place."""
     begin = size = 0
-    for at, item in enumerate(items if sum(map(len, items)) > PACK_BYTES else ()):
-        if size > PACK_BYTES:
+    for at, item in enumerate(items):
+        if size > PACK_BYTES or at - begin >= most:
             yield begin, items[begin:at]
             begin, size = at, 0
         size += len(item)
@@ -160,8 +172,8 @@ def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
 
 
 def _several(data: bytes, index: int) -> list[SharedRecord]:
-    head, *items = pack_parts(data)
-    common, records = _common(head), [_item(item) for item in items]
+    head, lengths, items = pack_body(data)
+    common, records = _common(head), _items(_ARRAY.pack(0xDD, len(lengths)) + items)
     for at, record in enumerate(records, index):
         record.common, record.index = common, at
     return records

@@ -1,8 +1,11 @@
 """What buffers and the timeout store hold: frozen values. Times are aware datetimes in UTC, leases timedeltas. From the seeds S0 and S1."""
 
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
@@ -50,9 +53,9 @@ _LENGTH = 4  # bytes
 
 
 class Pack(NamedTuple):
-    """Records of one `group`, in order. `data`: what they have in common, then each of the `items`, all behind their lengths (4 bytes,
-    big-endian), as `pack_data` makes it. A store may hold it as one row, cut where a count ends in it, or each record as a row; then
-    `first` is the idempotency key of the first record, and the others are called after it."""
+    """Records of one `group`, in order. `data`: what they have in common, behind its length, how many `items` there are, the length of
+    each (all 4 bytes, big-endian), then the items, as `pack_data` makes it. A store may hold it as one row, cut where a count ends in it,
+    or each record as a row; then `first` is the idempotency key of the first record, and the others are called after it."""
 
     group: str
     first: str
@@ -60,24 +63,54 @@ class Pack(NamedTuple):
     data: bytes
 
 
+class PackBody(NamedTuple):
+    """What is common, how long each item is, and the items, one behind the other."""
+
+    common: bytes
+    lengths: tuple[int, ...]
+    items: bytes
+
+
 def pack_data(common: bytes, items: Sequence[bytes]) -> bytes:
-    parts: list[bytes] = []
-    for part in (common, *items):
-        parts.append(len(part).to_bytes(_LENGTH))
-        parts.append(part)
-    return b"".join(parts)
+    count = len(items)
+    lengths = struct.pack(f">I{count}I", count, *map(len, items))
+    return b"".join((len(common).to_bytes(_LENGTH), common, lengths, *items))
+
+
+def pack_body(data: bytes) -> PackBody:
+    """Raises ValueError for what is no pack."""
+    try:
+        begin = _LENGTH + int.from_bytes(data[:_LENGTH])
+        (count,) = struct.unpack_from(">I", data, begin)
+        if (end := begin + _LENGTH + count * _LENGTH) > len(data):
+            raise ValueError("a pack is cut off")
+        lengths = struct.unpack_from(f">{count}I", data, begin + _LENGTH)
+    except struct.error as error:
+        raise ValueError("a pack is cut off") from error
+    if end + sum(lengths) != len(data):
+        raise ValueError("a pack is cut off")
+    return PackBody(data[_LENGTH:begin], lengths, data[end:])
 
 
 def pack_parts(data: bytes) -> list[bytes]:
     """What is common, and each item. Raises ValueError for what is no pack."""
-    parts, at, size = [], 0, len(data)
-    while at < size:
-        end = at + _LENGTH + int.from_bytes(data[at : at + _LENGTH])
-        parts.append(data[at + _LENGTH : end])
-        at = end
-    if at != size:
-        raise ValueError("a pack is cut off")
-    return parts
+    common, lengths, items = pack_body(data)
+    ends = list(accumulate(lengths, initial=0))
+    return [common, *(items[begin:end] for begin, end in pairwise(ends))]
+
+
+def pack_slice(data: bytes, begin: int, count: int) -> bytes:
+    """A pack of `count` of its items, from this one on; as it is when these are all. Raises ValueError for what has no such items."""
+    head = _LENGTH + int.from_bytes(data[:_LENGTH])
+    if not begin and data[head : head + _LENGTH] == count.to_bytes(_LENGTH):
+        return data
+    common, lengths, items = pack_body(data)
+    if not 0 <= begin <= begin + count <= len(lengths):
+        raise ValueError("a pack has fewer items")
+    start = sum(lengths[:begin])
+    end = start + sum(lengths[begin : begin + count])
+    own = struct.pack(f">I{count}I", count, *lengths[begin : begin + count])
+    return b"".join((len(common).to_bytes(_LENGTH), common, own, items[start:end]))
 
 
 def singles(packs: Sequence[Pack]) -> list[Entry]:
@@ -168,7 +201,12 @@ class SealedBatch:
 
 def batch_id(name: str, group: str, first: str) -> str:
     """Of the batch whose oldest row is `first`: deterministic (B1)."""
-    return str(uuid5(uuid5(NAMESPACE_OID, f"sluicegate/{name}"), f"{group}/{first}"))
+    return str(uuid5(_space(name), f"{group}/{first}"))
+
+
+@lru_cache(64)
+def _space(name: str) -> UUID:
+    return uuid5(NAMESPACE_OID, f"sluicegate/{name}")
 
 
 class Filled(NamedTuple):

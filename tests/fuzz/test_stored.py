@@ -14,9 +14,8 @@ import pytest
 
 from connectors import open_store
 from streams.errors import SluicegateError
-from streams.handlers.values import Message
 from streams.leased.messages import OutboxMessage
-from streams.leased.shared_records import packed, packs, unpacked
+from streams.leased.shared_records import Common, Run, encode_item, packed, packs, unpacked
 from streams.leased.values import PACK, Entry, Timeout
 from streams.values import Changes, OutboxRow, Partition, Source, Trying
 from tests.fuzz.mutations import Mutator
@@ -113,8 +112,8 @@ def test_a_stored_cell_of_another_value_is_read_or_is_one_of_our_errors(path: Pa
 
 def test_an_entry_of_a_shared_buffer_that_is_no_record_of_ours_is_one_of_our_errors(fuzzed: Callable[[int], None]) -> None:
     good = [packed(Hostile(n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)]), "topic-id", 1.0) for n in (1, 70_000)]
-    together = [Message("g", Hostile(n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)])) for n in (1, 70_000)]
-    good += [pack.data for pack in packs(together, "topic-id", 1.0)]
+    items = [encode_item((n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)], (1, n))) for n in (1, 70_000)]
+    good += [pack.data for pack in packs(Run([1, 70_000], ["g", "g"], items), Common("in", "topic-id", 0, 1.0))]
     random, errors = drawn("shared"), 0
     mutator = Mutator(random, [*good, msgspec.msgpack.encode([1, 2]), b"text of an application"])
     with replayable():

@@ -192,7 +192,7 @@ GUARDS = (
         "        except ZeroDivisionError:\n", ("tests/unit/cli/test_wiring.py",),
     ),
     Guard(
-        "the source's watermark moves with the insert", "streams/leased/shared_intake.py",
+        "the source's watermark moves with the insert", "streams/leased/shared_runs.py",
         'progress = None if failpoints.unsafe("watermark") else moves', "progress = None", READ_AGAIN,
     ),
     Guard(

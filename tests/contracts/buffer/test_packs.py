@@ -1,47 +1,20 @@
 """Packs: many records of a group as one thing to insert; everything that counts counts records."""
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
-from connectors.memory.state import MemoryStore
-from connectors.redis import scripts_packs
-from connectors.redis.leased import step
-from connectors.redis.scripts_leased import PREFIX
-from streams.errors import ConcurrencyError, PersistenceError, WatermarkMoved
-from streams.leased.values import PACK, Entry, Pack, Progress, pack_data, pack_parts
+from streams.errors import ConcurrencyError, WatermarkMoved
+from streams.leased.values import PACK
 from tests.contracts.buffer.given import HOUR, at_once, entries, message, of, sent
-from tests.contracts.leasing import SHORT, WHILE, Clock, Injected
+from tests.contracts.buffer.packing import pack, put, records
+from tests.contracts.leasing import SHORT, WHILE, Clock
 
 
 @pytest.fixture
 def types() -> None:
     """Packs stay bytes."""
-
-
-def pack(group: str, first: int, count: int = 1) -> Pack:
-    return Pack(group, f"t/0/{first}", count, pack_data(b"common", [b"%d" % number for number in range(first, first + count)]))
-
-
-def put(buffer: Any, name: str, packs: list[Pack], gate: Any, begin: int = 0) -> list[Any]:
-    return list(buffer.insert_packs(name, packs, gate, Progress("topic", 0, begin, begin + sum(each.items for each in packs))))
-
-
-def records(found: Any) -> list[int]:
-    """The numbers in the packs of these entries."""
-    return list(_records(found))
-
-
-def _records(found: Any) -> Iterator[int]:
-    for entry in found:
-        assert entry.type == PACK
-        common, *items = pack_parts(entry.data)
-        assert common == b"common"
-        yield from map(int, items)
 
 
 def test_a_pack_is_cut_where_the_count_of_its_group_ends(buffer: Any, ns: str) -> None:
@@ -58,6 +31,16 @@ def test_a_pack_is_cut_where_the_count_of_its_group_ends(buffer: Any, ns: str) -
     assert (buffer.count(ns), records(buffer.iter_raw(ns))) == (2, [10, 11])
     [rest] = put(buffer, ns, [pack("g", 14, 2)], gate, 14)
     assert records(rest.entries) == [10, 11, 14, 15]
+
+
+def test_what_is_large_is_cut_and_becomes_rows_as_what_is_small(buffer: Any, ns: str) -> None:
+    gate = of(15)
+    put(buffer, ns, [pack("g", 0, 9, 200)], gate)
+    batches = put(buffer, ns, [pack("g", 9, 40, 200), pack("h", 49, 2, 2000)], gate, 9)
+    assert [records(each.entries) for each in batches] == [list(range(15)), list(range(15, 30)), list(range(30, 45))]
+    assert sorted(records(buffer.get_data(ns))) == list(range(51))
+    assert sorted(records(buffer.get_snapshot(ns).entries)) == list(range(45, 51))
+    assert [buffer.complete(ns, each) for each in batches] == [15] * 3
 
 
 def test_a_batch_of_packs_comes_again_unchanged_and_is_completed_once(store: Any, ns: str, clock: Clock) -> None:
@@ -186,108 +169,3 @@ def test_everything_is_removed_with_its_packs_sealed_or_not(buffer: Any, ns: str
     assert buffer.due(ns, gate) == []
     assert put(buffer, ns, [pack("g", 9, 3)], gate, 9) == []
     assert buffer.watermark(ns, "topic", 0) == 12
-
-
-# -- any sequence of steps, against a store that holds each record as a row ------------------------------------------------------------
-
-GROUP, COUNT = st.sampled_from(["g", "h"]), st.integers(1, 6)
-STEPS = st.one_of(
-    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9)), min_size=1, max_size=3), COUNT),
-    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9)), min_size=1, max_size=3), st.just(20)),
-    st.tuples(st.just("rows"), GROUP, COUNT),
-    st.tuples(st.just("seal"), GROUP, COUNT),
-    st.tuples(st.sampled_from(["complete", "complete", "complete", "release"]), st.integers(0, 9), st.none()),
-    st.tuples(st.sampled_from(["due", "snapshot", "read", "read"]), st.none(), COUNT),
-)
-ONE_SERVER = pytest.mark.parametrize("backend", ["redis"], indirect=True)
-examples = itertools.count()
-
-
-class Side:
-    """One of the two buffers, and what it handed out."""
-
-    def __init__(self, buffer: Any, name: str) -> None:
-        self.buffer, self.name, self.at = buffer, name, 0
-        self.batches: list[Any] = []
-
-    def told(self, batches: Any) -> list[Any]:
-        found = sorted(batches, key=lambda batch: (batch.group, plain(batch.entries)))
-        self.batches += found
-        return [(batch.group, batch.reason, batch.attempts, plain(batch.entries)) for batch in found]
-
-    def step(self, what: str, which: Any, count: int | None) -> Any:
-        gate = of(count or 1, after_first=HOUR, lease=HOUR)
-        if what == "put":
-            packs, begin = [], self.at
-            for group, size in which:
-                packs.append(pack(group, self.at, size))
-                self.at += size
-            return self.told(put(self.buffer, self.name, packs, gate, begin))
-        if what == "rows":
-            self.at += 1
-            own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which)
-            moves = Progress("topic", 0, self.at - 1, self.at)
-            return self.told(self.buffer.insert_and_seal(self.name, [own], gate, moves).batches)
-        if what in ("complete", "release"):
-            return self.ended(what, which)
-        if what == "snapshot":
-            snapshot = self.buffer.get_snapshot(self.name, count)
-            return plain(snapshot.entries), snapshot.leased_elsewhere, self.buffer.release_snapshot(self.name, snapshot)
-        if what in ("seal", "due"):
-            found = self.buffer.due(self.name, gate) if what == "due" else [self.buffer.seal(self.name, which, gate)]
-            return self.told(batch for batch in found if batch)
-        return plain(self.buffer.iter_raw(self.name)), self.buffer.count(self.name), self.buffer.watermark(self.name, "topic", 0)
-
-    def ended(self, what: str, which: int) -> Any:
-        if not self.batches:
-            return None
-        try:
-            return getattr(self.buffer, what)(self.name, self.batches[which % len(self.batches)])
-        except ConcurrencyError:
-            return "another's"
-
-
-def plain(found: Any) -> list[bytes]:
-    return [item for entry in found for item in (pack_parts(entry.data)[1:] if entry.type == PACK else [entry.data])]
-
-
-def compared(buffer: Any, ns: str, most: int, *phases: Phase) -> None:
-    @settings(max_examples=most, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck))
-    @given(st.lists(STEPS, max_size=25))
-    def run(steps: list[Any]) -> None:
-        name = f"{ns}-{next(examples)}"
-        rows, packs = Side(MemoryStore(Injected()).buffer, name), Side(buffer, name)
-        for each in [*steps, ("read", None, None)]:
-            assert packs.step(*each) == rows.step(*each)
-
-    run()
-
-
-@ONE_SERVER
-def test_any_sequence_of_steps_gives_what_a_row_for_each_record_gives(store: Any, ns: str) -> None:
-    compared(store.buffer, ns, 25, Phase.generate, Phase.shrink)
-
-
-@ONE_SERVER
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [("- (count - most))", "- (count - most) - 1)"), ("state[1] = state[1] - count", "state[1] = 0")],
-)
-def test_a_script_that_is_wrong_in_one_place_is_found(store: Any, ns: str, right: str, wrong: str) -> None:
-    assert right in scripts_packs.INSERT_PACKS
-    buffer = store.buffer
-    buffer._insert_packs = step(buffer._server, scripts_packs.INSERT_PACKS.replace(right, wrong))
-    with pytest.raises((AssertionError, PersistenceError, ExceptionGroup)):
-        compared(buffer, ns, 500, Phase.generate)  # ends with the first it finds
-
-
-@ONE_SERVER
-def test_nothing_is_inserted_when_the_list_of_one_group_is_damaged(store: Any, ns: str) -> None:
-    client = store.buffer._server()
-    key = f"{PREFIX}buffer:pack:{len(ns)}:{ns}:h"
-    client.set(key, "damaged")
-    with pytest.raises(PersistenceError, match="DAMAGED"):
-        put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2), pack("h", 4, 2)], of(3))
-    assert (store.buffer.count(ns), list(store.buffer.iter_raw(ns)), store.buffer.watermark(ns, "topic", 0)) == (0, [], 0)
-    client.delete(key)
-    assert [records(each.entries) for each in put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2)], of(3))] == [[0, 1, 2]]

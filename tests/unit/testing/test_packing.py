@@ -1,24 +1,37 @@
 """How the shared intake packs records, and what a batch's firing gets of them."""
 
 from collections.abc import Sequence
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from schemas import codec
+from streams.agent import Agent, Aggregation, Destination, Reducer
+from streams.aggregation.events import Refused
+from streams.aggregation.groups import Groups
+from streams.aggregation.rule import Rule
 from streams.engine.packing import SealedRecord
 from streams.errors import PersistenceError
-from streams.handlers.values import Message
-from streams.leased import shared_intake, shared_records
+from streams.leased import shared_records, shared_runs
 from streams.leased.shared_fires import UNDER_WAY, SharedFires
 from streams.leased.shared_firing import Made
-from streams.leased.shared_intake import _parts
-from streams.leased.shared_records import Origin, packed, packs, unpacked
+from streams.leased.shared_records import Common, Origin, Run, encode_item, packed, packs, unpacked
+from streams.leased.shared_runs import Packing
 from streams.leased.values import PACK, Entry, Gate, pack_data, pack_parts, singles
+from streams.record import Headers
+
+COMMON = Common("in", "id", 3, 1.5)
 
 
-def message(offset: int, group: str, value: bytes | None = b"v") -> Message:
-    return Message(group, SealedRecord(("in", 3, offset), b"k", value, [("h", b"x"), ("n", None)], (1, 5)))
+def record(offset: int, value: bytes | None = b"v", headers: Headers | None = None) -> SealedRecord:
+    return SealedRecord(("in", 3, offset), b"k", value, [("h", b"x"), ("n", None)] if headers is None else headers, (1, 5))
+
+
+def a_run(*records: tuple[str, SealedRecord]) -> Run:
+    items = [encode_item((each.offset(), each.k, each.v, each.h or None, each.at)) for _, each in records]
+    return Run([each.offset() for _, each in records], [group for group, _ in records], items)
 
 
 def entries(made: Any) -> list[Entry]:
@@ -26,31 +39,61 @@ def entries(made: Any) -> list[Entry]:
 
 
 def test_what_is_packed_comes_out_as_it_was_whole_or_one_by_one() -> None:
-    made = packs([message(7, "a"), message(8, "b", None), message(9, "a", b"w")], "id", 1.5)
+    given = [("a", record(7)), ("b", record(8, None, [])), ("a", record(9, b"w"))]
+    made = packs(a_run(*given), COMMON)
     assert [(each.group, each.first, each.items) for each in made] == [("a", "id/3/7", 2), ("b", "id/3/8", 1)]
-    single = packed(message(11, "").record, "id", 1.5)
+    single = packed(record(11), "id", 1.5)
     for held in (entries(made), singles(made)):
         found = unpacked([*held, Entry("k", "c", "", single)])
         assert [each.origin for each in found] == [Origin("in", "id", 3, offset) for offset in (7, 9, 8, 11)]
         assert [(each.offset(), each.value(), each.taken_at) for each in found] == [
             (number, value, 1.5) for number, value in enumerate([b"v", b"w", None, b"v"])
         ]
-        assert found[1].real == message(9, "a", b"w").record
+        assert [each.real for each in found] == [given[0][1], given[2][1], given[1][1], record(11)]
     assert [each.idempotency_key for each in singles(made)] == ["id/3/7", "id/3/7+1", "id/3/8"]
 
 
-def test_large_records_are_cut_into_packs_and_inserts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_records_and_small_counts_are_cut_into_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_records, "PACK_BYTES", 100)
-    monkeypatch.setattr(shared_intake, "INSERT_BYTES", 100)
-    messages = [message(offset, "a", b"v" * 60) for offset in range(7)]
-    made = packs(messages, "id", 1.5)
+    run = a_run(*(("a", record(offset, b"v" * 60)) for offset in range(7)))
+    made = packs(run, COMMON)
     assert [each.items for each in made] == [2, 2, 2, 1]
     assert len({each.first for each in made}) == 4
     assert [each.origin.offset for each in unpacked(entries(made))] == list(range(7))
-    assert [len(part) for part in _parts(messages, 5)] == [1] * 7
-    assert [len(part) for part in _parts(messages[:1] * 0, 5)] == []
-    monkeypatch.setattr(shared_intake, "INSERT_BYTES", 1000)
-    assert [len(part) for part in _parts(messages, 5)] == [5, 2]
+    monkeypatch.setattr(shared_records, "PACK_BYTES", 100_000)
+    assert [[each.items for each in packs(run, COMMON, most)] for most in (3, 7)] == [[3, 3, 1], [7]]
+
+
+def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sizes(run: Run, count: float = inf) -> list[int]:
+        parts = [*shared_runs.parts(run, runs, count)]
+        assert [offset for part in parts for offset in part.offsets] == run.offsets
+        return [len(part.items) for part in parts]
+
+    buffer: Any = SimpleNamespace(at_once=5)
+    runs = Packing("b", Gate(9), buffer, lambda: 1.5)
+    run = a_run(*((f"g{offset}", record(offset, b"v" * 60)) for offset in range(7)))
+    assert (sizes(run), sizes(Run([], [], []))) == ([5, 2], [])
+    monkeypatch.setattr(shared_runs, "INSERT_PACKS", 3)
+    assert sizes(run) == [2, 3, 2]
+    assert sizes(one := Run(run.offsets, ["a"] * 7, run.items)) == [5, 2]
+    assert sizes(one, 1) == [2, 1, 2, 2]  # each of them a pack
+    monkeypatch.setattr(shared_runs, "INSERT_BYTES", 100)
+    assert sizes(run) == [1] * 7
+
+
+def test_records_are_packed_as_they_are_read_and_what_cannot_be_used_is_refused() -> None:
+    buffer: Any = SimpleNamespace(at_once=5)
+    agent = Agent("a", ("in",), Aggregation(key="k", count=9, compute=(Reducer("n", "count"),)), Destination("out"), "dead")
+    groups = Groups(Rule(agent, codec("json")))
+    values = (b'{"k":"a"}', b"{", b'{"k":"b"}', None, b'{"k":"%s"}' % (b"c" * 999))
+    given = [record(offset, value, [] if offset == 3 else None) for offset, value in enumerate(values, 1)]
+    run = Packing("b", Gate(9), buffer, lambda: 1.5).read(groups, given)
+    assert (run.offsets, run.groups) == ([1, 3], ["a", "b"])
+    assert [each.real for each in unpacked(entries(packs(run, COMMON)))] == [given[0], given[2]]
+    assert [(event.record.offset(), event.reason) for event in groups.drain() if isinstance(event, Refused)] == [
+        (2, "undecodable"), (4, "null-value"), (5, "too-large")
+    ]  # fmt: skip
 
 
 def test_what_is_cut_off_is_no_pack() -> None:

@@ -1,0 +1,27 @@
+"""Packs for the tests of packs, and what is in them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from streams.leased.values import PACK, Pack, Progress, pack_data, pack_parts
+
+
+def pack(group: str, first: int, count: int = 1, width: int = 1) -> Pack:
+    return Pack(group, f"t/0/{first}", count, pack_data(b"common", [b"%0*d" % (width, number) for number in range(first, first + count)]))
+
+
+def put(buffer: Any, name: str, packs: list[Pack], gate: Any, begin: int = 0) -> list[Any]:
+    return list(buffer.insert_packs(name, packs, gate, Progress("topic", 0, begin, begin + sum(each.items for each in packs))))
+
+
+def records(found: Any) -> list[int]:
+    """The numbers in the packs of these entries."""
+    return list(_records(found))
+
+
+def _records(found: Any) -> Iterator[int]:
+    for entry in found:
+        assert entry.type == PACK
+        common, *items = pack_parts(entry.data)
+        assert common == b"common"
+        yield from map(int, items)

@@ -1,0 +1,130 @@
+"""How the intake of the shared buffer takes records, what it inserts when others inserted before, and when it is time to."""
+
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from streams.agent import Agent, Aggregation, Destination, Reducer
+from streams.aggregation.events import Fire, Refused
+from streams.aggregation.groups import Groups
+from streams.aggregation.rule import Rule
+from streams.engine import commits
+from streams.engine.commits import Commits
+from streams.engine.packing import SealedRecord
+from streams.errors import WatermarkMoved
+from streams.leased.shared_fires import MOST
+from streams.leased.shared_intake import SharedIntake
+from streams.leased.shared_runs import Packing
+from streams.leased.values import Gate, Pack, Progress
+
+PLACE, GATE = ("in", 3), Gate(9)
+
+
+class Buffer:
+    """Takes packs of partition 3, of which it may have more already than whoever inserts knows."""
+
+    def __init__(self, at_once: int = 5_000) -> None:
+        self.at_once, self.stands, self.known = at_once, 0, 0
+        self.taken: list[tuple[int, int, list[int]]] = []
+
+    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+        return self.known
+
+    def insert_packs(self, name: str, packs: list[Pack], gate: Gate, progress: Progress) -> list[Any]:
+        if progress.expected != self.stands:
+            raise WatermarkMoved("moved", self.stands)
+        self.taken.append((progress.expected, progress.next, [each.items for each in packs]))
+        self.stands = progress.next
+        return []
+
+
+def record(offset: int, value: bytes = b"{}") -> SealedRecord:
+    return SealedRecord(("in", 3, offset), b"k", value, [], (1, 5))
+
+
+def intake_of(buffer: Any, gate: Gate = GATE) -> SharedIntake:
+    fires: Any = SimpleNamespace(halt=None, take=lambda batches: None)
+    return SharedIntake("b", gate, buffer, Packing("b", gate, buffer, lambda: 1.5), fires, lambda place: "id")
+
+
+@pytest.fixture
+def groups() -> Groups:
+    agent = Agent("a", ("in",), Aggregation(count=9, compute=(Reducer("n", "count"),)), Destination("out"), "dead")
+    return Groups(Rule(agent, codec("json")))
+
+
+def test_what_another_worker_inserted_meanwhile_is_left_out(groups: Groups) -> None:
+    buffer = Buffer()
+    intake, identify = intake_of(buffer), lambda offset: "id"
+    items = [*intake.read(groups, [record(4), record(6)]), *intake.read(groups, [record(7), record(9)])]
+    buffer.stands = 7
+    assert intake.run(items, identify, None, PLACE) == []
+    assert intake.run(intake.read(groups, [record(10), record(11)]), identify, None, PLACE) == []
+    assert buffer.taken == [(7, 10, [2]), (10, 12, [2])]
+    buffer.stands = buffer.known = 30
+    assert intake.run(intake.read(groups, [record(12)]), lambda offset: "of another claim", None, PLACE) == []
+    assert len(buffer.taken) == 2
+
+
+def test_fires_that_wait_are_not_lost_with_a_record_that_is_refused(groups: Groups) -> None:
+    fire = Fire(b"k", 1, "limit", 0, 0, 1.0, 1.0, None, {})
+    groups.events.append(fire)
+    items = intake_of(Buffer()).read(groups, [record(1, b"{"), record(2)])
+    assert [each.value.offsets for each in items if not isinstance(each, Fire | Refused)] == [[2]]
+    assert [type(event) for event in groups.drain()] == [Fire, Refused]
+
+
+# -- when -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def turns() -> Any:
+    """`due(seconds since the last commit, behind)` with a record pending, for an intake that packs."""
+    now, intake = [100.0], intake_of(Buffer())
+    setting: Any = SimpleNamespace(store=None, handling=intake)
+    claims: Any = SimpleNamespace(owners={}, retrying=False)
+    made = Commits(setting, claims, None, lambda: now[0], lambda owner, error: None)  # type: ignore[arg-type]
+    made.all(now[0])
+    made.pending = 1
+    return SimpleNamespace(due=lambda passed, behind: made.due(now[0] + passed, False, behind), commits=made, intake=intake)
+
+
+def test_while_more_waits_than_is_read_records_gather_longer(turns: Any) -> None:
+    assert not turns.due(commits.SHARED_EVERY + 0.1, True)
+    assert turns.due(commits.SHARED_BEHIND, True)
+    assert turns.commits.due(100.0, True)
+
+
+def test_who_caught_up_once_since_the_last_commit_waits_no_longer(turns: Any) -> None:
+    assert not turns.due(commits.SHARED_EVERY - 0.1, False)
+    assert turns.due(commits.SHARED_EVERY, True)
+    turns.commits.all(100.0)
+    turns.commits.pending = 1
+    assert not turns.due(commits.SHARED_EVERY + 0.1, True)
+
+
+def test_records_and_bytes_in_hand_are_bounded(turns: Any) -> None:
+    turns.commits.pending = turns.intake.most - 1
+    assert not turns.due(0.0, True)
+    turns.commits.pending += 1
+    assert turns.due(0.0, True)
+    turns.commits.all(100.0)
+    turns.commits.pending, turns.intake.held = 1, commits.SHARED_BYTES
+    assert turns.due(0.0, True)
+    turns.commits.all(100.0)
+    turns.commits.pending = 1
+    assert (turns.intake.held, turns.due(0.0, True)) == (0, False)
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, MOST), (2, 2 * MOST), (100, 10_000), (None, 10_000)])
+def test_a_commit_completes_no_more_batches_than_may_be_in_hand(count: int | None, most: int) -> None:
+    assert intake_of(Buffer(), Gate(count, timedelta(seconds=9))).most == most
+
+
+def test_bytes_in_hand_are_those_that_were_read(groups: Groups) -> None:
+    intake = intake_of(Buffer())
+    intake.read(groups, [record(1, b'{"n":"%s"}' % (b"x" * 1000)), record(2)])
+    assert 1000 < intake.held < 1200
