@@ -30,7 +30,7 @@ GUARDS = (
     ),
     Guard(
         "a store behind what this process saw is loud", "streams/engine/checks.py",
-        "        if at < known:", f"        {NEVER}", CHECKS,
+        "        if rewound(claim, known):", f"        {NEVER}", CHECKS,
     ),
     Guard(
         "partitions added under groups that cannot end are loud", "streams/engine/checks.py",
