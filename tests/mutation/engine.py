@@ -26,11 +26,11 @@ GUARDS = (
     Guard("another store is loud", "streams/engine/checks.py", "    if incarnation != claim.incarnation:", f"    {NEVER}", CHECKS),
     Guard(
         "a store behind what Kafka was told is loud", "streams/engine/checks.py",
-        "    if facts.committed > claim.offset or max(told, known) > at:", f"    {NEVER}", CHECKS,
+        "    if facts.committed > claim.offset or rewound(claim, told) or rewound(claim, known):", f"    {NEVER}", CHECKS,
     ),
     Guard(
         "a store behind what this process saw is loud", "streams/engine/checks.py",
-        "        if at < known:", f"        {NEVER}", CHECKS,
+        "        if rewound(claim, known):", f"        {NEVER}", CHECKS,
     ),
     Guard(
         "partitions added under groups that cannot end are loud", "streams/engine/checks.py",
