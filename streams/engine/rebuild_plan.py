@@ -218,7 +218,7 @@ class Plans:
         oldest = [known.oldest.get(number, inf) for number in cut[to.topic]] if to else []
         oldest += [inf for _ in cut[letters] if both or to is None]
         dead = [known.letters.get(number, inf) for number in cut[letters]]
-        return Reach(max(oldest, default=-inf), max(dead, default=-inf), both and to is not None and bool(cut[letters]))
+        return Reach(max(oldest, default=-inf), max(dead, default=-inf), both and to is not None)
 
     def _judge(self, built: Rebuilt, known: Known, place: str) -> None:
         """Raises ConfigurationError when topics and results do not fit together."""

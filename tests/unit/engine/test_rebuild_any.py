@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from streams.agent import Agent, Reducer, Until
@@ -146,12 +146,14 @@ def test_whenever_the_store_is_lost_each_record_counts_once_and_no_id_is_emitted
     assert judged(world) == ""
 
 
+FOUR = ("work", [("a", "")] * 4)
 KEPT = st.sampled_from([0.0, 2.0, 5.0, 12.0, 30.0, 1000.0])
 
 
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEP, min_size=4, max_size=15), kept=st.tuples(KEPT, KEPT, KEPT))
+@example(steps=[FOUR, FOUR, ("later", 25.0), FOUR], kept=(30.0, 0.0, 2.0))  # a dead letter is there, and a later result is not
 def test_what_retention_took_is_not_needed_or_the_rebuild_is_refused(
     rule: str, steps: list[tuple[str, Any]], kept: tuple[float, float, float]
 ) -> None:
