@@ -138,9 +138,9 @@ def points() -> list[str]:
     return list(dict.fromkeys(known))
 
 
-def reason(point: str, kind: str) -> str:
+def reason(point: str, kind: str, store: str) -> str:
     """Why a cell is empty. Raises KeyError for one that has no reason."""
-    return OMITTED.get((point, kind)) or ELSEWHERE[point]
+    return cells.NO_SHARED.get((point, kind, store)) or OMITTED.get((point, kind)) or ELSEWHERE[point]
 
 
 def rows() -> Iterator[str]:
@@ -149,7 +149,8 @@ def rows() -> Iterator[str]:
     for point in points():
         for kind in KINDS:
             tests = [" ".join(signs(point, kind, store)) for store in COLUMNS]
-            tests = [test or f"[{reasons.setdefault(reason(point, kind), len(reasons) + 1)}]" for test in tests]
+            places = zip(tests, COLUMNS, strict=True)
+            tests = [test or f"[{reasons.setdefault(reason(point, kind, store), len(reasons) + 1)}]" for test, store in places]
             memory = " ".join(signs(point, kind, "memory"))
             yield f"| {point} | {kind}{memory and f' (memory: {memory})'} | {' | '.join(tests)} |"
     yield ""
