@@ -24,6 +24,8 @@ from tests.waiting import wait_until
 
 MakeShared = Callable[[str], Scene]
 PARTITIONS = 4
+TAKEOVER = {"mongodb": 90}
+"""Seconds. What stands still inside a transaction of MongoDB keeps its locks until the server ends it, after 60 (connectors/mongodb/steps.py)."""
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def under_fault(app: Scene, cell: Cell, unsafe: str = "") -> Verdict:
     faulty = app.run("faulty", cell.fault, unsafe)
     pid = faulty.wait_hit()
     if cell.kind == "stop":
-        wait_until(lambda: _have_all(app, healthy), 40, "the takeover", pause=0.1)
+        wait_until(lambda: _have_all(app, healthy), TAKEOVER.get(cell.store, 40), "the takeover", pause=0.1)
         app.flowing(2)
         os.kill(pid, signal.SIGCONT)
     app.flowing()
