@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 MakeShared = Callable[[str], Scene]
 PARTITIONS = 4
 TAKEOVER = {"mongodb": 90}
-"""Seconds. What stands still in a transaction of MongoDB keeps its locks until the server ends it, after 60 (connectors/mongodb/steps.py)."""
+"""Seconds. What stands still in a transaction of MongoDB keeps its locks until the server ends it, after 60 (mongodb/steps.py)."""
 
 
 @pytest.fixture
