@@ -85,7 +85,7 @@ class SqlBuffer:
         """In one transaction; each by itself where one of them is not as it was sealed."""
 
         def work(at: Locked) -> list[bool]:
-            return buffer_seals.complete_all(at, ends, self._transactions.now(at.connection))
+            return buffer_seals.complete_all(at, ends)
 
         try:
             return self._changed(name, [False] * len(ends), work, taking=False)

@@ -156,7 +156,7 @@ def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | Non
     return batches
 
 
-def complete_all(at: Locked, ends: Sequence[buffers.End], now: float) -> list[bool]:
+def complete_all(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
     """Raises ConcurrencyError when one has other rows than it was sealed with, or such that cannot be decoded: then nothing may be
     committed. Statements for all together: one by one they took four each."""
     ids = [batch.id for batch, _ in ends]
@@ -172,5 +172,5 @@ def complete_all(at: Locked, ends: Sequence[buffers.End], now: float) -> list[bo
         raise buffers.taken(at.name, "batch")
     at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(one_of(_HOLD.id, mine))))
     if outbox := [message for _, messages in ours for message in messages]:
-        write_rows(at.connection, outbox, now)
+        write_rows(at.connection, outbox, at.now / 1_000_000)
     return done

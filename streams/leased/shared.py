@@ -15,7 +15,7 @@ from streams.engine.worker import Parts
 from streams.errors import ConfigurationError
 from streams.handlers.values import Outputs
 from streams.leased.calls import Calls
-from streams.leased.shared_fires import SharedFires
+from streams.leased.shared_fires import UNDER_WAY, SharedFires
 from streams.leased.shared_firing import SharedFiring, aggregation_of
 from streams.leased.shared_intake import SharedIntake
 from streams.leased.shared_records import buffer_name
@@ -25,7 +25,6 @@ from streams.values import Partition
 
 LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
 CALLS = 2  # threads for the short calls to the store
-FIRES = 2  # threads where there is no handler
 
 
 def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: Outputs, parts: Parts) -> SharedIntake:
@@ -33,7 +32,7 @@ def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outp
     name, gate, clock = buffer_name(app, agent.name), gate_of(agent), parts.clock.monotonic
     handling, policy = _handling(agent, rule, reads, outputs, parts)
     firing = SharedFiring(app, agent, reads, writes, outputs.most, handling)
-    pool = parts.pool(FIRES) if handling is None else handling.pool
+    pool = parts.pool(UNDER_WAY) if handling is None else handling.pool
     calls, work = Calls(parts.pool(CALLS), _nobody), Calls(pool, _nobody)
     backoff = Backoff(0.2, 10.0, parts.random)
     buffer = parts.store.buffer

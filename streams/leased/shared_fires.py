@@ -24,7 +24,7 @@ LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others l
 MOST = 1_000  # batches in hand: then intake waits
 AT_A_TIME = 100  # batches of one look, and of one completion
 FEW = 8  # batches that failed together: then each is tried alone
-UNDER_WAY = 2  # completions of many batches: what comes meanwhile makes the next one larger, so a slow store has fewer transactions
+UNDER_WAY = 2  # completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of them
 
 
 class Job:

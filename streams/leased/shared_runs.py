@@ -13,7 +13,7 @@ from streams.leased.contracts import AggregatorBuffer
 from streams.leased.shared_records import LONGEST_KEY, Common, Run, encode_item, group_of, packed, packs
 from streams.leased.values import Entry, Gate, Progress, SealedBatch
 from streams.observe.metrics import Meter
-from streams.record import Record
+from streams.record import Record, headers
 
 AT_ONCE = 1_000  # records of one insert with ids: a store that runs one script at a time is held up no longer
 INSERT_BYTES = 8 * 1024 * 1024  # of one insert
@@ -64,14 +64,10 @@ class Packing:
                 continue
             if (group := known(name)) is None and (group := self._named(groups, record, name)) is None:
                 continue
-            try:
-                pairs = record.headers() or None
-            except (SystemError, UnicodeDecodeError):  # as streams.record.headers
-                pairs = None
             offset = record.offset()
             add_offset(offset)
             add_group(group)
-            add_item(encode_item((offset, key, value, pairs, record.timestamp())))
+            add_item(encode_item((offset, key, value, headers(record) or None, record.timestamp())))
         return run
 
     def _named(self, groups: Groups, record: Record, key: bytes | None) -> str | None:
