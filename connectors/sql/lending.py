@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from connectors.sessions import REFUSED
@@ -28,13 +29,16 @@ class Lender:
         self._lock = threading.Lock()
 
     def learn(self, driver: Any) -> None:
-        """Let SQLAlchemy ask the server what it must know, once, outside of any transaction."""
+        """Let SQLAlchemy ask the server what it must know, once, outside of any transaction. Raises the driver's errors as they are."""
         if self._known:
             return
         with self._lock:
             if not self._known:
-                with self.lent(driver) as connection:
-                    self._dialect.initialize(connection)
+                try:
+                    with self.lent(driver) as connection:
+                        self._dialect.initialize(connection)
+                except DBAPIError as error:
+                    raise (error.orig or error) from error
                 self._known = True
 
     @contextmanager

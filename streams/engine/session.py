@@ -39,9 +39,11 @@ def in_session(
     The store may run `work` more than once, so it changes nothing that a later run would see. Raises HandlerFailed, and what
     `commit_with` raises."""
     made: list[Ready] = []
+    called: list[Any] = []  # is it the handlers' doing?
     place = claim.partition.topic, claim.partition.number
 
     def work(session: Any) -> Changes:
+        called.append(session)
         rows.number = claim.number
         events = handling.run(items, rows.fire_id, session, place)
         made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
@@ -51,15 +53,20 @@ def in_session(
 
     commit = partial(_apart, store) if failpoints.unsafe("session") else store.commit_with
     while True:
+        called.clear()
         try:
             return commit(claim, work), made[-1]
         except NotCommitted as error:
             handling.refused(items, error)
         except ConfigurationError as error:  # the handler ended the transaction by itself
+            if not called:
+                raise
             handling.failed(error, items)
         except (SluicegateError, failpoints.Failpoint):
             raise
         except Exception as error:
+            if not called:
+                raise
             handling.failed(handling.probed(error, partial(_undone, store, claim)), items)
 
 

@@ -3,10 +3,13 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import sqlalchemy
 from sqlalchemy import text
+from sqlalchemy.dialects.mysql.base import MySQLDialect
+from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from connectors import open_store
 from connectors.sessions import SqlSession
@@ -133,6 +136,26 @@ def test_a_connection_killed_inside_the_work_is_an_outage_and_after_a_new_claim_
     assert claim.offset == -1
     store.commit_with(claim, lambda session: (books.enter(session, "again"), Changes(5))[1])
     assert books.lines() == ["again"]
+
+
+@on_servers
+def test_a_connection_killed_before_the_first_work_is_an_outage_and_no_work_was_tried(
+    store: Store, url: str, partition: Partition, product: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLAlchemy asks the server for its version there; a driver's error that it wraps was taken for the handler's."""
+    dialect = {"postgresql": PGDialect, "mariadb": MySQLDialect}[product]
+    asks, claim = dialect.initialize, claimed(store, partition)
+
+    def dies(self: Any, connection: Any) -> None:
+        monkeypatch.setattr(dialect, "initialize", asks)
+        kill(url, product)
+        asks(self, connection)
+
+    monkeypatch.setattr(dialect, "initialize", dies)
+    tries: list[SqlSession] = []
+    assert error_of(lambda: store.commit_with(claim, lambda session: (tries.append(session), Changes(5))[1])) is PersistenceError
+    assert not tries
+    assert store.commit_with(claim, lambda session: Changes(5)).offset == 5
 
 
 @pytest.fixture

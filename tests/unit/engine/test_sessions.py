@@ -37,6 +37,21 @@ def test_writes_outputs_and_offset_are_one_commit(log: Log, store: MemoryStore, 
     assert handlers.calls == list(range(1000))
 
 
+def test_what_fails_before_any_handler_is_called_is_none_of_the_handlers_failures(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch
+) -> None:
+    def broken(claim: Any, work: Any) -> Any:
+        raise LookupError("a driver's own")
+
+    feed(log, ("k", 1))
+    driver = Driver(an_agent(attempts=1), store, log, clock).give(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "commit_with", broken)
+        with pytest.raises(LookupError):
+            driver.turns()
+    assert dead(log) == []
+
+
 def test_all_handlers_of_a_message_share_its_session_and_one_that_fails_undoes_all(log: Log, store: MemoryStore, clock: Clock) -> None:
     handlers.fails["audit", 2] = [ValueError()] * 2
     feed(log, ("k", 1), ("k", 2), ("k", 3))
