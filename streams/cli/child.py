@@ -3,7 +3,6 @@
 import gc
 import os
 import random
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from streams.agent import Agent, App, Outbox, Timeouts
 from streams.cli.running import member
 from streams.contracts import OutputTransactions
 from streams.engine.build import build
-from streams.engine.child import Place, Report, Runner, main
+from streams.engine.child import Place, Report, Runner, end, main
 from streams.engine.pool import Threads
 from streams.engine.worker import Parts
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
@@ -105,4 +104,4 @@ def make_worker(place: Place, report: Report) -> Runner:
 
 if __name__ == "__main__":
     gc.set_threshold(100_000, 50, 100)  # every consumed message counts as a new object: collecting each 700 of them cost J1 3 to 5 %
-    sys.exit(main(make_worker, make_dispatcher))
+    end(main(make_worker, make_dispatcher))

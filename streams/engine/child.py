@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, NoReturn, Protocol
 
 import msgspec
 import structlog
@@ -128,6 +128,14 @@ def run_one(task: Task, stop: Callable[[], bool], drain: float) -> int:
     except Exception:
         log.exception("worker.crashed")
         return 1
+
+
+def end(code: int) -> NoReturn:
+    """Without the interpreter's own end, which frees the Kafka clients and waits for their brokers: minutes were seen, in which the
+    process was neither at work nor started again."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _die_with(parent: int) -> None:

@@ -38,8 +38,7 @@ from streams.record import Record
 from streams.values import Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
-LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)
-"""What ends an owner, and only that."""
+LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)  # what ends an owner, and only that
 NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
 GAPS: dict[str, type[Halt]] = {"out-of-range": RetentionPassed, "truncated": LogTruncated, "unknown-topic": TopicRecreated}
@@ -114,6 +113,8 @@ class Claims:
         deadline = now + SLICE_SECONDS
         for place in list(self._taking):
             self._advance(place, deadline)
+            if self._clock() >= deadline:
+                return  # where a broker or a store was waited for in vain: the others after the next poll
 
     def _revoke(self, place: TopicPartition) -> None:
         self._assigned.discard(place)

@@ -135,7 +135,7 @@ class Commits:
 
     def _count(self, owner: Owner, events: Sequence[Event], pending: int, now: float, before: float) -> None:
         meter, after = self._meter, self._clock()
-        jump = owner.tick(after)
+        jump = owner.tick(after, after - before)
         if abs(jump) > 1.0:
             self._log.warning("clock.jumped", seconds=round(jump, 3), topic=owner.partition.topic, partition=owner.partition.number)
         meter.observe("commit_seconds", after - before)

@@ -5,6 +5,7 @@ There is one way back: whatever goes wrong with a commit, the owner is dropped a
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import inf
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from streams.engine.rows import Rows
 from streams.engine.sealed import Sealed
 from streams.engine.session import Ready, in_session
 from streams.engine.setting import Setting
+from streams.engine.store_clock import StoreClock
 from streams.engine.timers import with_timers
 from streams.errors import ChangelogIncomplete, Fenced, Halt, StoreSwapped
 from streams.record import Record
@@ -37,9 +39,8 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_changelog", "_inbox", "_last", "_monotonic", "_place", "_rows", "_setting", "_source", "_store_time", "begun",
-        "claim", "dedupe", "epoch", "facts", "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending",
-        "restored_bytes", "sealed", "senders", "shard",
+        "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe", "epoch", "facts",
+        "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes", "sealed", "senders", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
@@ -58,7 +59,6 @@ class Owner:
         self.newest: Record | None = None  # the last record taken
         self.begun = False  # the first record was taken, its crash mark stands
         self.grown = False  # the topic has more partitions than at the last commit: keys moved
-        self._last = 0.0
         self._source: Source | None = None
 
     # -- taking over -------------------------------------------------------------------------------------------------
@@ -69,8 +69,7 @@ class Owner:
         setting, partition = self._setting, self.partition
         self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
         self.claim: Claim = setting.store.claim(partition, token, setting.member)
-        self._time(self.claim, monotonic)
-        self._last = self.claim.store_time
+        self._clock = StoreClock(self.claim.store_time, monotonic)
         if failpoints.armed:
             failpoints.hit("after-claim")
         yield
@@ -127,7 +126,7 @@ class Owner:
         claim, setting, known, asked = self.claim, self._setting, self.claim.source, self.groups.asked
         if self.groups.rule is not setting.rule:
             fresh = Groups(setting.rule)
-            self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting, self._last)
+            self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting, self._clock.last)
         self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
         self._source = noted(claim, self.facts, setting.rule.fingerprint)
         self._rows.begin(claim.token, claim.number, self._source.name)
@@ -135,8 +134,8 @@ class Owner:
         if claim.offset < 0:
             self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
         self.marks.found(claim.trying, self.offset)
-        self.groups.judge(self._last)
-        self.groups.obey(asked, self._last)
+        self.groups.judge(self._clock.last)
+        self.groups.obey(asked, self._clock.last)
         self.sealed.settle(setting.slow is not None)
         if setting.slow is not None:
             setting.slow.resumed(self.sealed)
@@ -147,8 +146,7 @@ class Owner:
 
     def now(self, monotonic: float) -> float:
         """The owner's time: the store's at the last commit, and what passed since; never back."""
-        self._last = max(self._last, self._store_time + monotonic - self._monotonic)
-        return self._last
+        return self._clock.now(monotonic)
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
         """Take records of this partition, in order. Raises Halt."""
@@ -173,7 +171,7 @@ class Owner:
         mark = self.marks.opening(self.offset)
         changes = Changes(self.offset, self.epoch, trying=mark, source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
-        self.tick(monotonic)
+        self.tick(monotonic, inf)  # `monotonic` is from before the commit
         self.begun = True
 
     def refuse_crashed(self, record: Record) -> None:
@@ -187,7 +185,7 @@ class Owner:
         """Fire a slice of the groups that are due; returns how many."""
         if self.groups.next_due() > self.now(monotonic) and not self.groups.behind:
             return 0
-        fired = self.groups.expire(self._last, SLICE)
+        fired = self.groups.expire(self._clock.last, SLICE)
         if fired and failpoints.armed:
             failpoints.hit("expire-selected")
         return fired
@@ -195,12 +193,12 @@ class Owner:
     @property
     def dirty(self) -> bool:
         slow = self._setting.slow
-        waits = slow is not None and slow.work(self.sealed, self._last)
+        waits = slow is not None and slow.work(self.sealed, self._clock.last)
         return bool(waits or self.pending or self.groups.events or self.groups.touched)
 
     def next_due(self) -> float:
         """The nearest deadline of a group, or try of a handler, on the owner's clock."""
-        return min(self.groups.next_due(), self.sealed.next_ready(self._last))
+        return min(self.groups.next_due(), self.sealed.next_ready(self._clock.last))
 
     @property
     def full(self) -> bool:
@@ -259,9 +257,9 @@ class Owner:
 
     def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
         """With what was scheduled. A message that its handler refused for good does not count as seen."""
-        changes = with_timers(changes, events, self._last)
+        changes = with_timers(changes, events, self._clock.last)
         ids = self.dedupe.given_up(events) if self.dedupe else []
-        return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._last)]) if ids else changes
+        return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._clock.last)]) if ids else changes
 
     def committed(self, claim: Claim, ready: Ready, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""
@@ -289,11 +287,6 @@ class Owner:
         """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""
         return self.claim.trying if self.offset == self.claim.offset else None
 
-    def _time(self, claim: Claim, monotonic: float) -> None:
-        self._store_time, self._monotonic = claim.store_time, monotonic
-
-    def tick(self, monotonic: float) -> float:
-        """Take the store's time from the last commit; returns by how many seconds it jumped against ours."""
-        jump = self.claim.store_time - (self._store_time + monotonic - self._monotonic)
-        self._time(self.claim, monotonic)
-        return jump
+    def tick(self, monotonic: float, took: float) -> float:
+        """Take the store's time from the last commit, as StoreClock.answered."""
+        return self._clock.answered(self.claim.store_time, monotonic, took)

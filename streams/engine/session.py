@@ -34,18 +34,15 @@ def in_session(
     on_timeout: str,
 ) -> tuple[Claim, Ready]:
     """Handle the items in the transaction that commits their outputs and the `changes` for what they came to; again without those
-    that failed for good.
-
-    The store may run `work` more than once, so it changes nothing that a later run would see. Raises HandlerFailed, and what
-    `commit_with` raises."""
+    that failed for good. The store may run `work` more than once, so it changes nothing that a later run would see. Raises
+    HandlerFailed, and what `commit_with` raises."""
     made: list[Ready] = []
     called: list[Any] = []  # is it the handlers' doing?
-    place = claim.partition.topic, claim.partition.number
 
     def work(session: Any) -> Changes:
         called.append(session)
         rows.number = claim.number
-        events = handling.run(items, rows.fire_id, session, place)
+        events = handling.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
         made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
         if failpoints.armed and not failpoints.unsafe("session"):
             failpoints.hit("before-commit")
@@ -58,16 +55,11 @@ def in_session(
             return commit(claim, work), made[-1]
         except NotCommitted as error:
             handling.refused(items, error)
-        except ConfigurationError as error:  # the handler ended the transaction by itself
-            if not called:
-                raise
-            handling.failed(error, items)
-        except (SluicegateError, failpoints.Failpoint):
-            raise
         except Exception as error:
-            if not called:
+            ended = isinstance(error, ConfigurationError)  # the handler ended the transaction by itself
+            if not called or (not ended and isinstance(error, SluicegateError | failpoints.Failpoint)):
                 raise
-            handling.failed(handling.probed(error, partial(_undone, store, claim)), items)
+            handling.failed(error if ended else handling.probed(error, partial(_undone, store, claim)), items)
 
 
 class _Undo(Exception):

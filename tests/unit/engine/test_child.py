@@ -1,5 +1,8 @@
 """How a worker that cannot start ends, and what it says."""
 
+import subprocess
+import sys
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -33,3 +36,21 @@ def test_what_nobody_expected_comes_with_its_traceback() -> None:
     with capture_logs() as logs:
         assert run_one(Task("sums", 1, make), lambda: False, 1.0) == 1
     assert (logs[0]["event"], logs[0]["exc_info"]) == ("worker.crashed", True)
+
+
+HANGS = """
+import sys, threading
+from streams.engine import child
+
+threading.Thread(target=threading.Event().wait).start()
+print("said")
+ENDS(3)
+"""
+
+
+def test_the_end_of_a_process_waits_for_nothing_and_keeps_what_was_said() -> None:
+    """A Kafka client that is freed while its broker is away may hold the interpreter up for minutes; the thread stands for it."""
+    done = subprocess.run([sys.executable, "-c", HANGS.replace("ENDS", "child.end")], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, b"said\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run([sys.executable, "-c", HANGS.replace("ENDS", "sys.exit")], capture_output=True, timeout=3)

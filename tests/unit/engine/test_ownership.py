@@ -8,7 +8,7 @@ import pytest
 from connectors.memory.state import MemoryStore
 from streams.engine import owner as owner_module
 from streams.errors import PersistenceError, SystemNotReady
-from streams.values import Partition
+from streams.values import Partition, TopicFacts
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import an_agent, dead, feed, hooked, shown, totals, without
 
@@ -240,3 +240,20 @@ def test_a_restore_goes_on_between_polls(log: Log, store: MemoryStore, clock: Cl
         polls += 1
     assert 3 < polls < 50
     assert len(second.worker._owners["in", 0].groups.states) == 20
+
+
+def test_a_broker_that_answers_nothing_holds_up_one_poll_for_one_partition(log: Log, store: MemoryStore, clock: Clock) -> None:
+    """Each question waits 5 s for its answer: four partitions in a row would be 20 s without a poll, and without a look at SIGTERM."""
+    driver = Driver(an_agent(), store, log, clock).give(0, 1, 2, 3)
+    asked: list[int] = []
+
+    def silent(topic: str, number: int) -> TopicFacts:
+        asked.append(number)
+        driver.later(5.0)
+        raise SystemNotReady("no answer within 5 s")
+
+    driver.input.facts = silent  # type: ignore[method-assign]
+    for turn in range(4):
+        driver.turns(1)
+        assert len(asked) == turn + 1
+    assert sorted(asked) == [0, 1, 2, 3]
