@@ -25,10 +25,11 @@ STAGES = {
     "simulation": ["tests/simulation", "-n", "2", "--timeout", "280", "--session-timeout", "600"],
     "integration": ["tests/integration", "tests/servers", "-n", "3", "--timeout", "180", "--session-timeout", "900"],
     "chaos": ["tests/chaos", "-n", "3", "--timeout", "300", "--session-timeout", "1200"],
+    "soak": ["tests/soak/test_soak.py", "-s", "--timeout", "600"],
 }
 # Real processes with deadlines: a machine that others use may stall one for longer. Where nothing but deadlines failed (never a
 # verdict, never an assertion), those few are tried once more, and it is said.
-TRIED_AGAIN = ("unit", "integration", "chaos")
+TRIED_AGAIN = ("unit", "integration", "chaos", "soak")
 FEW = 8  # of some 450 with real processes; more than these are no accident
 
 
