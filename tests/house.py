@@ -1,8 +1,10 @@
 """The house rules that a program can check: each function takes a project's folder and returns what is wrong, one line each."""
 
 import ast
+import os
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 PACKAGES = ("streams", "connectors", "schemas")
@@ -42,9 +44,9 @@ REGISTRY_HOSTS = [name.replace(",", ".") for name in _HOSTS.split()]
 
 def files(root: Path, pattern: str = "*") -> Iterator[Path]:
     """The project's own files, sorted: nothing generated, nothing hidden but .ci."""
-    for path in sorted(root.rglob(pattern)):
-        if path.is_file() and not any(_is_skipped(folder) for folder in path.relative_to(root).parts[:-1]):
-            yield path
+    for folder, inside, found in os.walk(root):
+        inside[:] = sorted(each for each in inside if not _is_skipped(each))
+        yield from (path for name in sorted(found) if fnmatch(name, pattern) and (path := Path(folder, name)).is_file())
 
 
 def _is_skipped(folder: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 T = TypeVar("T")
 
-BACKENDS = {"[redis-cluster": 3, "[mariadb": 2, "[mongodb": 2, "[postgresql": 2}
+BACKENDS = {"[redis-cluster": 3, "[mariadb": 3, "[mongodb": 3, "[postgresql": 3}
 """In how many days a contract is shown once on a backend that shares its code with another, or is slow: Redis Cluster runs what Redis runs,
 MariaDB and PostgreSQL what SQLite runs, by the same scripts and statements."""
 DAY = "SLUICEGATE_DAY"  # an ordinal of the calendar: set for the processes of a run, that midnight finds them agreed
