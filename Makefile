@@ -48,7 +48,7 @@ soak: setup setup-servers
 	$(RUN) -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(STORE),--store $(STORE)) $(if $(BROKERS),--brokers $(BROKERS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(TWIN),--twin $(TWIN) --out .reports/soak-twin) $(if $(OUT),--out $(OUT))
 
-# Each guard of the protocol taken out in a copy of the tree; about an hour. Writes docs/proof/mutation.md.
+# Each guard of the protocol taken out in a copy of the tree; a quarter to half of an hour. Writes docs/proof/mutation.md.
 mutate: setup setup-servers
 	$(RUN) -m tests.mutation
 

@@ -190,13 +190,19 @@ def test_whatever_dies_where_a_record_is_in_one_group_and_in_no_other(place: str
     assert all(len(group) <= 3 for group in groups)
 
 
+KNOWN_FOR_A_MINUTE = Deduplication("field", "id", horizon=60.0, on_missing="accept")
+
+
+@pytest.mark.parametrize("dedupe", [None, KNOWN_FOR_A_MINUTE], ids=["packs", "ids"])
 @pytest.mark.parametrize(("unsafe", "times"), [("", 0), ("watermark", 1)])
-def test_without_the_watermark_what_is_read_again_counts_twice(unsafe: str, times: int) -> None:
+def test_without_the_watermark_what_is_read_again_counts_twice(unsafe: str, times: int, dedupe: Deduplication | None) -> None:
     """Its group was fired, and its offset not committed: no key of it is left. (The same group again would be dropped by its id.)"""
-    store = MemoryStore(lambda: 1_700_000_000.0)
-    with without(unsafe), TestDriver(an_app(replace(RULE, count=2)), store=store) as driver:
+    time = [1_700_000_000.0]
+    store = MemoryStore(lambda: time[0])
+    with without(unsafe), TestDriver(an_app(replace(RULE, count=2), dedupe=dedupe), store=store) as driver:
         feed(driver, 0, 4)
         assert members(driver) == [[0, 4]]
+        time[0] += 3600.0
         claim = store.claim(Partition("app", "a", "in", 0), "dead", "dead")
         store.commit(claim, Changes(1, source=claim.source))
         driver.crash()
