@@ -24,7 +24,7 @@ class Disk:
     def __init__(self, folder: Path, kept: Path) -> None:
         self._folder, self._kept = folder.resolve(), kept
         self.synced = self.failed = 0
-        self._failing = False
+        self._failing = self._lying = False
         self._lock = threading.Lock()
         kept.mkdir()
         self._notified = Notified(("fsync", "fdatasync"), self._sync)
@@ -45,6 +45,11 @@ class Disk:
         """From now on whatever is synced fails with EIO, until `fail(False)`."""
         with self._lock:
             self._failing = failing
+
+    def lie(self) -> None:
+        """From now on nothing is kept of what is synced, and nobody is told."""
+        with self._lock:
+            self._lying = True
 
     def lose_power(self) -> None:
         """After the kill of all who write: each file has what was synced of it, and nothing if that never happened."""
@@ -72,7 +77,8 @@ class Disk:
             if self._failing:
                 self.failed += 1
                 return errno.EIO
-            self._keep(place)
+            if not self._lying:
+                self._keep(place)
             self.synced += 1
             return 0
 
