@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.chaos.record import Seen
+from tests.waiting import wait_until
+
+LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 class Tap:
@@ -70,8 +73,18 @@ class Tap:
         self._consumer.close()
 
     def _end(self, topic: str, number: int) -> int:
-        low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)
-        return int(high) if high > low else self._next[topic, number]
+        low, high = wait_until(lambda: self._watermarks(TopicPartition(topic, number)), 60, f"the leader of {topic}/{number}")
+        return high if high > low else self._next[topic, number]
+
+    def _watermarks(self, place: TopicPartition) -> tuple[int, int] | None:
+        """None from a broker that was started anew and does not lead it yet."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(place, timeout=20)
+        except KafkaException as error:
+            if error.args[0].code() not in LEADERLESS:
+                raise
+            return None
+        return int(low), int(high)
 
 
 def _seen(message: Any) -> Seen:

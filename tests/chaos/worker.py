@@ -8,7 +8,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +20,23 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 
 class Worker:
     """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it, `unsafe` the
-    protections taken out, `more` what else stands in its environment."""
+    protections taken out, `more` what else stands in its environment; `enter` (of a Disk) is called in its process first."""
 
     def __init__(
-        self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "", more: Mapping[str, str] | None = None
-    ) -> None:
+        self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "", more: Mapping[str, str] | None = None,
+        enter: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self.name, self.agent = name, agent
         self._failpoints = file.parent / f"{name}.failpoints"
         environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE_")}
         environ |= {"SLUICEGATE_FAILPOINTS": fault, "SLUICEGATE_FAILPOINT_LOG": str(self._failpoints), "SLUICEGATE_UNSAFE": unsafe}
         environ |= more or {}
+        die = die_with_parent(signal.SIGKILL)
         chosen = ["--agent", agent] if agent else []
         self.process = subprocess.Popen(
             [str(COMMAND), "run", str(file), *chosen],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ, start_new_session=True,
-            preexec_fn=die_with_parent(signal.SIGKILL),
+            preexec_fn=lambda: (die(), enter()),
         )  # fmt: skip
         self.lines: list[dict[str, Any]] = []
         self.noise: list[str] = []

@@ -2,12 +2,14 @@
 
 `claim TOKEN` · `commit OFFSET` · `work OFFSET` (a unit of work that enters the offset in the books, says `working` and waits for one more
 line before it returns) · `loop` (commits for ever, prints each offset once acknowledged) · `stall TEXT` (the SQL
-statement that begins with TEXT never returns; SQLite calls us before it runs) · `no-transactions` (the twin's switch).
+statement that begins with TEXT never returns; SQLite calls us before it runs) · the twins' switches: `no-transactions`, and
+`synchronous LEVEL` of SQLite.
 """
 
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from connectors import open_store
@@ -23,16 +25,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Worker:
-    """The other end: starts the process and talks to it."""
+    """The other end: starts the process and talks to it. `enter` is called in it first (a Disk's)."""
 
-    def __init__(self, url: str, partition: Partition) -> None:
+    def __init__(self, url: str, partition: Partition, enter: Callable[[], None] | None = None) -> None:
+        die = die_with_parent(9)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.contracts.worker", url, *map(str, partition)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=die_with_parent(9),
+            preexec_fn=die if enter is None else lambda: (die(), enter()),
         )
 
     def tell(self, line: str) -> None:
@@ -85,6 +88,8 @@ def serve(store: Store, store_url: str, partition: Partition) -> None:
                 claim = work(store, claim, Books(store_url, partition), int(word))
             elif command == "stall":
                 stall(store, word)
+            elif command == "synchronous":
+                store._database.connection(create=False).execute(f"pragma synchronous = {word}")  # type: ignore[attr-defined]
             elif command == "no-transactions":
                 no_transactions()
             elif command == "loop" and claim is not None:

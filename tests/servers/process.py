@@ -49,6 +49,10 @@ def die_with_parent(with_signal: signal.Signals) -> Callable[[], None]:
     return child
 
 
+def _nothing() -> None:
+    """Between fork and exec."""
+
+
 def _stands(pid: int) -> bool:
     """Are all threads of the process stopped, as far as the system tells?"""
     states = []
@@ -102,6 +106,7 @@ class Server:
         self.place.root.mkdir(exist_ok=True)
         self.log = self.place.root / f"{program.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.enter: Callable[[], None] = _nothing  # of a Disk: called in each new process before the program
         self._prepared = False
 
     @property
@@ -171,6 +176,7 @@ class Server:
             return _launcher.submit(self._popen, command, log).result()
 
     def _popen(self, command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        die = die_with_parent(self.program.end_signal)
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -179,7 +185,7 @@ class Server:
             cwd=self.place.root,
             start_new_session=True,
             **self._identity(),
-            preexec_fn=die_with_parent(self.program.end_signal),
+            preexec_fn=lambda: (die(), self.enter()),
         )
 
     def _identity(self) -> dict[str, Any]:
