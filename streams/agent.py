@@ -156,7 +156,7 @@ class Http:
 
     port: int = 9464
     host: str = "127.0.0.1"
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +198,13 @@ class Timeouts:
 @dataclass(frozen=True, slots=True)
 class App:
     """A whole file. `kafka` holds librdkafka settings (`bootstrap.servers` may be `embedded`); relative SQLite paths
-    are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts."""
+    are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts. What may hold a secret is
+    in no representation of it."""
 
     name: str
-    store: str
+    store: str = field(repr=False)
     agents: tuple[Agent, ...]
-    kafka: dict[str, str | int | float | bool] = field(default_factory=dict)
+    kafka: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
     accept_level: Literal["durable", "lossy", "volatile"] = "durable"
     auto_migrate: bool | None = None
     start_timeout: float = 30.0

@@ -4,6 +4,7 @@ SluicegateError
 ├── ConfigurationError      the file or the call is wrong: exit 2
 ├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
 │   ├── TopicMissing        Kafka answers, and there is no such topic
+│   ├── NotPermitted        Kafka answers, and our user lacks a right: not tried again at the start, later as an outage
 │   └── NotAuthenticated    a certificate or a password is refused, by us or by them (also a PersistenceError): not tried again
 ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
 ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
@@ -44,6 +45,10 @@ class SystemNotReady(SluicegateError):
 
 class TopicMissing(SystemNotReady):
     """Kafka answers that there is no such topic."""
+
+
+class NotPermitted(SystemNotReady):
+    """Our user lacks a right that somebody must grant: at the start the command ends; later it is waited for."""
 
 
 class Fenced(SluicegateError):

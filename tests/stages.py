@@ -23,7 +23,10 @@ STAGES = {
         *("-n", "3", "--timeout", "120", "--session-timeout", "1500"),
     ],
     "simulation": ["tests/simulation", "-n", "2", "--timeout", "280", "--session-timeout", "600"],
-    "integration": ["tests/integration", "tests/servers", "-n", "3", "--timeout", "180", "--session-timeout", "900"],
+    "integration": [
+        *("tests/integration", "tests/servers", "tests/bounds/test_growth.py"),
+        *("-n", "3", "--timeout", "180", "--session-timeout", "900"),
+    ],
     "chaos": ["tests/chaos", "-n", "3", "--timeout", "300", "--session-timeout", "1200"],
     "soak": ["tests/soak/test_soak.py", "-s", "--timeout", "600"],
 }

@@ -34,7 +34,7 @@ class KafkaInput:
     """Satisfies streams.contracts.Input. Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both."""
 
     def __init__(self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> None:
-        self._kafka = kafka
+        self._kafka, self._group = kafka, group
         self._incremental = settings.incremental(kafka)
         self._joined = self._always_joined = settings.by_the_broker(kafka)
         self._assigned: list[TopicPartition] = []
@@ -194,7 +194,7 @@ class KafkaInput:
     def _on_error(self, error: Any) -> None:
         """Errors of the client itself; connections come back by themselves."""
         if error.fatal() or error.code() in problems.HOPELESS:
-            self._fatal = SystemNotReady(f"Kafka: {problems.said(error)}")
+            self._fatal = problems.not_ready(f"group {self._group} failed", error)
         elif (refusal := problems.turned_away(error, self._kafka)) is not None:
             self._fatal = refusal
         self._complaints.say(error, problems.said(error))
@@ -209,4 +209,4 @@ class KafkaInput:
             self._complaints.say(error, problems.said(error))
         else:
             # A record that librdkafka could not read (its checksum, say) is skipped by it: going on would lose it.
-            raise problems.not_ready(f"reading {topic}/{number} failed" if topic else "the group failed", error)
+            raise problems.not_ready(f"reading {topic}/{number} failed" if topic else f"group {self._group} failed", error)

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from connectors import admission
-from streams.errors import ConfigurationError, NotAuthenticated, SluicegateError, SystemNotReady
+from streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, SluicegateError, SystemNotReady
 
 LOOK = 0.2
 
@@ -92,6 +92,14 @@ FENCED = frozenset({
     KafkaError.PRODUCER_FENCED,
 })  # fmt: skip
 
+# What to do about a right that the user of `kafka` has not.
+GRANTS = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant the user Describe on this topic, and Read or Write as its agents need",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "grant the user Read on this group",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant the user Describe and Write on transactional ids of this app",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant the user this on the cluster",
+}
+
 MISSING = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID})
 UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
 
@@ -109,8 +117,10 @@ def passes(error: Any) -> bool:
 
 
 def not_ready(doing: str, error: KafkaException | KafkaError) -> SystemNotReady:
-    """One line: what was tried and what Kafka says."""
-    return SystemNotReady(f"Kafka: {doing}: {said(error)}")
+    """One line: what was tried and what Kafka says. NotPermitted for a right that somebody must grant."""
+    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
+    kind = NotPermitted if isinstance(inner, KafkaError) and inner.code() in GRANTS else SystemNotReady
+    return kind(f"Kafka: {doing}: {said(error)}")
 
 
 def refused(error: KafkaException) -> SluicegateError:
@@ -153,8 +163,9 @@ def answer(future: Any, seconds: float, doing: str, turned_away: Callable[[], No
 
 
 def said(error: KafkaException | KafkaError) -> str:
-    """Kafka's own words in one line, with the code's name."""
+    """Kafka's own words in one line, with the code's name, and which right is missing."""
     inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
     if isinstance(inner, KafkaError):
-        return f"{' '.join(inner.str().split())} ({inner.name()})"
+        grant = GRANTS.get(inner.code())
+        return f"{' '.join(inner.str().split())} ({inner.name()}){f'; {grant}' if grant else ''}"
     return " ".join(str(inner).split())

@@ -2,18 +2,21 @@
 
 import logging
 import random
+import struct
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import bson
 import msgspec
 import pymongo
 from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError, InvalidName, PyMongoError
 from pymongo.errors import ConfigurationError as WrongSetting
 from pymongo.read_concern import ReadConcern
+from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from connectors import admission
@@ -25,6 +28,9 @@ ATTEMPTS = 8
 LONGEST_PAUSE = 0.25
 DATABASE = "sluicegate"
 STANDALONE = "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
+
+CERTIFICATES = "tlsCAFile of the store's URL (tlsCertificateKeyFile is ours)"
+FILES = ("tlscafile", "tlscertificatekeyfile", "", "tlscertificatekeyfilepassword")
 
 _ILLEGAL_OPERATION = 20
 _AUTHENTICATION_FAILED = 18
@@ -40,10 +46,12 @@ logging.getLogger("pymongo.command").setLevel(logging.INFO)
 
 
 def client(url: str) -> Client:
-    """Connects when first used. An option of the URL that pymongo does not know is refused like one it cannot read."""
+    """Connects when first used. An option of the URL that pymongo does not know is refused like one it cannot read. Over TLS the server
+    is asked at once whether it lets us in: the driver goes on trying, and does not say why. Raises ConfigurationError, NotAuthenticated."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
+            _look(url)
             made: Client = pymongo.MongoClient(
                 url,
                 connect=False,
@@ -60,6 +68,26 @@ def client(url: str) -> Client:
     if not made.write_concern.acknowledged:
         raise ConfigurationError("the MongoDB URL asks for w=0: nobody would know whether a commit landed; leave w out")
     return made
+
+
+def _look(url: str) -> None:
+    """Raises NotAuthenticated, and what parse_uri raises. A URL that asks for other checks, or that a name server must resolve, is left to
+    the driver."""
+    if not url.startswith("mongodb://"):
+        return
+    read = parse_uri(url)
+    given = {str(name).lower(): value for name, value in read["options"].items()}
+    if not given.get("tls"):
+        return
+    made = admission.context("mongodb", admission.Files(*(str(given.get(name) or "") for name in FILES)), CERTIFICATES)
+    if not {name for name in given if name.startswith("tls")} - {"tls", *FILES}:
+        admission.knock("mongodb", read["nodelist"], made, CERTIFICATES, _hello())
+
+
+def _hello() -> bytes:
+    """A message (OP_MSG) that every server answers."""
+    body = bytes(5) + bson.encode({"hello": 1, "$db": "admin"})
+    return struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body
 
 
 def database(server: Client) -> pymongo.database.Database[Document]:
@@ -105,7 +133,7 @@ def answering() -> Iterator[None]:
         text = str(error).split(", full error:")[0].split(" dup key:")[0]
         if getattr(error, "code", None) == _AUTHENTICATION_FAILED:
             raise admission.refused("mongodb", text, "the store's URL") from error
-        unsafe = admission.untrusted("mongodb", text, "tlsCAFile of the store's URL (tlsCertificateKeyFile is ours)")
+        unsafe = admission.untrusted("mongodb", text, CERTIFICATES)
         raise unsafe or PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
         raise PersistenceError(f"mongodb: a stored value cannot be read: {type(error).__name__}") from error

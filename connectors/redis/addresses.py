@@ -13,12 +13,15 @@ import redis.sentinel
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from connectors import admission
 from streams.errors import ConfigurationError
 
 driver: Any = redis  # much of it has no types
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
 SENTINEL_SECONDS = 2
+CERTIFICATES = "ssl_ca_certs of the store's URL (ssl_certfile and ssl_keyfile are ours)"
+FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_password")
 PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
 FORMS = {
     "": "redis://[user:password@]host[:port][/database]",
@@ -65,7 +68,7 @@ def server(url: str) -> Server:
     """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say. Raises ConfigurationError."""
     address = parsed(url)
     make = {"": _single, "sentinel": _primary, "cluster": _cluster}[address.kind]
-    return Server(lambda: make(address))
+    return Server(lambda: make(_admitted(address)))
 
 
 def clustered(client: Any) -> bool:
@@ -144,6 +147,17 @@ def _pool(host: str, port: int, options: dict[str, Any]) -> redis.ConnectionPool
     rest = {name: value for name, value in options.items() if name != "ssl"}
     kind = redis.SSLConnection if options.get("ssl") else redis.Connection
     return redis.ConnectionPool(connection_class=kind, host=host, port=port, **rest)
+
+
+def _admitted(address: Address) -> Address:
+    """The address, when its servers let us in or are away. Raises NotAuthenticated. The driver often hears only that a server that does
+    not like our certificate hangs up. Those whose URL asks for other checks are not asked."""
+    options = address.options
+    if options.get("ssl"):
+        made = admission.context("redis", admission.Files(*(str(options.get(name) or "") for name in FILES)), CERTIFICATES)
+        if not {name for name in options if name.startswith("ssl_")} - set(FILES):
+            admission.knock("redis", address.nodes, made, CERTIFICATES, b"PING\r\n")
+    return address
 
 
 def _single(address: Address) -> Any:

@@ -10,7 +10,7 @@ import msgspec
 import redis
 
 from connectors import admission
-from connectors.redis.addresses import Server, clustered, sentinels
+from connectors.redis.addresses import CERTIFICATES, Server, clustered, sentinels
 from streams.errors import PersistenceError
 from streams.values import Level
 
@@ -70,7 +70,7 @@ def translated() -> Iterator[None]:
         text = QUOTED.split(str(error))[0]
         if isinstance(error, redis.AuthenticationError):
             raise admission.refused("redis", text, "the store's URL") from error
-        unsafe = admission.untrusted("redis", text, "ssl_ca_certs of the store's URL (ssl_certfile and ssl_keyfile are ours)")
+        unsafe = admission.untrusted("redis", text, CERTIFICATES)
         raise unsafe or PersistenceError(f"redis: {type(error).__name__}: {text[:300]}") from error
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
         raise PersistenceError(f"redis: a stored value cannot be read: {type(error).__name__}") from error

@@ -21,6 +21,8 @@ from streams.values import Level
 LOWEST = {"mariadb": (10, 6), "mysql": (8, 0)}
 FLAGS = {"ssl_verify_cert", "ssl_verify_identity"}
 OPTIONS = {"unix_socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password", *FLAGS}
+CERTIFICATES = "ssl_ca of the store's URL (ssl_cert, ssl_key and ssl_key_password are ours)"
+FILES = ("ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password")
 TRUTH = {"true": True, "false": False}
 # Bytes travel as hexadecimal text: an entry of 4 MiB needs more than 8.
 PACKET_BYTES = 10 * 1024 * 1024
@@ -104,6 +106,8 @@ class Mysql:
         self.lender = Lender("mysql+pymysql://")
 
     def connect(self) -> "pymysql.Connection[Any]":
+        if any(name in self._target for name in FILES):
+            admission.context(self.name, admission.Files(*(str(self._target.get(name, "")) for name in FILES)), CERTIFICATES)
         made: pymysql.Connection[Any] = pymysql.connect(
             **self._target,
             autocommit=True,
@@ -140,8 +144,10 @@ class Mysql:
 
     def turned_away(self, error: Exception) -> NotAuthenticated | None:
         if self.code(error) in ACCESS_DENIED:
-            return admission.refused(self.name, self.said(error), "the store's URL")
-        return admission.untrusted(self.name, self.said(error), "ssl_ca of the store's URL (ssl_cert and ssl_key are ours)")
+            # MySQL says no more to a user that it wants to show a certificate.
+            certified = "" if self._target.get("ssl_cert") else " (which names no ssl_cert, should the user need one)"
+            return admission.refused(self.name, self.said(error), f"the store's URL{certified}")
+        return admission.untrusted(self.name, self.said(error), CERTIFICATES)
 
     def if_absent(self, insert: str) -> str:
         return insert.replace("insert into", "insert ignore into")

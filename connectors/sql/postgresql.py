@@ -23,8 +23,11 @@ from streams.errors import ConfigurationError, NotAuthenticated
 from streams.values import Level
 
 LOWEST = 130000
+CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"
 # What libpq says of a server that does not let us in: it has no codes before it is connected.
 DENIED = re.compile(r"(password|peer|ident|certificate|SCRAM).* authentication failed|no pg_hba.conf entry|no password supplied")
+# What it says of a file of our own.
+UNUSABLE = re.compile(r"private key file|could not (load|read) .*certificate file|certificate file .* does not exist")
 ASK_FOR_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 # A worker that was stopped inside a commit holds its row no longer than this; from 17 on also when it was stopped while it sent.
 SETTINGS = (
@@ -105,7 +108,9 @@ class Postgresql:
         self.lender = Lender("postgresql+psycopg://", use_native_hstore=False)
 
     def connect(self) -> _Connection:
-        made = _Connection.connect(self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE)
+        # Without any password libpq would ask the terminal for that of an encrypted key.
+        quiet: dict[str, Any] = {} if "sslpassword" in self._said else {"sslpassword": "none was given"}  # nosec B105
+        made = _Connection.connect(self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE, **quiet)
         with made.pipeline():
             for text in SETTINGS:
                 made.execute(text)
@@ -138,8 +143,10 @@ class Postgresql:
         text = "" if self.code(error) else self.said(error)
         if DENIED.search(text):
             return admission.refused(self.name, text, "the store's URL")
+        if UNUSABLE.search(text):
+            return NotAuthenticated(f"{self.name}: a file of ours cannot be used: {text[:300]}; correct {CERTIFICATES}")
         why = admission.reason(self._places(), self._said.get("sslrootcert"), _greet) if admission.UNTRUSTED.search(text) else ""
-        return admission.untrusted(self.name, text, "sslrootcert of the store's URL (sslcert and sslkey are ours)", why)
+        return admission.untrusted(self.name, text, CERTIFICATES, why)
 
     def _places(self) -> Sequence[tuple[str, int]]:
         hosts, ports = self._said.get("host", "").split(","), self._said.get("port", "").split(",")

@@ -12,7 +12,7 @@ from streams.config import redacted
 from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
 from streams.engine.backoff import Backoff
-from streams.errors import NotAuthenticated, PersistenceError, SystemNotReady
+from streams.errors import NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
 from streams.values import LEVELS, Level, Partition
 
 SAID = {
@@ -31,13 +31,13 @@ def within(
     seconds: float, attempt: Callable[[], T], pause: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
 ) -> T:
     """The result of `attempt`, tried again while a system does not answer. Raises SystemNotReady with the last reason
-    after `seconds`, and at once when it was a certificate or a password."""
+    after `seconds`, and at once when it was a certificate, a password or a right."""
     deadline = clock() + seconds
     backoff = Backoff(0.1, 2.0, lambda: 1.0)
     while True:
         try:
             return attempt()
-        except NotAuthenticated:
+        except (NotAuthenticated, NotPermitted):
             raise
         except (PersistenceError, SystemNotReady) as error:
             left = deadline - clock()

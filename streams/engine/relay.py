@@ -254,7 +254,7 @@ class Relay:
             self._meter.count("dispatch_attempts", outcome="transient")
             if self._failed_at is None:
                 self._failed_at = self._now
-                self._log.warning("relay.failed", error=text, number=number)
+                self._log.warning("relay.failed", error=text, topic=known[0].topic, number=number)
             return
         if outcome == "rejected":
             shard.refused(known[0], text, self._meter, self._log)

@@ -17,11 +17,11 @@ PER_GROUP = 250
 
 
 def document(name: str, bootstrap: str, store: str, aggregate: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The file of one agent that keeps whole messages; it keeps its partitions for two minutes when the broker is away."""
+    """The file of one agent that keeps whole messages; it keeps its partitions for half an hour when the broker is away."""
     rule = {"from": f"{name}.in", "aggregate": {"compute": {"all": "collect"}} | aggregate, "to": {"topic": f"{name}.out"}}
     return {
         "app": name,
-        "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": 120_000},
+        "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": 1_800_000, "max.poll.interval.ms": 1_800_000},
         "store": store,
         "http": {"port": 0},
         "dead_letters": f"{name}.dead",

@@ -30,7 +30,7 @@ def test_the_memory_of_a_worker_is_bounded_whatever_is_slow_or_away(
     fill(kafka.url, f"{ns}.in", RECORDS)
     slow = proxy(store.url)
     slow.delay(SLOW)
-    after = "400s" if WHOLE else "45s"
+    after = "500s" if WHOLE else "45s"
     worker = started(tmp_path, document(ns, kafka.url, slow.url, {"count": 2 * PER_GROUP, "timeout": {"after": after}}))
     try:
         worker.wait("partition.claimed", 4, timeout=60)

@@ -62,6 +62,15 @@ class Authority:
             os.chown(file, user, user)
         return made
 
+    def locked(self, name: str, password: str) -> Certificate:
+        """One whose key is encrypted."""
+        made = self.certified(name)
+        opened = made.key.rename(made.folder / "opened.pem")
+        _openssl("ec", "-in", opened, "-aes256", "-passout", f"pass:{password}", "-out", made.key)
+        opened.unlink()
+        made.both.write_bytes(made.key.read_bytes() + made.cert.read_bytes())
+        made.key.chmod(0o600)
+        return made
 
     def end(self) -> None:
         """Its own certificate ended yesterday, under the same key and name."""

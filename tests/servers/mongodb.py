@@ -22,12 +22,13 @@ SMALL = ("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--setParameter
 @dataclass(frozen=True)
 class MongoDB:
     """`args` are further command line options. `alone`: the node makes a set of itself; else `gather` joins several.
-    Without `replicates` it is a standalone server."""
+    Without `replicates` it is a standalone server; with `mutual` who comes by TLS must show a certificate."""
 
     args: Sequence[str] = ()
     alone: bool = True
     replicates: bool = True
     tls: Certificate | None = None
+    mutual: bool = False
     name: ClassVar[str] = "mongodb"
     variable: ClassVar[str] = "MONGODB_URL"
     address: ClassVar[str] = "mongodb://127.0.0.1:{port}/sluicegate?directConnection=true"
@@ -59,7 +60,7 @@ class MongoDB:
         if self.tls is None:
             return []
         files = ["--tlsCertificateKeyFile", str(self.tls.both), "--tlsCAFile", str(self.tls.authority)]
-        return ["--tlsMode", "preferTLS", *files, "--tlsAllowConnectionsWithoutCertificates"]
+        return ["--tlsMode", "preferTLS", *files, *([] if self.mutual else ["--tlsAllowConnectionsWithoutCertificates"])]
 
 
 def initiate(members: Sequence[tuple[str, int]], election_ms: int, **options: object) -> None:

@@ -17,6 +17,7 @@ from tests.servers.program import Image, Place, Unavailable
 
 NOBODY = 65534
 ADMITTED = """host all postgres 127.0.0.1/32 trust
+hostssl all shown 127.0.0.1/32 scram-sha-256 clientcert=verify-ca
 hostssl all all 127.0.0.1/32 scram-sha-256
 """
 
@@ -24,7 +25,7 @@ hostssl all all 127.0.0.1/32 scram-sha-256
 @dataclass(frozen=True)
 class Postgres:
     """`args` are further settings, `name=value`; of a setting given twice the later counts. With a certificate those who come by
-    another name than postgres must speak TLS and have a password."""
+    another name than postgres must speak TLS and have a password, and who is called shown must have a certificate, too."""
 
     args: Sequence[str] = ()
     tls: Certificate | None = None

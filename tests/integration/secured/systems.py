@@ -120,4 +120,50 @@ STORES: Mapping[str, Callable[[Start, Authority], Store]] = {
     "redis": _redis, "postgresql": _postgresql, "mariadb": _mariadb, "mongodb": _mongodb,
 }  # fmt: skip
 
-__all__ = ["RIGHT", "STORES", "WRONG", "Authority", "Certificate", "Start", "Store"]
+@dataclass(frozen=True)
+class Mutual:
+    """A store that wants to see a certificate of the same authority. `bare` is its URL without one, `shows` what names one in it,
+    `unlocks` the password of its key."""
+
+    bare: str
+    shows: str
+    unlocks: str
+
+    def showing(self, ours: Certificate, password: str = "") -> str:
+        return self.bare + self.shows.format(ours) + (self.unlocks + password if password else "")
+
+
+def _mutual_redis(start: Start, signed: Authority) -> Mutual:
+    server = start(Valkey, tls=signed.certified("server"), args=["--tls-auth-clients", "yes"])
+    bare = f"rediss://localhost:{server.place.inner_port}/0?ssl_ca_certs={signed.cert}"
+    return Mutual(bare, "&ssl_certfile={0.cert}&ssl_keyfile={0.key}", "&ssl_password=")
+
+
+def _mutual_postgresql(start: Start, signed: Authority) -> Mutual:
+    server = start(Postgres, tls=signed.certified("server", user=NOBODY if os.geteuid() == 0 else None))
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(f"create user shown superuser password '{RIGHT}'".encode())
+    bare = f"postgresql://shown:{RIGHT}@localhost:{server.port}/postgres?sslmode=verify-full&sslrootcert={signed.cert}"
+    return Mutual(bare, "&sslcert={0.cert}&sslkey={0.key}", "&sslpassword=")
+
+
+def _mutual_mariadb(start: Start, signed: Authority) -> Mutual:
+    server = start(Mariadb, tls=signed.certified("server"))
+    with pymysql.connect(host="127.0.0.1", port=server.port, user="root", autocommit=True) as admin, admin.cursor() as cursor:
+        cursor.execute(f"create user shown@'127.0.0.1' identified by '{RIGHT}' require x509")
+        cursor.execute("grant all on test.* to shown@'127.0.0.1'")
+    bare = f"mysql://shown:{RIGHT}@localhost:{server.port}/test?ssl_ca={signed.cert}"
+    return Mutual(bare, "&ssl_cert={0.cert}&ssl_key={0.key}", "&ssl_key_password=")
+
+
+def _mutual_mongodb(start: Start, signed: Authority) -> Mutual:
+    server = start(MongoDB, tls=signed.certified("server"), mutual=True)
+    bare = f"mongodb://localhost:{server.port}/sluicegate?directConnection=true&tls=true&tlsCAFile={signed.cert}"
+    return Mutual(bare, "&tlsCertificateKeyFile={0.both}", "&tlsCertificateKeyFilePassword=")
+
+
+MUTUAL: Mapping[str, Callable[[Start, Authority], Mutual]] = {
+    "redis": _mutual_redis, "postgresql": _mutual_postgresql, "mariadb": _mutual_mariadb, "mongodb": _mutual_mongodb,
+}  # fmt: skip
+
+__all__ = ["MUTUAL", "RIGHT", "STORES", "WRONG", "Authority", "Certificate", "Mutual", "Start", "Store"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from streams.agent import App, Http
 from streams.config import redacted
 from tests.unit.config.files import GOOD, loaded
 
@@ -68,3 +69,10 @@ def test_a_secret_in_plain_text_is_warned_of_and_one_from_a_variable_is_not(tmp_
     assert [w.key for w in loaded(tmp_path, text).warnings] == ["kafka.sasl.password", "store", "http.token"]
     better = text.replace("password: x", "password: '${X}'").replace("token: x", "token: '${X}'").replace(":x@", ":${X}@")
     assert loaded(tmp_path, better, {"X": "x"}).warnings == ()
+
+
+def test_what_an_app_holds_of_its_secrets_is_in_no_representation_of_it():
+    kafka = {"bootstrap.servers": "h:9092", "sasl.password": CANARY}
+    app = App("shop", f"redis://:{CANARY}@h/0", (), kafka, http=Http(token=CANARY))
+    assert "shop" in repr(app)
+    assert CANARY not in f"{app} {app!r} {(app, [app.http])}"
