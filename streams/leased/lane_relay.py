@@ -17,6 +17,7 @@ from streams.errors import ConcurrencyError, SluicegateError
 from streams.leased.batch_size import BatchSize
 from streams.leased.calls import Calls
 from streams.leased.contracts import LaneClaims, LaneEnding
+from streams.leased.lane_outcomes import outcomes_of
 from streams.leased.lane_rows import LaneRows, Sendable
 from streams.leased.lane_sender import Run, Sender, near
 from streams.leased.messages import LaneBatch, Outcome
@@ -124,6 +125,8 @@ class LaneRelay:
     def _follow(self, lane: Lane, run: Run) -> None:
         if not run.unsent or (self.closing and not run.out):
             self._mark(lane, run)
+        elif lane.number < 0 and self._now >= lane.renew_at:
+            run.stop()  # rows without order are not renewed: the rest is claimed anew, or a slow broker would get all of it for ever
         elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
             self._renew(lane, run)
 
@@ -159,9 +162,7 @@ class LaneRelay:
             lane.away, lane.checked = found.away, self._now + self._backoff.delay()
         if batch.blocked_until is not None and not batch.rows:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
-        if not found.rows and not found.failed:
-            return
-        if self.closing:  # numbered and ours, and given back by `release`: whoever is next sends them
+        if self.closing or not (found.rows or found.failed):  # what is ours is given back by `release`: whoever is next sends it
             return
         if failpoints.armed:
             failpoints.hit("lane-numbered")
@@ -220,7 +221,7 @@ class LaneRelay:
 
     def _mark(self, lane: Lane, run: Run) -> None:
         held = lane.held
-        outcomes = self._outcomes(lane, run, held) if held else ()
+        outcomes = outcomes_of(run, held, lane.failed) if held else ()
         self._leave(lane)
         if held is None or outcomes == []:
             self._forget(lane)
@@ -228,18 +229,6 @@ class LaneRelay:
         if failpoints.armed:
             failpoints.hit("lane-sent")
         self._send_marks(lane, held, outcomes)
-
-    def _outcomes(self, lane: Lane, run: Run, held: LaneBatch) -> Sequence[Outcome] | None:
-        """None: all was sent."""
-        if len(run.sent) == len(held.rows):
-            return None
-        ids = {row.number if lane.number >= 0 else place: row.id for place, row in enumerate(held.rows, 1)}
-        outcomes = [Outcome(ids[number], "dispatched") for number in run.sent]
-        outcomes += [Outcome(ids[number], "rejected", text) for number, text in run.dead.items()]
-        denied = sorted(run.denied.items())
-        if lane.number >= 0 and denied:  # the first one holds up the others: they did not fail by themselves
-            denied, lane.failed = denied[:1], ()
-        return [*outcomes, *lane.failed, *(Outcome(ids[number], "failed", text) for number, text in denied)]
 
     def _send_marks(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         lane.phase, lane.unmarked = "marking", ()

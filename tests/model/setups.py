@@ -2,18 +2,18 @@
 
 from typing import NamedTuple
 
-from tests.model import lanes, promises, protocol, sealed, shared, timeouts
+from tests.model import lanes, promises, protocol, sealed, shared, timeouts, transactional
 from tests.model.calls import Trouble
 from tests.model.explore import Rules
 from tests.model.values import Budget, Setup
 
-AnySetup = Setup | sealed.Setup | timeouts.Setup | lanes.Setup | shared.Setup
+AnySetup = Setup | sealed.Setup | timeouts.Setup | lanes.Setup | shared.Setup | transactional.Setup
 
 
 def rules(setup: AnySetup) -> Rules:
     """The model that this is a setup of."""
     models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
-    return models[type(setup)].RULES
+    return (models | {transactional.Setup: transactional})[type(setup)].RULES
 
 
 OWNERSHIP = Setup(
@@ -92,10 +92,32 @@ SHARED_IDS = SHARED._replace(
     name="shared-ids", covers="a producer that wrote a record twice", trouble=Trouble(crashes=1), ids=("a", "a"), count=1, keeps=True
 )
 
+KAFKA = transactional.Setup(
+    "transactions", "two owners, a crash: zombies open, fill and end transactions", transactional.Trouble(crashes=1)
+)  # fmt: skip
+KAFKA_TIME = KAFKA._replace(
+    name="transactions-time", covers="two owners, a transaction times out", trouble=transactional.Trouble(timeouts=1)
+)
+KAFKA_LOST = KAFKA._replace(
+    name="transactions-lost", covers="late and lost bytes of the coordinator and of the store, a transaction times out, a crash",
+    trouble=transactional.Trouble(crashes=1, faults=1, timeouts=1), owners=1,
+)  # fmt: skip
+KAFKA_AWAY = KAFKA._replace(
+    name="transactions-away", covers="two owners of one row, a call without an answer", trouble=transactional.Trouble(faults=1), records=1
+)
+KAFKA_REFUSED = KAFKA._replace(name="transactions-refused", covers="a row that its topic refuses", owners=1, refused=0)
+KAFKA_REWIND = KAFKA._replace(
+    name="transactions-rewind", covers="a store that goes back", trouble=transactional.Trouble(claims=3, rewinds=1), owners=1
+)
+KAFKA_LINEAGES = KAFKA._replace(
+    name="transactions-lineages", covers="a cursor that names one lineage", trouble=transactional.Trouble(3, crashes=2), owners=1, most=1
+)
+
 SETUPS: tuple[AnySetup, ...] = (
     OWNERSHIP, CRASH, EXPIRY, CHANGELOG, RELAY, ZOMBIE, LATE, WINDOW, GAPS, REWIND, REWIND_EXPIRY, REWIND_MARKS, DUEL, MARKS, ACQUITTALS,
     KILLS, IDLE, POISON, SEALED, SEALED_BYTES, KILLER, CUT_OFF, TIMEOUTS, MOVES, REPEATS, LANES, LANE_ERRORS, LANE_REFUSALS, LANE_REQUEUE,
     LANE_SEQUENCE, LANE_WINDOW, SHARED, SHARED_BYTES, SHARED_GROUPS, SHARED_COUNT, SHARED_PARTITIONS, SHARED_IDS,
+    KAFKA, KAFKA_TIME, KAFKA_LOST, KAFKA_AWAY, KAFKA_REFUSED, KAFKA_REWIND, KAFKA_LINEAGES,
 )  # fmt: skip
 
 
@@ -180,6 +202,22 @@ MUTANTS = (
     Mutant("nobody-looks-for-what-others-left", SHARED, shared.DELIVERED),
     Mutant("sealed-apart-from-the-insert", SHARED_COUNT, shared.DELIVERED),
     Mutant("ids-forgotten-at-the-end-of-their-batch", SHARED_IDS, shared.ONCE),
+    Mutant("no-fencing", KAFKA, transactional.ONCE),
+    Mutant("no-fencing", KAFKA_TIME, transactional.ONCE),
+    Mutant("reads-uncommitted", KAFKA, transactional.ONCE),
+    Mutant("sends-without-asking-the-store", KAFKA, transactional.ONCE),
+    Mutant("cursor-ignored", KAFKA, transactional.ONCE),
+    Mutant("cursor-read-before-the-opening", KAFKA, transactional.ONCE),
+    Mutant("opened-while-the-last-one-ends", KAFKA, transactional.ONCE),
+    Mutant("cursor-after-the-transaction", KAFKA, transactional.ONCE),
+    Mutant("cursor-before-the-transaction", KAFKA, transactional.DELIVERED),
+    Mutant("cursor-without-lineages", KAFKA_REWIND, transactional.DELIVERED),
+    Mutant("cursor-forgets-the-oldest", KAFKA_LINEAGES, transactional.ONCE),
+    Mutant("unknown-taken-as-failed", KAFKA_LOST, transactional.ONCE),
+    Mutant("unknown-taken-as-sent", KAFKA_LOST, transactional.UNSENT),
+    Mutant("unknown-taken-as-sent", KAFKA_LOST, transactional.DELIVERED),
+    Mutant("goes-on-under-its-epoch", KAFKA_AWAY, transactional.ONCE),
+    Mutant("passes-what-is-not-yet-dead", KAFKA_REFUSED, transactional.UNSENT),
 )
 
 LIMITS = (

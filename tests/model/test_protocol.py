@@ -17,6 +17,8 @@ FAULTS = {
     "crash in the handler", "output refused", "late begin lands", "give up", "late emit refused", "emit reply lost", "cancel refused",
     "move", "sweep what was sent long ago", "mark refused", "late mark lands", "refused by its topic", "requeue", "late insert lands",
     "commit a row reply lost, written again", "complete refused", "take over", "late complete lands", "complete reply lost",
+    "transaction timed out", "init reply lost", "late init lands", "end reply lost", "end refused", "late end lands", "late end refused",
+    "late cursor refused", "row refused", "known to be sent",
 }  # fmt: skip
 
 

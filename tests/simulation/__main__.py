@@ -1,11 +1,15 @@
-"""`python -m tests.simulation --seed N` prints what a seed does; `--seeds 10000 [--first N]` runs as many and counts the faults hit."""
+"""`python -m tests.simulation --seed N` prints what a seed does; `--seeds 10000 [--first N]` runs as many and counts the faults hit. With
+`--dispatch` seeds are those of the dispatcher."""
 
 import argparse
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
+from itertools import repeat
+from typing import Any
 
+from tests.simulation.dispatch.run import run as dispatch
 from tests.simulation.plan import Plan, plan
 from tests.simulation.run import Outcome, run, told
 from tests.simulation.shrink import shrunk
@@ -13,25 +17,25 @@ from tests.simulation.shrink import shrunk
 BLOCK = 50  # seeds of one task
 
 
-def block(first: int, seeds: int) -> tuple[Counter[str], list[tuple[int, str]]]:
+def block(first: int, seeds: int, which: str = "workers") -> tuple[Counter[str], list[tuple[int, str]]]:
     """The faults hit in these seeds, and what was found."""
     hits: Counter[str] = Counter()
     found = []
     for seed in range(first, first + seeds):
-        outcome = run(seed)
+        outcome = RUNS[which](seed)
         hits += outcome.hits
-        hits["overlaps of owners"] += outcome.overlaps
+        hits["overlaps"] += outcome.overlaps
         if outcome.findings or outcome.weak:
             found.append((seed, outcome.weak or outcome.findings[0]))
     return hits, found
 
 
-def many(first: int, seeds: int) -> int:
+def many(first: int, seeds: int, which: str = "workers") -> int:
     hits: Counter[str] = Counter()
     found: list[tuple[int, str]] = []
     starts = range(first, first + seeds, BLOCK)
     with ProcessPoolExecutor() as pool:
-        for some, bad in pool.map(block, starts, [min(BLOCK, first + seeds - start) for start in starts]):
+        for some, bad in pool.map(block, starts, [min(BLOCK, first + seeds - start) for start in starts], repeat(which)):
             hits += some
             found += bad
             for seed, what in bad:
@@ -44,6 +48,16 @@ def many(first: int, seeds: int) -> int:
 def histogram(hits: Counter[str]) -> str:
     widest = max(hits.values(), default=1)
     return "\n".join(f"{name:22} {times:8} {'#' * (40 * times // widest)}" for name, times in hits.most_common())
+
+
+def of_dispatcher(seed: int) -> int:
+    """What a seed of the dispatcher comes to."""
+    outcome = dispatch(seed)
+    print("\n".join([*map(str, outcome.plan.faults), histogram(outcome.hits), f"digest {outcome.digest}", *outcome.findings]))
+    return 1 if outcome.findings else 0
+
+
+RUNS: dict[str, Any] = {"workers": run, "dispatch": dispatch}
 
 
 def one(seed: int, shrink: bool) -> int:
@@ -72,6 +86,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--digest", action="store_true", help="print the digest of the seed's run, and nothing else")
+    parser.add_argument("--dispatch", action="store_true", help="seeds of the dispatcher")
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=date.today().toordinal() * 1000 % 1_000_000, help="others each day")
     asked = parser.parse_args()
@@ -79,8 +94,8 @@ def main() -> int:
         print(run(plan(asked.seed)).digest)
         return 0
     if asked.seed is not None:
-        return one(asked.seed, not asked.no_shrink)
-    return many(asked.first, asked.seeds)
+        return of_dispatcher(asked.seed) if asked.dispatch else one(asked.seed, not asked.no_shrink)
+    return many(asked.first, asked.seeds, "dispatch" if asked.dispatch else "workers")
 
 
 if __name__ == "__main__":

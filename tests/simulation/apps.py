@@ -13,7 +13,7 @@ ALIVE = Reducer("alive", "reduce", None, f"{HANDLERS}:alive")
 KINDS = (
     "count", "timed", "idle", "until", "reducers", "limits", "message", "session", "slow", "batches", "dedupe", "chain", "poison",
 )  # fmt: skip
-MORE_KINDS = ("refused",)
+MORE_KINDS = ("refused", "gaps")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
@@ -41,7 +41,7 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     if kind == "batches":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         return (_handled(rule, Handler((f"{HANDLERS}:total",), attempts=3, backoff_first=0.2, backoff_most=1.0)),)
-    if kind == "chain":
+    if kind in ("chain", "gaps"):
         sums = Agent("sums", ("in",), Aggregation(count=count, since_first=first, compute=SUM), Destination("mid"), "dead")
         rule = Aggregation(count=3, since_first=first, compute=(Reducer("total", "sum", "total"),))
         return sums, Agent("totals", ("mid",), rule, Destination("out"), "dead", receive=("mid",))

@@ -20,7 +20,7 @@ def drain(world: Any) -> None:
         process.paused = process.doomed = False
         process.input.away = process.input.ahead = 0
         process.store.away = process.store.late = process.store.twice = 0
-        process.producer.failing = process.producer.slow = process.producer.full = 0
+        process.producer.failing = process.producer.gaps = process.producer.slow = process.producer.full = 0
     quiet = rounds = 0
     looked = world.clock.now + (LOOKS if world.rewound else 0.0)
     while quiet < 3 and rounds < MOST_ROUNDS:

@@ -39,7 +39,7 @@ def _stop(world: Any, fault: Fault, process: Any) -> bool:
         return True
     finally:
         world.current = before
-    world.die(process, "stopped")
+    world.die(process, "stopped", not process.acquitted)
     return True
 
 
@@ -98,6 +98,11 @@ def _refused(world: Any, fault: Fault, process: Any) -> bool:
     return False  # noted for each row that is
 
 
+def _gap(world: Any, fault: Fault, process: Any) -> bool:
+    process.producer.gaps = 1 + fault.target % 3
+    return False  # noted for each row that is passed over
+
+
 def _slow_reports(world: Any, fault: Fault, process: Any) -> bool:
     process.producer.slow = world.number + int(fault.size)
     return True
@@ -134,4 +139,5 @@ ACTIONS = {
     "kill": _kill, "stop": _stop, "pause": _pause, "late": _late, "twice": _twice, "outage": _outage, "rebalance": _rebalance,
     "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "delivery": _delivery, "slow-reports": _slow_reports,
     "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock, "rewind": _rewind, "refused": _refused,
+    "gap": _gap,
 }  # fmt: skip

@@ -51,10 +51,9 @@ def judge(world: Any) -> list[str]:
     halted = {Partition(APP, name, *place): why for name, stopped in states(world).items() for place, why in stopped.items()}
     found += _halts(world, halted)
     dead = [_of_row(row) for stored in world.store._rows.values() for row, _ in stored.dead.values()]
-    if not world.rewound:
-        verdict = Verdict()
-        exact_copies(sent, verdict)
-        found += verdict.lost + verdict.duplicate
+    verdict = Verdict()
+    exact_copies(sent, verdict)
+    found += verdict.lost + ([] if world.rewound else verdict.duplicate)
     wanted: dict[str, Wanted] = {}
     mine = by_writer([*sent, *dead])
     for agent in world.plan.agents:
@@ -63,7 +62,7 @@ def judge(world: Any) -> list[str]:
             if partition not in world.rewound:
                 found += _partition(world, agent, partition, mine.get(partition, []), wanted)
     known = {each.id for each in [*sent, *dead] if Partition(*_writer(each)) in world.rewound}
-    found += _compared(wanted, [each for each in distinct([*sent, *dead]) if each.id not in known])
+    found += _compared(wanted, [each for each in distinct([*sent, *dead]) if each.id not in known], world.passed)
     return found
 
 
@@ -159,7 +158,8 @@ def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[M
 # -- what is there ---------------------------------------------------------------------------------------------------------
 
 
-def _compared(wanted: dict[str, Wanted], got: Sequence[Seen]) -> list[str]:
+def _compared(wanted: dict[str, Wanted], got: Sequence[Seen], passed: set[str]) -> list[str]:
+    """`passed` over by the broker: these may come late."""
     found, there, last = [], set(), {}
     for each in got:
         should = wanted.get(each.id)
@@ -172,7 +172,7 @@ def _compared(wanted: dict[str, Wanted], got: Sequence[Seen]) -> list[str]:
         if not _same(should, each):
             found.append(f"{each.topic} {each.number}: {each.value!r} of {each.key!r} instead of {should.value!r} of {should.key!r}")
         line = (*should.line, each.topic, each.partition)
-        if each.offset >= 0 and last.get(line, -1) > should.at and should.line[-1] != "dead":
+        if each.offset >= 0 and last.get(line, -1) > should.at and should.line[-1] != "dead" and each.id not in passed:
             found.append(f"{each.topic}: {each.key!r} of {should.line[0][2:]} at {should.at} comes after {last[line]}")
         last[line] = max(last.get(line, -1), should.at)
     return found + [f"lost: {should}" for identity, should in wanted.items() if identity not in there]

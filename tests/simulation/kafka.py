@@ -142,15 +142,17 @@ NEVER = ("failed", *REFUSED)  # written
 
 class Producer:
     """Satisfies streams.contracts.Producer. Each output partition is written in order; after a row that failed no later one of its
-    partition is written but in order and late, until `replace`. `failing` rows fail next, `slow` until that step reports wait."""
+    partition is written but in order and late, until `replace`. `failing` rows fail next, and `gaps` rows alone, with those behind them
+    written; `slow` until that step reports wait; `room` for so many unreported rows."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
         self.waiting: list[Sending] = []
         self.replaced: list[Sending] = []
         self._broken: dict[tuple[str, int], str] = {}
-        self.failing, self.fate = 0, FATES[0]
+        self.failing, self.fate, self.gaps = 0, FATES[0], 0
         self.slow = self.full = 0
+        self.room = 1 << 30
 
     @property
     def _now(self) -> int:
@@ -160,7 +162,7 @@ class Producer:
     def produce(self, row: OutboxRow, report: Report) -> bool:
         world = self._process.world
         world.reach("row-offered")
-        if self._now < self.full:
+        if self._now < self.full or len(self.waiting) >= self.room:
             return False
         fate = self._fate((row.topic, row.partition), row.id)
         world.offered.add(row.id)
@@ -180,6 +182,11 @@ class Producer:
             return "rejected"
         if place in self._broken:
             return "failed" if self._broken[place] == "failed-written" else self._broken[place]
+        if self.gaps:
+            self.gaps -= 1
+            world.passed.add(id)
+            world.note("gap", f"{place[0]}/{place[1]}")
+            return "failed"
         if not self.failing:
             return "delivered"
         self.failing -= 1

@@ -2,43 +2,56 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
-from unittest.mock import ANY
+from typing import NamedTuple
 
-import msgspec
 import pytest
 
-from connectors.memory import state
-from connectors.memory.state import MemoryStore
 from streams import failpoints
-from streams.aggregation.changelog import Changelog
 from streams.aggregation.groups import Groups
-from streams.engine import checks, relay
-from streams.engine.claims import Claims
-from streams.engine.crash import Marks
-from streams.engine.owner import Owner
 from tests.simulation import calm
 from tests.simulation.apps import KINDS
 from tests.simulation.plan import Fault, Plan, plan
+from tests.simulation.taken_out import (
+    careful_relay,
+    entry_skipped,
+    failed_forgotten,
+    forgets_too_much,
+    no_lineage,
+    not_again,
+    not_void,
+    numbers_of_what_is_left,
+    offset_apart,
+    offset_first,
+    one_more_seek,
+    purged,
+    refused_forgotten,
+    rewound_by_version,
+    timers_early,
+    token_alone,
+    version_alone,
+    watermark,
+    zombie_marks,
+)
 
 Patch = pytest.MonkeyPatch
 
 
 class Mutant(NamedTuple):
-    """`take_out` is a protection of streams.failpoints, or patches one away; `kind` needs it, `seed` shows it, where delivery reports are
-    `slow` all the time."""
+    """`take_out` is a protection of streams.failpoints, or patches one away; `kind` needs it, `seed` shows it, with `more` faults than its
+    own, and where delivery reports are `slow` all the time."""
 
     name: str
     kind: str
     take_out: str | Callable[[Patch], object]
     seed: int = 0
     slow: bool = False
+    more: tuple[Fault, ...] = ()
 
     @property
     def plan(self) -> Plan:
         chosen = plan(self.seed, kind=self.kind)
         reports = [Fault(step, "slow-reports", number, "", 40) for step in range(5, 380, 20) for number in range(6)] if self.slow else []
-        return chosen._replace(faults=tuple(sorted([*chosen.faults, *reports])))
+        return chosen._replace(faults=tuple(sorted([*chosen.faults, *reports, *self.more])))
 
     def __str__(self) -> str:
         return self.name
@@ -59,177 +72,9 @@ def mutated(mutant: Mutant) -> Iterator[None]:
             failpoints.arm({})
 
 
-def token_alone(patch: Patch) -> None:
-    patch.setattr(state, "_holds", lambda held, claim: held.token == claim.token)
-
-
-def version_alone(patch: Patch) -> None:
-    patch.setattr(state, "_holds", lambda held, claim: held.version == claim.version)
-
-
-def offset_apart(patch: Patch) -> None:
-    """The state is committed, the offset follows with the next commit."""
-    following = state.following
-
-    def late(claim: Any, changes: Any, at: float) -> Any:
-        after = following(claim, changes, at)
-        return msgspec.structs.replace(after, offset=max(claim.offset, 0)) if changes.entries else after
-
-    patch.setattr(state, "following", late)
-
-
-def offset_first(patch: Patch) -> None:
-    """The offset is committed, and a tenth of the state with it is not."""
-    append = state._append
-
-    def less(row: Any, changes: Any, claim: Any, after: Any) -> None:
-        append(row, msgspec.structs.replace(changes, outbox=()) if after.version % 10 == 0 else changes, claim, after)
-
-    patch.setattr(state, "_append", less)
-
-
-def _claimed(patch: Patch, change: Callable[[Any], None]) -> None:
-    claim = MemoryStore.claim
-
-    def claims(self: Any, partition: Any, token: str, member: str) -> Any:
-        claim(self, partition, token, member)
-        change(self._rows[partition])
-        return self._rows[partition].claim
-
-    patch.setattr(MemoryStore, "claim", claims)
-
-
-def purged(patch: Patch) -> None:
-    _claimed(patch, lambda row: row.unsent.clear())
-
-
-def entry_skipped(patch: Patch) -> None:
-    """A restore passes over the last entry."""
-    replay = Changelog.replay
-
-    def fewer(self: Any, blobs: Any, first: int, last: int, senders: Any, strict: bool = True) -> None:
-        replay(self, list(blobs)[:-1], first, last, senders, False)
-
-    patch.setattr(Changelog, "replay", fewer)
-
-
-def forgets_too_much(patch: Patch) -> None:
-    refresh = Changelog._refresh
-
-    def forgetful(self: Any, entry: Any) -> bool:
-        before = dict(entry.states)
-        done = refresh(self, entry)
-        entry.states = before
-        return done
-
-    patch.setattr(Changelog, "_refresh", forgetful)
-
-
-def timers_early(patch: Patch) -> None:
-    now = Owner.now
-    patch.setattr(Owner, "now", lambda self, monotonic: now(self, monotonic) + 0.5)
-    expire = Groups.expire
-    patch.setattr(Groups, "expire", lambda self, at, most: expire(self, at + 0.7, most))
-
-
-def failed_forgotten(patch: Patch) -> None:
-    report = relay.Relay._report
-
-    def well(self: Any, shard: Any, number: int, outcome: str, text: str) -> None:
-        report(self, shard, number, "delivered", text)
-
-    patch.setattr(relay.Relay, "_report", well)
-
-
-def refused_forgotten(patch: Patch) -> None:
-    report = relay.Relay._report
-
-    def well(self: Any, shard: Any, number: int, outcome: str, text: str) -> None:
-        report(self, shard, number, "delivered" if outcome == "rejected" else outcome, text)
-
-    patch.setattr(relay.Relay, "_report", well)
-
-
-def not_again(patch: Patch) -> None:
-    give_up = Claims._give_up
-
-    def gives_up(self: Any, place: Any, owner: Any, error: Exception) -> None:
-        give_up(self, place, owner, error)
-        self._waiting.pop(place, None)
-
-    patch.setattr(Claims, "_give_up", gives_up)
-
-
-def careful_relay(patch: Patch) -> None:
-    """After a failed delivery only the shards at hand begin anew."""
-    again = relay.Relay._recover
-    patch.setattr(relay.Relay, "_recover", lambda self, shards, outstanding, now: again(self, list(shards)[:1], outstanding, now))
-
-
-def zombie_marks(patch: Patch) -> None:
-    """Every claim found in a crash mark counts as three deaths."""
-    found = Marks.found
-
-    def counted(self: Any, trying: Any, offset: int) -> None:
-        found(self, trying, offset)
-        self.poisoned = self.poisoned or (trying is not None and trying.offset == offset)
-
-    patch.setattr(Marks, "found", counted)
-
-
-def not_void(patch: Patch) -> None:
-    patch.setattr(Claims, "misplaced", lambda self, owner, record: False)
-
-
-def numbers_of_what_is_left(patch: Patch) -> None:
-    """The next row gets the number behind the highest unsent one."""
-    write, committed = MemoryStore._write, Owner.committed
-
-    def forgets(self: Any, row: Any, claim: Any, changes: Any) -> Any:
-        row.claim = msgspec.structs.replace(write(self, row, claim, changes), number=max(row.unsent, default=0))
-        return row.claim
-
-    def goes_on(self: Any, claim: Any, ready: Any, monotonic: float) -> Any:
-        events = committed(self, claim, ready, monotonic)
-        self._rows.number = claim.number
-        return events
-
-    patch.setattr(MemoryStore, "_write", forgets)
-    patch.setattr(Owner, "committed", goes_on)
-
-
-def rewound_by_version(patch: Patch) -> None:
-    """A store that went back is known by its version alone, and acquittals raise that."""
-    acquit = MemoryStore.acquit
-
-    def raised(self: Any, partition: Any, token: str, processes: Any) -> None:
-        before = self._rows[partition].claim
-        acquit(self, partition, token, processes)
-        row = self._rows[partition]
-        if row.claim is not before:
-            row.claim = msgspec.structs.replace(row.claim, token=before.token, version=before.version + 1)
-
-    patch.setattr(MemoryStore, "acquit", raised)
-    patch.setattr(checks, "rewound", lambda claim, known: checks.seen(claim)[:2] < known[:2])
-
-
-class Whatever(dict[Any, Any]):
-    """Says of each record that it is the one that came before."""
-
-    def get(self, place: Any, default: Any = None) -> Any:
-        return ANY if place in self else default
-
-
-def one_more_seek(patch: Patch) -> None:
-    """Whatever comes after the second seek is taken for the first record."""
-    made = Claims.__init__
-
-    def claims(self: Any, *parts: Any) -> None:
-        made(self, *parts)
-        self._again = Whatever()
-
-    patch.setattr(Claims, "__init__", claims)
-
+BACK = tuple(Fault(step, "rewind", 0, "", size) for step, size in ((120, 2), (180, 3), (240, 2), (300, 4), (350, 3)))
+ERRORS = tuple(Fault(step, "raise-at", 0, "before-commit") for step in (100, 250) for _ in range(15))
+"""So many processes in a row end by an error at what they work on."""
 
 MUTANTS = (
     Mutant("no-compare-and-set", "count", "fence"),
@@ -262,5 +107,8 @@ MUTANTS = (
     Mutant("sealed-forgotten", "slow", "sealed"),
     Mutant("gaps-not-checked", "count", "claim-checks", 91),
     Mutant("rewound-by-version", KINDS[942646 % len(KINDS)], rewound_by_version, 942646),
+    Mutant("receiver-with-watermark", "gaps", watermark),
+    Mutant("shard-without-lineage", "timed", no_lineage, 3, more=BACK),
+    Mutant("never-acquits", "count", "acquit", more=ERRORS),
     Mutant("taken-after-one-more-seek", KINDS[942321 % len(KINDS)], one_more_seek, 942321),
 )

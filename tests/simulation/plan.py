@@ -64,6 +64,8 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
     if kind == "refused":
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "refused", chance.randrange(60)) for _ in range(12)]
+    if kind == "gaps":
+        faults += [Fault(chance.randrange(STEPS * 19 // 20), "gap", chance.randrange(60)) for _ in range(12)]
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)
 
 

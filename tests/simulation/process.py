@@ -35,6 +35,11 @@ class Process:
     def able(self) -> bool:
         return self.alive and not self.paused
 
+    @property
+    def acquitted(self) -> bool:
+        """Has the store taken back all names that it was asked to?"""
+        return not self.worker._claims._acquittals._waiting
+
     def believes(self, partition: Partition) -> bool:
         """Does it hold the partition, as far as it knows?"""
         return self.agent.name == partition.agent and (partition.topic, partition.number) in self.worker._owners

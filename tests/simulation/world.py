@@ -51,6 +51,7 @@ class World:
         self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
         self.refused: set[str] = set()  # ids of rows that the broker never takes
         self.offered: set[str] = set()  # ids of rows that producers were handed
+        self.passed: set[str] = set()  # ids of rows that failed alone: later ones came before them
         self.calm = False
         self._digest, self.trace = hashlib.sha256(), [] if keep_trace else None  # type: ignore[var-annotated]
         self.back: list[tuple[int, Agent, int]] = []
@@ -167,7 +168,7 @@ class World:
             self.die(process, str(death))
         except Failpoint:
             process.worker._claims.let_go()
-            self.die(process, "an error")
+            self.die(process, "an error", not process.acquitted)
         except Exception:
             self.findings.append(f"step {self.number}: {traceback.format_exc(limit=-6)}")
             self.die(process, "a bug")
@@ -241,10 +242,10 @@ class World:
             self.overlaps += 1
             self.say("overlap", f"{partition.topic}/{partition.number} of {others[0].name}")
 
-    def die(self, process: Process, why: str) -> None:
-        """As kill -9: what is not in the store or in the log is gone."""
+    def die(self, process: Process, why: str, suspect: bool = True) -> None:
+        """As kill -9: what is not in the store or in the log is gone. Who could say that it lived is no `suspect`."""
         self.say("dies", f"{process.name} {why}")
-        self._suspect(process)
+        self._suspect(process, suspect)
         process.alive = False
         self.processes.remove(process)
         self.gone.append(process)
@@ -255,9 +256,9 @@ class World:
         if self.chance.random() < 0.7:
             self.share(process.agent.name, self.chance.randrange(9))
 
-    def _suspect(self, process: Process) -> None:
+    def _suspect(self, process: Process, suspect: bool = True) -> None:
         """It may be what crash marks say of it; and what its slow handlers had begun is cut off."""
-        for row in self.store._rows.values():
+        for row in self.store._rows.values() if suspect else ():
             self.suspects |= marked(row.claim.trying) & {process.worker._setting.process}
         for owner in process.worker._owners.values():
             cut = {held.number for held in owner.sealed.held.values() if held.attempts} | set(owner.sealed.ours)

@@ -1,0 +1,69 @@
+"""The judge of a run: what the outbox had against what is in the log."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from streams.leased.messages import OutboxMessage, emitted
+from streams.leased.values import Timeout
+from tests.chaos.record import Seen
+from tests.chaos.verdict import Verdict, exact_copies
+from tests.simulation.dispatch.world import SPACE
+from tests.simulation.judge import distinct, seen
+
+
+def judge(world: Any) -> list[str]:
+    """What is wrong, a line each; empty when every promise held."""
+    sent = [seen(message) for message in world.log.order.get("out", [])]
+    rows = world.store.outbox._rows
+    found = [*world.findings, *_rows(world, sent, rows)]
+    if world.plan.kind != "unordered":
+        verdict = Verdict()
+        exact_copies(sent, verdict)
+        found += verdict.lost + verdict.duplicate + _order(distinct(sent), rows)
+    return found + (_timeouts(world, rows) if world.plan.kind == "timeouts" else [])
+
+
+def _rows(world: Any, sent: Sequence[Seen], rows: Any) -> list[str]:
+    """Each row is there, as it was written, or dead for a reason; nothing else is."""
+    found, there = [], {}
+    for each in sent:
+        there[each.id] = each
+        row = rows.get(each.id)
+        if row is None:
+            found.append(f"nobody wrote {each.value!r} with id {each.id}")
+        elif (each.key, each.value) != (row.message.key, row.message.value):
+            found.append(f"{each.id} is {each.value!r} of {each.key!r} instead of {row.message.value!r} of {row.message.key!r}")
+    for id, row in rows.items():
+        if row.state == "dispatched" and id not in there:
+            found.append(f"lost: {id} of {row.message.key!r} counts as sent")
+        elif row.state == "pending":
+            found.append(f"lost: {id} of {row.message.key!r} was not sent")
+        elif row.state == "dead" and id not in world.refused and row.attempts < 3:
+            found.append(f"{id} is dead after {row.attempts} attempts, and no broker refused it")
+    return found
+
+
+def _order(taken: Sequence[Seen], rows: Any) -> list[str]:
+    """A receiver that drops repeats has the rows of a key in the order in which they were written, but for dead ones."""
+    found, last = [], dict[bytes, tuple[int, str]]()
+    for each in taken:
+        row = rows.get(each.id)
+        if row is None or each.key is None or row.state == "dead":
+            continue
+        if last.get(each.key, (0, ""))[0] > row.seq:
+            found.append(f"{each.id} of {each.key!r} comes after {last[each.key][1]}, which was written later")
+        last[each.key] = max(last.get(each.key, (0, "")), (row.seq, each.id))
+    return found
+
+
+def _timeouts(world: Any, rows: Any) -> list[str]:
+    """One message of each timeout, of those that were cancelled none."""
+    wanted = {_message(number, due).id for number, due in world.due.items() if not world.said.get(("cancel", number))}
+    odd = {id: row for id, row in rows.items() if id not in wanted}
+    found = [f"{id} {row.message.value!r}: it was cancelled, or moved, and is a message all the same" for id, row in odd.items()]
+    return found + [f"lost: timeout {id}" for id in wanted if id not in rows]
+
+
+def _message(number: int, due: Any) -> OutboxMessage:
+    return emitted(Timeout(uuid.uuid5(SPACE, str(number)), "out", due))

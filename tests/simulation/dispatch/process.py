@@ -1,0 +1,114 @@
+"""One dispatcher of a simulation, and the means by which it reaches store and Kafka."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from streams.agent import App, Outbox, Timeouts
+from streams.engine.pool import Job
+from streams.errors import PersistenceError
+from streams.leased.dispatcher import Dispatcher, Parts
+from streams.observe.metrics import Meter
+from tests.simulation.dispatch.plan import Plan
+from tests.simulation.kafka import Producer
+
+LEASE = 2.0
+ROOM = 12  # rows in the producer's queue
+WAITS = (0, 0, 0, 1, 1, 2, 5)  # steps until a thread gets on with a call
+ACTS = frozenset({"claim", "claim_any", "mark", "release", "get_batch", "emit"})
+
+
+class Threads:
+    """What a process's threads would do, one job at a time, when the world says. Satisfies Pool; `inline` runs them at once."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self._jobs: deque[tuple[int, Job]] = deque()
+        self.inline = False
+
+    def submit(self, job: Job) -> None:
+        if self.inline:
+            job()
+        else:
+            wait = 0 if self._world.calm else self._world.chance.choice(WAITS)
+            self._jobs.append((self._world.number + wait, job))
+
+    def turn(self, number: int) -> None:
+        """Those whose time has come."""
+        for each in [each for each in self._jobs if each[0] <= number]:
+            if each in self._jobs:
+                self._jobs.remove(each)
+                each[1]()
+
+    def free(self) -> int:
+        return 1
+
+    def wait(self, coroutine: Any) -> Any:
+        raise NotImplementedError
+
+
+class Via:
+    """A contract of the store as one process reaches it."""
+
+    def __init__(self, inner: Any, process: "Process") -> None:
+        self._inner, self._process = inner, process
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        return lambda *parts, **named: self._process.call(name, lambda: method(*parts, **named), parts)
+
+
+class Process:
+    """`away` until that step no call gets through; of the next call that acts the reply is `lost`, or its bytes land so many steps `late`,
+    or for a second time (`twice`)."""
+
+    def __init__(self, world: Any, plan: Plan) -> None:
+        self.world, self.name = world, world.token()
+        self.alive, self.paused, self.doomed = True, False, False
+        self.away = self.late = self.twice = 0
+        self.lost = False
+        self._last = True  # a process that is gone has one call on its way
+        self.producer, self.threads = Producer(self), Threads(world)
+        self.producer.room = ROOM
+        self.outbox, self.timeouts = Via(world.store.outbox, self), Via(world.store.timeouts, self)
+        outbox = Outbox(
+            order="none" if plan.kind == "unordered" else "key", attempts=3, backoff_first=0.2, backoff_most=1.0, retention=1e6, poll=0.2,
+            lease=LEASE,
+        )  # fmt: skip
+        timeouts = Timeouts(lease=LEASE, batch=20, poll=0.2) if plan.kind == "timeouts" else None
+        store: Any = self
+        parts = Parts(
+            store, lambda: None, "the only one", self.producer, world.clock, world.clock.time, Meter(), world.chance.random, world.token,
+            lambda report: None, self.threads,
+        )  # fmt: skip
+        self.dispatcher = Dispatcher(App("app", "memory://", (), outbox=outbox, timeouts=timeouts), parts)
+
+    @property
+    def able(self) -> bool:
+        return self.alive and not self.paused
+
+    def call(self, name: str, act: Callable[[], Any], parts: tuple[Any, ...]) -> Any:
+        world = self.world
+        if not self.alive and not self._last:
+            raise PersistenceError("this process is gone")
+        self._last = self.alive
+        if world.number < self.away:
+            raise PersistenceError("the store does not answer: by the simulation")
+        if name in ACTS and self.late:
+            later, self.late = world.number + self.late, 0
+            world.wire.append((later, name, act))
+            raise PersistenceError("no answer, the bytes are under way: by the simulation")
+        before = world.holder(parts[0]) if name == "claim" else None
+        result = act()
+        if name == "get_batch":
+            world.looked(result)
+        if before is not None and result is not None:
+            world.took(self, parts[0], before)
+        if name in ACTS and self.twice:
+            later, self.twice = world.number + self.twice, 0
+            world.wire.append((later, name, act))
+        if name in ACTS and self.lost:
+            self.lost = False
+            world.note("reply lost", name)
+            raise PersistenceError("no answer, and it acted: by the simulation")
+        return result

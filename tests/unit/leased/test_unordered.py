@@ -1,0 +1,71 @@
+"""`order: none` and a broker so slow that a batch takes longer than its lease."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from connectors.memory.state import MemoryStore
+from streams.agent import App, Outbox
+from streams.contracts import Reports
+from streams.engine.pool import Inline
+from streams.leased.dispatcher import Dispatcher, Parts
+from streams.leased.lane_outcomes import outcomes_of
+from streams.leased.lane_sender import Run
+from streams.leased.messages import LaneBatch, OutboxMessage
+from streams.observe.metrics import Meter
+from streams.testing.log import Clock, Log, LogProducer
+from streams.values import OutboxRow
+
+ROWS, LEASE, TURN = 40, 1.0, 0.05  # seconds
+
+
+class Slow(LogProducer):
+    """Takes one row a turn."""
+
+    taken = 0
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        if self.taken:
+            return 0
+        self.taken = 1
+        return super().produce_all(rows[:1], reports)
+
+
+def sent_in(turns: int) -> tuple[list[bytes | None], int]:
+    """What came out of so many turns, and how many rows are pending then."""
+    clock, log = Clock(), Log(partitions=1)
+    store, producer = MemoryStore(clock.time), Slow(log)
+    settings = Outbox(order="none", lease=LEASE, poll=TURN)
+    token = iter(map(str, range(99))).__next__
+    parts = Parts(
+        store, lambda: None, "s", producer, clock, clock.time, Meter(), lambda: 0.5, token, lambda report: None, Inline(1),
+    )  # fmt: skip
+    dispatcher = Dispatcher(App("app", "memory://", (), outbox=settings), parts)
+    messages = [OutboxMessage("t", value=b"%d" % number, id=f"m{number}") for number in range(ROWS)]
+    store.outbox.add(None, messages, require_transaction=False)
+    for _ in range(turns):
+        producer.taken = 0
+        dispatcher.turn()
+        clock.forward(TURN)
+    return [each.v for each in log.order.get("t", ())], store.outbox.count()
+
+
+def test_what_was_sent_within_the_lease_is_marked_and_the_rest_is_claimed_anew() -> None:
+    sent, pending = sent_in(4 * ROWS)
+    assert sorted(sent) == sorted(b"%d" % number for number in range(ROWS))
+    assert pending == 0
+
+
+def test_unless_it_stops_in_time_the_same_rows_are_sent_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "stop", lambda self: None)
+    sent, _ = sent_in(4 * ROWS)
+    assert len(sent) > 2 * len(set(sent))
+
+
+def test_rows_that_nothing_was_done_for_are_free_at_once() -> None:
+    rows = tuple(OutboxRow(number, "", f"m{number}", "t", 0, None, b"", ()) for number in (1, 2, 3))
+    run = Run(rows, None)  # type: ignore[arg-type]
+    run.denied[2] = "why"
+    run.sent.append(1)
+    made = outcomes_of(run, LaneBatch(-1, "token", None, rows), ())  # type: ignore[arg-type]
+    assert [(each.id, each.kind) for each in made or ()] == [("m1", "dispatched"), ("m2", "failed"), ("m3", "outage")]
