@@ -8,7 +8,6 @@ import pytest
 
 from tests.chaos.scene import Scene
 from tests.chaos.test_gaps import halts
-from tests.conftest import missing
 from tests.servers import Unavailable
 from tests.servers.disk import Disk
 from tests.waiting import wait_until
@@ -26,7 +25,7 @@ def on_a_disk(scene: MakeScene, folder: Path) -> Iterator[tuple[Scene, Disk]]:
     try:
         disk = Disk(data, folder / "kept")
     except Unavailable as error:
-        missing(error)
+        pytest.skip(str(error))
     disk.keep()
     yield app, disk
     app.stop()

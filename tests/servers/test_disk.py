@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import missing
 from tests.servers import Unavailable
 from tests.servers.disk import Disk
 
@@ -35,7 +34,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     try:
         made = Disk(tmp_path / "data", tmp_path / "kept")
     except Unavailable as error:
-        missing(error)
+        pytest.skip(str(error))
     yield made
     made.close()
 
