@@ -163,8 +163,7 @@ class Owner:
                 accept(self.groups, run, now)
         self.pending += len(records)
         self.offset = last.offset() + 1
-        epoch = last.leader_epoch()
-        self.epoch = -1 if epoch is None else epoch
+        self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
 
     def open(self, monotonic: float) -> None:
         """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
@@ -174,9 +173,11 @@ class Owner:
         self.tick(monotonic, inf)  # `monotonic` is from before the commit
         self.begun = True
 
-    def refuse_crashed(self, record: Record) -> None:
-        """This record ended the process three times: a dead letter, its bytes untouched."""
+    def refuse_crashed(self, record: Record, monotonic: float) -> None:
+        """This record ended the process three times: a dead letter, its bytes untouched, unless it counts in a shared buffer already."""
         self.begun = True
+        if self._setting.holds(self._place, record.offset(), self._rows.fire_id):
+            return self.accept((record,), monotonic)
         self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
         self.pending += 1
         self.offset = record.offset() + 1

@@ -1,5 +1,6 @@
 """What all partitions of a worker share."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from streams.agent import Agent
@@ -32,6 +33,10 @@ class Setting(NamedTuple):
     @property
     def fires(self) -> SharedFires | None:
         return self.handling.fires if isinstance(self.handling, SharedIntake) else None
+
+    def holds(self, place: tuple[str, int], offset: int, identify: Callable[[int], str]) -> bool:
+        """Is the record in the shared buffer, whatever became of the commit after that? Raises PersistenceError."""
+        return isinstance(self.handling, SharedIntake) and self.handling.holds(place, offset, identify)
 
     def turn(self, now: float) -> None:
         if self.fires is not None:

@@ -184,7 +184,7 @@ class Worker:
         while records:
             if owner.marks.poisoned and records[0].offset() >= owner.offset:
                 owner.marks.poisoned = False
-                owner.refuse_crashed(records.pop(0))
+                owner.refuse_crashed(records.pop(0), now)
             else:
                 step = owner.step()
                 if owner.marks.step(owner.offset) or not owner.begun:

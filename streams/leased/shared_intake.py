@@ -95,6 +95,10 @@ class SharedIntake:
             known = self._sources[place] = Source(identify, topic_id, stands)
         return known
 
+    def holds(self, place: Place, offset: int, identify: Callable[[int], str]) -> bool:
+        """Was this record inserted?"""
+        return offset < self._buffer.watermark(self._name, self._source(place, identify).topic_id, place[1])
+
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: Place) -> None:
         """The watermark stands already."""
 

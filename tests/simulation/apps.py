@@ -13,7 +13,7 @@ ALIVE = Reducer("alive", "reduce", None, f"{HANDLERS}:alive")
 KINDS = (
     "count", "timed", "idle", "until", "reducers", "limits", "message", "session", "slow", "batches", "dedupe", "chain", "poison",
 )  # fmt: skip
-MORE_KINDS = ("refused", "gaps")
+MORE_KINDS = ("refused", "gaps", "shared")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
@@ -45,6 +45,9 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         sums = Agent("sums", ("in",), Aggregation(count=count, since_first=first, compute=SUM), Destination("mid"), "dead")
         rule = Aggregation(count=3, since_first=first, compute=(Reducer("total", "sum", "total"),))
         return sums, Agent("totals", ("mid",), rule, Destination("out"), "dead", receive=("mid",))
+    if kind == "shared":
+        rule = Aggregation(count=count, since_first=first, compute=(*SUM, Reducer("all", "collect", "at")))
+        return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared"),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))

@@ -6,6 +6,7 @@ from typing import Any
 from streams.engine.worker import PROBE_EVERY
 from streams.values import Partition
 from tests.simulation.process import APP
+from tests.simulation.shared import empty
 
 MOST_ROUNDS = 4_000  # until everything must be done
 LOOKS = 2 * PROBE_EVERY + 1.0  # seconds until an owner that is idle has found out that the store is not what it was
@@ -20,6 +21,7 @@ def drain(world: Any) -> None:
         process.paused = process.doomed = False
         process.input.away = process.input.ahead = 0
         process.store.away = process.store.late = process.store.twice = 0
+        process.store.buffer.late, process.store.buffer.lost = 0, False
         process.producer.failing = process.producer.gaps = process.producer.slow = process.producer.full = 0
     quiet = rounds = 0
     looked = world.clock.now + (LOOKS if world.rewound else 0.0)
@@ -50,7 +52,7 @@ def done(world: Any) -> bool:
             row = rows.get(Partition(APP, name, *place))
             if (row is None or row.unsent or row.claim.offset != world.log.high(*place)) and place not in halted(world, name):
                 return False
-    return True
+    return empty(world) and not world.calls
 
 
 def handled(world: Any) -> bool:

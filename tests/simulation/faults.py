@@ -32,6 +32,9 @@ def _kill(world: Any, fault: Fault, process: Any) -> bool:
 def _stop(world: Any, fault: Fault, process: Any) -> bool:
     """SIGTERM: it drains and leaves."""
     before, world.current = world.current, process
+    for threads in process.threads:
+        threads.inline = True
+        threads.turn(1 << 62)
     try:
         process.worker.run(lambda: True, drain=2.0)
     except (Death, Failpoint, SystemNotReady) as error:
@@ -98,6 +101,16 @@ def _refused(world: Any, fault: Fault, process: Any) -> bool:
     return False  # noted for each row that is
 
 
+def _shared_lost(world: Any, fault: Fault, process: Any) -> bool:
+    process.store.buffer.lost = True
+    return False  # noted when a reply is
+
+
+def _shared_late(world: Any, fault: Fault, process: Any) -> bool:
+    process.store.buffer.late = int(fault.size)
+    return True
+
+
 def _gap(world: Any, fault: Fault, process: Any) -> bool:
     process.producer.gaps = 1 + fault.target % 3
     return False  # noted for each row that is passed over
@@ -139,5 +152,5 @@ ACTIONS = {
     "kill": _kill, "stop": _stop, "pause": _pause, "late": _late, "twice": _twice, "outage": _outage, "rebalance": _rebalance,
     "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "delivery": _delivery, "slow-reports": _slow_reports,
     "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock, "rewind": _rewind, "refused": _refused,
-    "gap": _gap,
+    "gap": _gap, "shared-lost": _shared_lost, "shared-late": _shared_late,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from streams.testing.log import Message
 from streams.values import Partition
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
-from tests.simulation import handlers
+from tests.simulation import handlers, shared
 from tests.simulation.calm import states
 from tests.simulation.fold import Fold, loads
 from tests.simulation.process import APP
@@ -54,6 +54,8 @@ def judge(world: Any) -> list[str]:
     verdict = Verdict()
     exact_copies(sent, verdict)
     found += verdict.lost + ([] if world.rewound else verdict.duplicate)
+    if world.plan.kind == "shared":
+        return found + shared.judge(world)
     wanted: dict[str, Wanted] = {}
     mine = by_writer([*sent, *dead])
     for agent in world.plan.agents:

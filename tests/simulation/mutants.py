@@ -32,6 +32,7 @@ from tests.simulation.taken_out import (
     watermark,
     zombie_marks,
 )
+from tests.simulation.taken_out_shared import dead_all_the_same, nobody_looks, removed_first, watermark_first
 
 Patch = pytest.MonkeyPatch
 
@@ -110,5 +111,10 @@ MUTANTS = (
     Mutant("receiver-with-watermark", "gaps", watermark),
     Mutant("shard-without-lineage", "timed", no_lineage, 3, more=BACK),
     Mutant("never-acquits", "count", "acquit", more=ERRORS),
+    Mutant("insert-without-the-watermark", "shared", "watermark"),
+    Mutant("watermark-before-the-insert", "shared", watermark_first),
+    Mutant("removed-before-the-message", "shared", removed_first),
+    Mutant("dead-letter-of-what-is-in-the-buffer", "shared", dead_all_the_same, 15),
+    Mutant("nobody-looks-for-what-others-left", "shared", nobody_looks),
     Mutant("taken-after-one-more-seek", KINDS[942321 % len(KINDS)], one_more_seek, 942321),
 )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from streams.agent import Agent
 from streams.testing.deaths import AROUND, ENGINE, HANDLERS
 from tests.simulation.apps import KINDS, Entry, agents, records
+from tests.simulation.shared import SHARED
 
 STEPS = 400
 FAULTS = 44
@@ -66,7 +67,16 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "refused", chance.randrange(60)) for _ in range(12)]
     if kind == "gaps":
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "gap", chance.randrange(60)) for _ in range(12)]
+    if kind == "shared":
+        faults = [fault for fault in faults if fault.kind != "rewind" and (fault.kind != "store-clock" or abs(fault.size) <= 20)]
+        faults += [_of_buffer(chance) for _ in range(20)]
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)
+
+
+def _of_buffer(chance: Random) -> Fault:
+    name = chance.choice(["shared-lost", "shared-late", "kill-at", "pause-at"])
+    place = chance.choice(SHARED) if name.endswith("-at") else ""
+    return Fault(chance.randrange(STEPS * 19 // 20), name, chance.randrange(60), place, chance.randrange(3, 40))
 
 
 def _fault(chance: Random, kind: str) -> Fault:

@@ -4,10 +4,12 @@ from typing import Any
 
 from streams.agent import Agent, App
 from streams.engine.build import build
+from streams.engine.pool import Inline, Pool
 from streams.engine.worker import Parts, Worker
 from streams.observe.metrics import Meter
 from streams.testing.log import LogInput
 from streams.values import Partition
+from tests.simulation.dispatch.threads import Threads
 from tests.simulation.kafka import Input, Producer
 from tests.simulation.store import Reached
 
@@ -24,12 +26,20 @@ class Process:
         self.alive, self.paused, self.doomed, self.locked = True, False, False, False
         self.input: Any = Input(LogInput(world.log, f"{APP}.{agent.name}"), self)
         self.producer, self.store = Producer(self), Reached(world.store, self)
+        self.threads: list[Threads] = []
         store: Any = self.store
         parts = Parts(
             store, self.input, self.producer, world.clock, Meter(), world.chance.random, world.token, lambda report: None,
-            time=world.clock.time,
+            pool=self._pool, time=world.clock.time,
         )  # fmt: skip
         self.worker: Worker = build(App(APP, "memory://", (agent,)), agent, number, self.name, "refuse", parts)
+
+    def _pool(self, size: int) -> Pool:
+        """Slow handlers are called inline."""
+        if self.agent.scope != "shared":
+            return Inline(size)
+        self.threads.append(Threads(self.world))
+        return self.threads[-1]
 
     @property
     def able(self) -> bool:

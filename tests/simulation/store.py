@@ -8,6 +8,7 @@ from connectors.commits import one_by_one
 from connectors.memory.state import MemoryStore
 from streams.errors import Fenced, PersistenceError, SluicegateError
 from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
+from tests.simulation.shared import Buffer
 
 State = dict[Partition, Any]
 
@@ -19,6 +20,7 @@ class Reached:
     def __init__(self, store: MemoryStore, process: Any) -> None:
         self._store, self._process, self._world = store, process, process.world
         self.away = self.late = self.twice = 0
+        self.buffer = Buffer(store.buffer, process)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

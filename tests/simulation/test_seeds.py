@@ -48,11 +48,21 @@ def test_rows_that_the_broker_refuses_for_good_are_kept_and_those_of_a_topic_tha
 
 def test_a_row_that_failed_alone_comes_after_later_ones_and_is_taken() -> None:
     hits: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + 10):
+    for seed in range(FIRST, FIRST + 8):
         outcome = run(seed, kind="gaps")
         hits += outcome.hits
         assert not outcome.findings, f"{seed}: {outcome.findings[:3]}"
     assert hits["gap"] > 20, hits
+
+
+def test_each_record_of_a_shared_buffer_counts_once() -> None:
+    hits: Counter[str] = Counter()
+    for seed in range(FIRST, FIRST + 12):
+        outcome = run(seed, kind="shared")
+        hits += outcome.hits
+        assert not outcome.findings, f"{seed}: {outcome.findings[:3]}"
+    assert hits["shared reply lost"] > 5, hits
+    assert hits["late call lands"] > 5, hits
 
 
 def test_the_same_seed_does_the_same_in_another_process_with_another_hash_seed() -> None:

@@ -4,12 +4,15 @@ import hashlib
 import json
 import traceback
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from random import Random
+from typing import Any
 
 from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.agent import Agent
-from streams.errors import PersistenceError
+from streams.errors import PersistenceError, SluicegateError
 from streams.failpoints import Failpoint
 from streams.testing.deaths import Death
 from streams.testing.log import Clock, Log
@@ -42,6 +45,7 @@ class World:
         self.hits: Counter[str] = Counter()
         self.findings: list[str] = []
         self.wire: list[tuple[int, Claim, Changes]] = []
+        self.calls: list[tuple[int, str, Callable[[], Any]]] = []  # late ones of the shared buffer
         self.armed: dict[str, list[Fault]] = {}
         self.suspects: set[str] = set()  # names in crash marks of processes that died or stood still then
         self.marks: dict[tuple[Partition, int], set[str]] = {}  # names that claims found in the mark of this offset
@@ -130,6 +134,7 @@ class World:
         for late in [late for late in self.wire if late[0] <= self.number]:
             self.wire.remove(late)
             self._landed(late[1], late[2])
+        self._threads()
         for process in self.processes:
             process.producer.write()
         for wake in [wake for wake in self.wake if wake[0] <= self.number]:
@@ -142,6 +147,19 @@ class World:
             self.back.remove(back)
             self.processes.append(Process(self, back[1], back[2]))
             self.share(back[1].name, self.chance.randrange(9))
+
+    def _threads(self) -> None:
+        """Calls beside the workers' loops get on, also those of processes that are gone; late ones land."""
+        for late in [late for late in self.calls if late[0] <= self.number]:
+            self.calls.remove(late)
+            with suppress(SluicegateError):
+                late[2]()
+                self.note("late call lands", late[1])
+        for process in [*self.processes, *self.gone]:
+            for threads in process.threads if not process.paused else ():
+                before, self.current = self.current, process
+                threads.turn(self.number)
+                self.current = before
 
     def _landed(self, claim: Claim, changes: Changes) -> None:
         try:

@@ -1,50 +1,19 @@
 """One dispatcher of a simulation, and the means by which it reaches store and Kafka."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from streams.agent import App, Outbox, Timeouts
-from streams.engine.pool import Job
 from streams.errors import PersistenceError
 from streams.leased.dispatcher import Dispatcher, Parts
 from streams.observe.metrics import Meter
 from tests.simulation.dispatch.plan import Plan
+from tests.simulation.dispatch.threads import Threads
 from tests.simulation.kafka import Producer
 
 LEASE = 2.0
 ROOM = 12  # rows in the producer's queue
-WAITS = (0, 0, 0, 1, 1, 2, 5)  # steps until a thread gets on with a call
 ACTS = frozenset({"claim", "claim_any", "mark", "release", "get_batch", "emit"})
-
-
-class Threads:
-    """What a process's threads would do, one job at a time, when the world says. Satisfies Pool; `inline` runs them at once."""
-
-    def __init__(self, world: Any) -> None:
-        self._world = world
-        self._jobs: deque[tuple[int, Job]] = deque()
-        self.inline = False
-
-    def submit(self, job: Job) -> None:
-        if self.inline:
-            job()
-        else:
-            wait = 0 if self._world.calm else self._world.chance.choice(WAITS)
-            self._jobs.append((self._world.number + wait, job))
-
-    def turn(self, number: int) -> None:
-        """Those whose time has come."""
-        for each in [each for each in self._jobs if each[0] <= number]:
-            if each in self._jobs:
-                self._jobs.remove(each)
-                each[1]()
-
-    def free(self) -> int:
-        return 1
-
-    def wait(self, coroutine: Any) -> Any:
-        raise NotImplementedError
 
 
 class Via:

@@ -69,6 +69,14 @@ def test_what_another_worker_inserted_meanwhile_is_left_out(groups: Groups) -> N
     assert len(buffer.taken) == 2
 
 
+def test_a_record_is_in_the_buffer_when_its_watermark_passed_it_whoever_did_that() -> None:
+    buffer = Buffer()
+    intake, identify = intake_of(buffer), lambda offset: "id"
+    assert not intake.holds(PLACE, 4, identify)
+    buffer.known = 5
+    assert (intake.holds(PLACE, 4, identify), intake.holds(PLACE, 5, identify)) == (True, False)
+
+
 def test_fires_that_wait_are_not_lost_with_a_record_that_is_refused(groups: Groups) -> None:
     fire = Fire(b"k", 1, "limit", 0, 0, 1.0, 1.0, None, {})
     groups.events.append(fire)

@@ -1,0 +1,94 @@
+"""`scope: shared` in a simulation: the buffer as one process reaches it, and what must be in the outbox in the end.
+
+Results go to the outbox of the dispatcher, which is simulated apart (`dispatch`): they are judged where they are written.
+"""
+
+import json
+from collections import Counter
+from typing import Any
+
+from streams.errors import PersistenceError
+from streams.leased.shared_records import buffer_name
+from streams.values import Partition
+from tests.unit.aggregation.oracle import Oracle
+
+ACTS = frozenset({"insert_packs", "insert_and_seal", "due", "complete", "complete_all", "renew", "release"})
+SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
+
+
+class Buffer:
+    """`lost`: the reply of the next call that acts; `late`: its bytes land so many steps later, which says that its result is unknown."""
+
+    def __init__(self, inner: Any, process: Any) -> None:
+        self._inner, self._process = inner, process
+        self.late = 0
+        self.lost = False
+        self._last = True  # a process that is gone has one call on its way
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        return lambda *parts: self._call(name, lambda: method(*parts)) if callable(method) else method
+
+    @property
+    def at_once(self) -> int:
+        return 7
+
+    def _call(self, name: str, act: Any) -> Any:
+        world, process = self._process.world, self._process
+        if not process.alive and not self._last:
+            raise PersistenceError("this process is gone")
+        self._last = process.alive
+        if world.number < process.store.away:
+            raise PersistenceError("the store does not answer: by the simulation")
+        if name in ACTS and self.late:
+            later, self.late = world.number + self.late, 0
+            world.calls.append((later, name, act))
+            raise PersistenceError("no answer, the bytes are under way: by the simulation")
+        result = act()
+        if name in ACTS and self.lost:
+            self.lost = False
+            world.note("shared reply lost", name)
+            raise PersistenceError("no answer, and it acted: by the simulation")
+        return result
+
+
+def empty(world: Any) -> bool:
+    """Is nothing left in any buffer?"""
+    return all(not world.store.buffer.count(buffer_name("app", agent.name)) for agent in world.plan.agents if agent.scope == "shared")
+
+
+def _crashed(world: Any, number: int) -> set[int]:
+    """Offsets of this partition whose dead letter says that they ended three processes."""
+    letters = [{name: (value or b"").decode() for name, value in message.h or ()} for message in world.log.order.get("dead", [])]
+    mine = [each for each in letters if each["sluicegate-dead-partition"] == str(number)]
+    return {int(each["sluicegate-dead-offset"]) for each in mine if each["sluicegate-dead-reason"] == "crash"}
+
+
+def _innocent(world: Any, number: int, crashed: set[int]) -> list[int]:
+    agent = world.plan.agents[0].name
+    return [each for each in crashed if len(world.marks.get((Partition("app", agent, "in", number), each), set()) & world.suspects) < 3]
+
+
+def judge(world: Any) -> list[str]:
+    """Every record that can be used is in one result, every other is a dead letter, once each."""
+    agent = world.plan.agents[0]
+    wanted, letters, found = Counter[int](), 0, list[str]()
+    for number, records in enumerate(world.log.topics["in"]):
+        crashed = _crashed(world, number)
+        found += [f"in/{number}: {each} is a dead letter of a crash without three processes" for each in _innocent(world, number, crashed)]
+        oracle = Oracle(agent.aggregation)
+        for record in records:
+            oracle.take(record.o, record.k, record.v, 0.0)
+        refused = {offset for offset, _ in oracle.refused} | crashed
+        letters += len(refused)
+        wanted.update(json.loads(record.v)["at"] for record in records if record.o not in refused)
+    got = Counter[int]()
+    for row in world.store.outbox._rows.values():
+        document = json.loads(row.message.value)
+        got.update(document["all"])
+        if len(document["all"]) != document["count"] or (document["reason"] == "count") != (document["count"] == agent.aggregation.count):
+            found.append(f"{row.message.id}: {document}")
+    dead = {dict(message.h or ())["sluicegate-id"] for message in world.log.order.get("dead", [])}
+    found += [f"{len(dead)} dead letters instead of {letters}"] if len(dead) != letters else []
+    found += [f"lost: record {at}" for at in wanted - got]
+    return found + [f"record {at} counts {got[at]} times" for at in got - wanted]

@@ -1,0 +1,59 @@
+"""What patches a protection of `scope: shared` away, for `mutants.py`."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from connectors.memory.buffer import MemoryBuffer
+from streams.engine.setting import Setting
+from streams.errors import PersistenceError
+
+Patch = pytest.MonkeyPatch
+
+
+def nobody_looks(patch: Patch) -> None:
+    """What others left is not taken over."""
+    due = MemoryBuffer.due
+
+    def own(self: Any, name: str, gate: Any, limit: int = 100) -> Any:
+        held = self._held(name)
+        left, held.batches = held.batches, {}
+        found = due(self, name, gate, limit)
+        held.batches = left | held.batches
+        return found
+
+    patch.setattr(MemoryBuffer, "due", own)
+
+
+def removed_first(patch: Patch) -> None:
+    """The records of a batch go, and its messages come in another transaction, if the process lives so long."""
+    complete, times = MemoryBuffer.complete, count(1)
+
+    def apart(self: Any, name: str, batch: Any, outbox: Any = ()) -> int:
+        done = complete(self, name, batch)
+        if next(times) % 20 == 0:
+            raise PersistenceError("by the simulation, between the two")
+        self._write(outbox)
+        return done
+
+    patch.setattr(MemoryBuffer, "complete", apart)
+
+
+def dead_all_the_same(patch: Patch) -> None:
+    """Whoever took a record into the buffer and died before its commit counts, and the record becomes a dead letter as well."""
+    patch.setattr(Setting, "holds", lambda self, *parts: False)
+
+
+def watermark_first(patch: Patch) -> None:
+    """The watermark moves, and the records come in another transaction, if the process lives so long."""
+    insert, times = MemoryBuffer._insert, count(1)
+
+    def apart(self: Any, name: str, entries: Any, progress: Any, *parts: Any) -> Any:
+        moved = insert(self, name, (), progress, *parts)
+        if next(times) % 20 == 0:
+            raise PersistenceError("by the simulation, between the two")
+        insert(self, name, entries, None, *parts)
+        return moved
+
+    patch.setattr(MemoryBuffer, "_insert", apart)
