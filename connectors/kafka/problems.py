@@ -26,6 +26,9 @@ HALTING = {
 
 TRUNCATED = "log truncation detected"
 
+# A connection to a broker has ended.
+GONE = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+
 # librdkafka gets over these by itself.
 PASSING = frozenset({
     KafkaError._PARTITION_EOF,

@@ -6,11 +6,16 @@ days by default) without a commit, which matters only to a shard that was killed
 
 librdkafka has no KIP-890: after any doubt about a transaction its producer is given up, and the next one under the same
 `transactional.id` has the brokers end what was left open, before the cursor is read.
+
+A producer that has lost a broker since it added a cursor is given up, too: when the group's coordinator was gone from the metadata for
+a moment, librdkafka waits for the connection that it had to it for ever, whatever the timeout (its issues 5456 and 5511; seen with 2.16
+after each restart of a broker).
 """
 
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import Thread
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -23,6 +28,7 @@ from streams.values import OutboxRow, Partition
 
 OPENING = 10.0  # seconds for the coordinator to answer, each time it is asked anew
 SENDING = settings.TRANSACTION_TIMEOUT
+LATE = 5.0  # seconds by which librdkafka may miss a timeout
 RAISED = (KafkaException, SystemError)
 """confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is inside another
 callback, as the cause of a SystemError."""
@@ -76,11 +82,13 @@ class KafkaTransactions:
         if failpoints.unsafe("relay-fence"):
             self._identity += f"/{id(self)}"
         self._errors: list[KafkaError] = []  # of rows of the transaction under way
+        self._lost = ""  # what was said when a broker went away since a cursor was added
+        self._added = False
         self._producer: Any = None
 
     def open(self) -> Cursor:
         self.close()
-        self._producer = self._made()
+        self._producer, self._lost, self._added = self._made(), "", False
         try:
             self._producer.init_transactions(OPENING)
             return {} if failpoints.unsafe("relay-cursor") else self._cursors.read(self._partition)
@@ -122,7 +130,18 @@ class KafkaTransactions:
                 producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
         producer.flush(SENDING)  # before the cursor: the brokers take no group into a transaction while they still end the last one
         if not failpoints.unsafe("relay-cursor"):
-            producer.send_offsets_to_transaction([self._cursors.at(self._partition, cursor)], self._cursors.group, SENDING)
+            self._add(cursor)
+
+    def _add(self, cursor: Cursor) -> None:
+        """The cursor to the transaction. Raises SystemNotReady instead of a call that may never return, and when it does not."""
+        if self._lost:
+            self.close()
+            raise SystemNotReady(f"Kafka: transactions of {self._identity} are opened again: {self._lost}")
+        places, group, add = [self._cursors.at(self._partition, cursor)], self._cursors.group, self._producer.send_offsets_to_transaction
+        if not _in_time(lambda: add(places, group, SENDING), SENDING + LATE):
+            self._producer = None  # its thread stays behind: nothing ends that call
+            raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: the coordinator of its cursor does not answer")
+        self._added = True
 
     def _ended(self, error: KafkaException) -> str:
         """What the broker says of a row that it will never take, when the transaction was aborted for it."""
@@ -142,13 +161,36 @@ class KafkaTransactions:
 
     def _made(self) -> Any:
         try:
-            return Producer({**settings.transactional(self._kafka, self._identity), "on_delivery": self._on_delivery})
+            ours = {"on_delivery": self._on_delivery, "error_cb": self._on_error}
+            return Producer({**settings.transactional(self._kafka, self._identity), **ours})
         except KafkaException as error:
             raise problems.refused(error) from error
 
     def _on_delivery(self, error: KafkaError | None, _message: Any) -> None:
         if error is not None:
             self._errors.append(error)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if self._added and error.code() in problems.GONE:
+            self._lost = problems.said(error)
+
+
+def _in_time(call: Callable[[], object], seconds: float) -> bool:
+    """Did the call return within so many seconds? Raises what it raised."""
+    raised: list[Exception] = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:
+            raised.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    for error in raised:
+        raise error
+    return not thread.is_alive()
 
 
 def _cause(error: Exception) -> KafkaException:

@@ -159,7 +159,8 @@ TRANSACTIONAL = [
 ]  # fmt: skip
 COORDINATOR = ("coordinator", "kill", "sqlite")  # the broker, while a transaction is open
 WITHOUT_CURSOR = [("txn-committed", "kill", "redis"), ("acked-not-recorded", "kill", "sqlite")]
-"""Where its absence shows. That of the fence shows in tests/unit/engine/test_transactional.py: here it would race a SIGSTOP."""
+"""Where its absence shows. That of the fence shows in tests/integration/test_late_transaction_ends.py, on the real broker: here it would
+race a SIGSTOP."""
 
 
 def transactional(whole: bool = WHOLE) -> list[Cell]:

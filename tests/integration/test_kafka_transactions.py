@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -209,5 +210,27 @@ def test_a_coordinator_that_is_killed_in_a_transaction_leaves_all_of_it_or_nothi
     assert cursor in ({A: 1}, {A: 3})
     if cursor == {A: 1}:
         assert second.send(shard.rows(2, 3), {A: 3}) == ""
+    assert shard.committed() == [1, 2, 3]
+    shard.tap.close()
+
+
+def test_after_a_broker_was_killed_between_two_transactions_the_next_one_does_not_stand_still(
+    own_server: Callable[..., Server], ns: str, make_topic: MakeTopic
+) -> None:
+    server = own_server(Kafka)
+    make_topic(f"{ns}.in", 1, server.url), make_topic(f"{ns}.out", 2, server.url)
+    shard = Shard(server.url, ns)
+    first = shard.producer()
+    shard.opened(first)
+    first.send(shard.rows(1), {A: 1})
+    server.kill9()
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(first.send, shard.rows(2, 3), {A: 3})
+        server.restart()
+        with suppress(Fenced, SystemNotReady):
+            sending.result(2 * transactions.SENDING + transactions.LATE)
+    cursor = shard.opened(first)
+    if cursor == {A: 1}:
+        assert first.send(shard.rows(2, 3), {A: 3}) == ""
     assert shard.committed() == [1, 2, 3]
     shard.tap.close()
