@@ -3,14 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+TOOLS := $(VENV)/tools
+PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup setup-servers demo test check bench servers chaos simulate soak mutate fuzz bounds audit clean
+.PHONY: setup setup-servers demo test check bench servers chaos simulate soak mutate fuzz bounds audit lock sbom clean
 
 setup: $(STAMP)
 
+# `LOCKED=1 make setup`: the versions of requirements.lock and no others, each with its hash (Linux, Python 3.11).
 $(STAMP): pyproject.toml
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[all,test]"
+	$(if $(LOCKED),$(RUN) $(PIP) --require-hashes -r requirements.lock)
+	$(RUN) $(PIP) $(if $(LOCKED),--no-deps) --editable ".[all,test]"
 	touch $(STAMP)
 
 setup-servers: setup
@@ -63,9 +67,22 @@ bounds: setup setup-servers
 # Known vulnerabilities of what is installed, and what a linter says of our own code. pip-audit asks a service for the former: without
 # a network it ends with an error that says so, and is not part of `make test` for that reason.
 audit: setup
-	$(RUN) -m pip install --quiet --disable-pip-version-check bandit pip-audit
+	$(RUN) $(PIP) bandit pip-audit
 	$(VENV)/bin/bandit -q -ll -r streams connectors schemas
-	$(VENV)/bin/pip-audit --local
+	$(VENV)/bin/pip-audit --local || { echo "pip-audit found something above, or did not reach its service (then it says so)" >&2; exit 1; }
+
+# What is installed now, as the lock of what was tested.
+lock: setup
+	mkdir -p .reports
+	$(RUN) -m pip freeze --exclude-editable > .reports/constraints.txt
+	$(RUN) $(PIP) --dry-run --ignore-installed --report .reports/pip.json -c .reports/constraints.txt --editable ".[all,test]"
+	$(RUN) -m tests.lock requirements.lock < .reports/pip.json
+
+# What is installed, as a CycloneDX document: .reports/sbom.json. Its maker has an environment of its own, so it is not in it.
+sbom: setup
+	mkdir -p .reports
+	test -x $(TOOLS)/bin/cyclonedx-py || { $(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python $(PIP) cyclonedx-bom; }
+	$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file .reports/sbom.json $(RUN)
 
 clean:
 	rm -rf .server-logs .servers .reports .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info $(VENV)

@@ -10,7 +10,7 @@ import pytest
 from streams.agent import Agent, Aggregation, App, Destination
 from streams.cli.systems import within
 from streams.cli.wiring import judge_store, judge_topics, topics_of
-from streams.errors import ConfigurationError, NotAuthenticated, PersistenceError, SystemNotReady
+from streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
 from streams.values import Level
 
 
@@ -43,10 +43,11 @@ def failing(times: int, error: Exception) -> Callable[[], str]:
     return attempt
 
 
-def test_a_refused_certificate_or_password_is_not_tried_again() -> None:
+@pytest.mark.parametrize("kind", [NotAuthenticated, NotPermitted])
+def test_a_refused_certificate_password_or_right_is_not_tried_again(kind: type[SystemNotReady]) -> None:
     clock = Clock()
-    with pytest.raises(NotAuthenticated, match=r"^refused$"):
-        within(30.0, failing(1, NotAuthenticated("refused")), clock.pause, clock)
+    with pytest.raises(kind, match=r"^refused$"):
+        within(30.0, failing(1, kind("refused")), clock.pause, clock)
     assert clock.pauses == []
 
 
