@@ -188,7 +188,8 @@ GUARDS = (
         (f"{E}test_sessions.py",),
     ),
     Guard(
-        "a refused certificate or password is not tried again", "streams/cli/systems.py", "        except (NotAuthenticated, NotPermitted):\n",
+        "a refused certificate or password is not tried again",
+        "streams/cli/systems.py", "        except (NotAuthenticated, NotPermitted):\n",
         "        except ZeroDivisionError:\n", ("tests/unit/cli/test_wiring.py",),
     ),
     Guard(
