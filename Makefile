@@ -45,6 +45,7 @@ chaos: setup setup-servers
 SEEDS ?= 10000
 simulate: setup
 	$(RUN) -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
+	$(RUN) -m tests.simulation --dispatch --seeds $$(($(SEEDS) / 10)) $(if $(FIRST),--first $(FIRST))
 
 # 20 minutes on three brokers, kept as docs/proof/soak.md and .json. `make soak SECONDS=90 STORE=sqlite BROKERS=1 SEED=7`; with TWIN=receive
 # a protection is taken out, and it succeeds when the report finds that.
