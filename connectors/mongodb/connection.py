@@ -6,7 +6,8 @@ import struct
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import Context
 from typing import Any, TypeVar
 
 import bson
@@ -106,15 +107,39 @@ def transact(session: Session, concern: WriteConcern, work: Callable[[Session], 
     with answering():
         for attempt in range(1, attempts + 1):
             try:
-                with session.start_transaction(ReadConcern("snapshot"), concern, pymongo.ReadPreference.PRIMARY):
-                    result = work(session)
-                return result
+                return _attempt(session, concern, work)
             except PyMongoError as error:
                 if attempt == attempts or time.monotonic() > end or not error.has_error_label("TransientTransactionError"):
                     raise
             # Those that came into each other's way at once do not do so again.
             time.sleep(min(0.005 * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))
         raise AssertionError("the last attempt returns or raises")
+
+
+def _attempt(session: Session, concern: WriteConcern, work: Callable[[Session], T]) -> T:
+    session.start_transaction(ReadConcern("snapshot"), concern, pymongo.ReadPreference.PRIMARY)
+    try:
+        result = work(session)
+        session.commit_transaction()
+        return result
+    except BaseException as error:
+        _ended(session, error)
+        raise
+
+
+def _ended(session: Session, error: BaseException) -> None:
+    """At the server, too, even when the time of `answering` is over: the driver would not even send that, and the locks of the transaction
+    would stand for transactionLifetimeLimitSeconds."""
+
+    def end() -> None:
+        with suppress(PyMongoError), pymongo.timeout(REPLY_SECONDS):
+            if session.in_transaction:
+                session.abort_transaction()
+            else:  # in doubt about its commit
+                session.client.admin.command("killSessions", [session.session_id])
+
+    if not (isinstance(error, PyMongoError) and error.has_error_label("TransientTransactionError")) or session.in_transaction:
+        Context().run(end)  # which knows no limit but its own
 
 
 @contextmanager
