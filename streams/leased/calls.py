@@ -37,6 +37,15 @@ class Calls:
             ended += 1
             follow()
 
+    def finish(self, seconds: float) -> None:
+        """Wait for the calls under way, each at most so long; nothing follows from them."""
+        while self.running:
+            try:
+                self._ended.get(timeout=seconds)
+            except queue.Empty:
+                return
+            self.running -= 1
+
     def _make(self, call: Callable[[], T], then: Callable[[T], object], failed: Failed) -> None:
         try:
             follow = self._made(call, then, failed)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -184,10 +185,16 @@ def test_keys_that_moved_to_another_node_are_followed(own_server: OwnServer, clo
     assert store.read(partition) is None
     for node in (heir, owner):
         ask(node, "CLUSTER", "SETSLOT", slot, "NODE", ask(heir, "CLUSTER", "MYID"))
+    ask(heir, "CLUSTER", "BUMPEPOCH")  # else a third node may hold that the slot is still the former one's, and persuade the heir
+    wait_until(lambda: [node for node in nodes if _sees(node, slot) == ask(heir, "CLUSTER", "MYID")] == nodes, 20, "that all nodes agree")
     assert store.commit(claimed(store, partition), Changes(5, entries=[b"e"])).offset == 5
     assert ask(heir, "CLUSTER", "COUNTKEYSINSLOT", slot) == 2
 
 
 def _owns(node: Server, slot: int) -> bool:
-    mine = ask(node, "CLUSTER", "MYID")
-    return any(first <= slot <= last and primary[2] == mine for first, last, primary, *_ in ask(node, "CLUSTER", "SLOTS"))
+    return bool(_sees(node, slot) == ask(node, "CLUSTER", "MYID"))
+
+
+def _sees(node: Server, slot: int) -> Any:
+    """Which node has the slot, as far as this one knows."""
+    return next((primary[2] for first, last, primary, *_ in ask(node, "CLUSTER", "SLOTS") if first <= slot <= last), None)
