@@ -66,6 +66,20 @@ def _shake(host: str, port: int, context: ssl.SSLContext, greet: Greet) -> None:
         context.wrap_socket(link, server_hostname=host).close()
 
 
+def alert(place: tuple[str, int], made: ssl.SSLContext, greet: Greet) -> str:
+    """What this server says of our certificate after the handshake, in OpenSSL's words; empty when it waits for more, or is away. Drivers
+    that write at once may find the connection ended before they read why."""
+    with suppress(OSError), socket.create_connection(place, SECONDS) as link:
+        greet(link)
+        with made.wrap_socket(link, server_hostname=place[0]) as shaken:
+            try:
+                shaken.settimeout(1.0)
+                shaken.recv(1)
+            except ssl.SSLError as error:
+                return str(error)
+    return ""
+
+
 def context(system: str, files: Files, setting: str) -> ssl.SSLContext:
     """One that checks certificate and name, with these files. Raises NotAuthenticated for one that cannot be used; a driver would call
     that an outage, or ask the terminal for a password. `setting` says where they are named."""

@@ -1,6 +1,9 @@
 """What is MySQL's and MariaDB's own: PyMySQL, statements one after the other, schema changes that cannot be taken back."""
 
 import re
+import socket
+import ssl
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +26,7 @@ FLAGS = {"ssl_verify_cert", "ssl_verify_identity"}
 OPTIONS = {"unix_socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password", *FLAGS}
 CERTIFICATES = "ssl_ca of the store's URL (ssl_cert, ssl_key and ssl_key_password are ours)"
 FILES = ("ssl_ca", "ssl_cert", "ssl_key", "ssl_key_password")
+CUT_OFF = re.compile(r"EOF occurred|reset by peer|Broken pipe|during query")
 TRUTH = {"true": True, "false": False}
 # Bytes travel as hexadecimal text: an entry of 4 MiB needs more than 8.
 PACKET_BYTES = 10 * 1024 * 1024
@@ -105,9 +109,12 @@ class Mysql:
         self._target["database"] = target.database
         self.lender = Lender("mysql+pymysql://")
 
+    def _context(self) -> ssl.SSLContext:
+        return admission.context(self.name, admission.Files(*(str(self._target.get(name, "")) for name in FILES)), CERTIFICATES)
+
     def connect(self) -> "pymysql.Connection[Any]":
         if any(name in self._target for name in FILES):
-            admission.context(self.name, admission.Files(*(str(self._target.get(name, "")) for name in FILES)), CERTIFICATES)
+            self._context()
         made: pymysql.Connection[Any] = pymysql.connect(
             **self._target,
             autocommit=True,
@@ -147,7 +154,11 @@ class Mysql:
             # MySQL says no more to a user that it wants to show a certificate.
             certified = "" if self._target.get("ssl_cert") else " (which names no ssl_cert, should the user need one)"
             return admission.refused(self.name, self.said(error), f"the store's URL{certified}")
-        return admission.untrusted(self.name, self.said(error), CERTIFICATES)
+        said = self.said(error)
+        if "ssl_cert" in self._target and CUT_OFF.search(said):
+            place = str(self._target["host"]), int(self._target.get("port", 3306))
+            said = admission.alert(place, self._context(), _ask_for_tls) or said
+        return admission.untrusted(self.name, said, CERTIFICATES)
 
     def if_absent(self, insert: str) -> str:
         return insert.replace("insert into", "insert ignore into")
@@ -213,3 +224,11 @@ def _wrong(shown: dict[str, str]) -> Iterator[str]:
             yield f"{name} is {shown.get(name, 'unknown')}, not {good[0]}"
     if int(shown.get("max_allowed_packet", "0")) < PACKET_BYTES:
         yield f"max_allowed_packet is {shown.get('max_allowed_packet')}, below {PACKET_BYTES}: large entries would be refused"
+
+
+def _ask_for_tls(link: socket.socket) -> None:
+    """The server greets first."""
+    with link.makefile("rb") as said:
+        said.read(int.from_bytes(said.read(4)[:3], "little"))
+    flags = CLIENT.SSL | CLIENT.PROTOCOL_41 | CLIENT.SECURE_CONNECTION
+    link.sendall(struct.pack("<I", 32 | 1 << 24) + struct.pack("<IIB23x", flags, PACKET_BYTES, 45))
