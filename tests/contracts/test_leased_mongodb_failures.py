@@ -14,7 +14,6 @@ from uuid import uuid4
 import pymongo
 import pytest
 
-from connectors.mongodb import connection
 from connectors.sessions import MongoSession
 from streams.errors import ConcurrencyError, ConfigurationError, NotCommitted, PersistenceError
 from streams.leased.messages import OutboxMessage, Outcome
@@ -27,7 +26,6 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.rotates(2)
 
-Patch = pytest.MonkeyPatch
 ROOT = Path(__file__).resolve().parents[2]
 KILLED = """
 import os, signal, sys
@@ -274,50 +272,3 @@ def test_rows_written_while_the_number_of_lanes_changes_are_sent_in_the_lanes_th
     assert sorted(row.message.id for row in batch.rows) == sorted(row.id for row in rows)
     with pytest.raises(ValueError):
         store.outbox.claim(1, "t", 100)
-
-
-class WithinTheLimit:
-    """In the place of a context of its own."""
-
-    def run(self, call: Callable[[], None]) -> None:
-        call()
-
-
-@pytest.mark.parametrize("where", ["work", "commit"])
-@pytest.mark.parametrize("ended", [True, False], ids=["", "twin"])
-def test_a_step_whose_time_is_over_leaves_no_lock_behind(mongodb_url: str, ns: str, monkeypatch: Patch, where: str, ended: bool) -> None:
-    """The driver sends nothing after its deadline, no abort either: whoever waited next held a lock of its own then, and so on."""
-    first, other = connection.client(mongodb_url), connection.client(mongodb_url)  # of one, the next session would be the same again
-    data = first.get_database(ns, write_concern=connection.database(first).write_concern)
-    data.create_collection("late")
-
-    def raised(session: Any) -> Any:
-        return session.client[ns]["late"].find_one_and_update({"_id": 1}, {"$inc": {"n": 1}}, upsert=True, session=session)
-
-    def late(session: Any) -> None:
-        raised(session)
-        threading.Event().wait(1.2)
-        if where == "work":
-            raised(session)
-
-    used: list[Any] = []
-
-    def transact(client: connection.Client, work: Callable[[Any], Any]) -> Any:
-        with client.start_session() as session:
-            used.append(session.session_id)
-            return connection.transact(session, data.write_concern, work, 1000)
-
-    if not ended:
-        monkeypatch.setattr(connection, "Context", WithinTheLimit)
-    try:
-        monkeypatch.setattr(connection, "REPLY_SECONDS", 1.0)
-        with pytest.raises(PersistenceError, match="time limit"):
-            transact(first, late)
-        monkeypatch.setattr(connection, "REPLY_SECONDS", 4.0)
-        with contextlib.nullcontext() if ended else pytest.raises(PersistenceError):
-            transact(other, raised)
-    finally:
-        other.admin.command("killSessions", used)
-        first.drop_database(ns)
-        first.close()
-        other.close()

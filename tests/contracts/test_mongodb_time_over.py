@@ -1,0 +1,60 @@
+"""A step on MongoDB that runs out of time holds nobody up: its transaction ends at the server, too."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connectors.mongodb import connection
+from streams.errors import PersistenceError
+
+Patch = pytest.MonkeyPatch
+
+
+class WithinTheLimit:
+    """In the place of a context of its own."""
+
+    def run(self, call: Callable[[], None]) -> None:
+        call()
+
+
+@pytest.mark.parametrize("where", ["work", "commit"])
+@pytest.mark.parametrize("ended", [True, False], ids=["", "twin"])
+def test_a_step_whose_time_is_over_leaves_no_lock_behind(mongodb_url: str, ns: str, monkeypatch: Patch, where: str, ended: bool) -> None:
+    """The driver sends nothing after its deadline, no abort either: whoever waited next held a lock of its own then, and so on."""
+    first, other = connection.client(mongodb_url), connection.client(mongodb_url)  # of one, the next session would be the same again
+    data = first.get_database(ns, write_concern=connection.database(first).write_concern)
+    data.create_collection("late")
+
+    def raised(session: Any) -> Any:
+        return session.client[ns]["late"].find_one_and_update({"_id": 1}, {"$inc": {"n": 1}}, upsert=True, session=session)
+
+    def late(session: Any) -> None:
+        raised(session)
+        threading.Event().wait(1.2)
+        if where == "work":
+            raised(session)
+
+    used: list[Any] = []
+
+    def transact(client: connection.Client, work: Callable[[Any], Any]) -> Any:
+        with client.start_session() as session:
+            used.append(session.session_id)
+            return connection.transact(session, data.write_concern, work, 1000)
+
+    if not ended:
+        monkeypatch.setattr(connection, "Context", WithinTheLimit)
+    try:
+        monkeypatch.setattr(connection, "REPLY_SECONDS", 1.0)
+        with pytest.raises(PersistenceError, match="time limit"):
+            transact(first, late)
+        monkeypatch.setattr(connection, "REPLY_SECONDS", 4.0)
+        with contextlib.nullcontext() if ended else pytest.raises(PersistenceError):
+            transact(other, raised)
+    finally:
+        other.admin.command("killSessions", used)
+        first.drop_database(ns)
+        first.close()
+        other.close()
