@@ -1,12 +1,8 @@
 """Protections of the real code, taken out one by one: each makes the judge of some seed find what the protection is for."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-import pytest
-
-from streams import failpoints
 from streams.aggregation.groups import Groups
 from tests.simulation import calm
 from tests.simulation.apps import KINDS
@@ -33,8 +29,7 @@ from tests.simulation.taken_out import (
     zombie_marks,
 )
 from tests.simulation.taken_out_shared import dead_all_the_same, nobody_looks, removed_first, watermark_first
-
-Patch = pytest.MonkeyPatch
+from tests.simulation.taking_out import TakeOut, taken_out
 
 
 class Mutant(NamedTuple):
@@ -43,7 +38,7 @@ class Mutant(NamedTuple):
 
     name: str
     kind: str
-    take_out: str | Callable[[Patch], object]
+    take_out: TakeOut
     seed: int = 0
     slow: bool = False
     more: tuple[Fault, ...] = ()
@@ -58,19 +53,8 @@ class Mutant(NamedTuple):
         return self.name
 
 
-@contextmanager
-def mutated(mutant: Mutant) -> Iterator[None]:
-    """The product without this protection. Where nothing is ever done, that is known after fewer rounds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calm, "MOST_ROUNDS", 400)
-        if callable(mutant.take_out):
-            mutant.take_out(patch)
-        else:
-            failpoints.arm({"SLUICEGATE_UNSAFE": mutant.take_out})
-        try:
-            yield
-        finally:
-            failpoints.arm({})
+def mutated(mutant: Mutant) -> AbstractContextManager[None]:
+    return taken_out(mutant.take_out, calm)
 
 
 BACK = tuple(Fault(step, "rewind", 0, "", size) for step, size in ((120, 2), (180, 3), (240, 2), (300, 4), (350, 3)))

@@ -36,33 +36,22 @@ def test_every_promise_holds_under_the_faults_of_a_seed(shard: int) -> None:
     assert not failed, "\n".join(failed)
 
 
-def test_rows_that_the_broker_refuses_for_good_are_kept_and_those_of_a_topic_that_is_away_wait() -> None:
+@pytest.mark.parametrize(
+    ("kind", "seeds", "least"),
+    [
+        ("refused", 20, {"rejected": 20, "denied": 20}),  # rows refused for good are kept, those of a topic that is away wait
+        ("gaps", 8, {"gap": 20}),  # a row that failed alone comes after later ones and is taken
+        ("shared", 12, {"shared reply lost": 5, "late call lands": 5}),  # each record of a shared buffer counts once
+    ],
+    ids=["refused", "gaps", "shared"],
+)
+def test_every_promise_holds_where_a_kind_has_faults_of_its_own(kind: str, seeds: int, least: dict[str, int]) -> None:
     hits: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + 20):
-        outcome = run(seed, kind="refused")
+    for seed in range(FIRST, FIRST + seeds):
+        outcome = run(seed, kind=kind)
         hits += outcome.hits
         assert not outcome.findings, f"{seed}: {outcome.findings[:3]}"
-    assert hits["rejected"] > 20, hits
-    assert hits["denied"] > 20, hits
-
-
-def test_a_row_that_failed_alone_comes_after_later_ones_and_is_taken() -> None:
-    hits: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + 8):
-        outcome = run(seed, kind="gaps")
-        hits += outcome.hits
-        assert not outcome.findings, f"{seed}: {outcome.findings[:3]}"
-    assert hits["gap"] > 20, hits
-
-
-def test_each_record_of_a_shared_buffer_counts_once() -> None:
-    hits: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + 12):
-        outcome = run(seed, kind="shared")
-        hits += outcome.hits
-        assert not outcome.findings, f"{seed}: {outcome.findings[:3]}"
-    assert hits["shared reply lost"] > 5, hits
-    assert hits["late call lands"] > 5, hits
+    assert all(hits[name] > times for name, times in least.items()), hits
 
 
 def test_the_same_seed_does_the_same_in_another_process_with_another_hash_seed() -> None:

@@ -1,7 +1,6 @@
 """Protections of the dispatcher's code, taken out one by one: each makes the judge of some seed find what the protection is for."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,12 +8,12 @@ import pytest
 from connectors.memory.messages import Lane
 from connectors.memory.outbox import MemoryOutbox
 from connectors.memory.timeouts import MemoryTimeouts
-from streams import failpoints
 from streams.leased import lane_relay
 from streams.leased.lane_sender import Run
 from tests.simulation.dispatch import world
 from tests.simulation.dispatch.plan import Plan, plan
 from tests.simulation.plan import Fault
+from tests.simulation.taking_out import TakeOut, taken_out
 
 Patch = pytest.MonkeyPatch
 
@@ -25,7 +24,7 @@ class Mutant(NamedTuple):
 
     name: str
     kind: str
-    take_out: str | Callable[[Patch], object]
+    take_out: TakeOut
     seed: int = 0
     more: tuple[Fault, ...] = ()
 
@@ -38,19 +37,8 @@ class Mutant(NamedTuple):
         return self.name
 
 
-@contextmanager
-def mutated(mutant: Mutant) -> Iterator[None]:
-    """The product without this protection. Where nothing is ever done, that is known after fewer rounds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world, "MOST_ROUNDS", 400)
-        if callable(mutant.take_out):
-            mutant.take_out(patch)
-        else:
-            failpoints.arm({"SLUICEGATE_UNSAFE": mutant.take_out})
-        try:
-            yield
-        finally:
-            failpoints.arm({})
+def mutated(mutant: Mutant) -> AbstractContextManager[None]:
+    return taken_out(mutant.take_out, world)
 
 
 def failed_forgotten(patch: Patch) -> None:
