@@ -183,9 +183,9 @@ def test_keys_that_moved_to_another_node_are_followed(own_server: OwnServer, clo
     owner = next(node for node in nodes if _owns(node, slot))
     heir = next(node for node in nodes if node is not owner)
     assert store.read(partition) is None
+    ask(heir, "CLUSTER", "BUMPEPOCH")  # else the others may hold that the slot is still the former one's, and persuade the heir
     for node in (heir, owner):
         ask(node, "CLUSTER", "SETSLOT", slot, "NODE", ask(heir, "CLUSTER", "MYID"))
-    ask(heir, "CLUSTER", "BUMPEPOCH")  # else a third node may hold that the slot is still the former one's, and persuade the heir
     wait_until(lambda: [node for node in nodes if _sees(node, slot) == ask(heir, "CLUSTER", "MYID")] == nodes, 20, "that all nodes agree")
     assert store.commit(claimed(store, partition), Changes(5, entries=[b"e"])).offset == 5
     assert ask(heir, "CLUSTER", "COUNTKEYSINSLOT", slot) == 2

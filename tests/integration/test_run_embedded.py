@@ -68,7 +68,7 @@ def chain(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Chain]:
     made.close()
 
 
-def test_a_chain_of_agents_gives_every_result_once(chain: Chain) -> None:
+def test_a_chain_of_agents_gives_every_result_once(chain: Chain, tmp_path: Path) -> None:
     chain.send(range(200))
     wait_until(lambda: chain.take() >= 50, 30, "50 results")
     assert sorted(result["key"] for result in chain.results.values()) == sorted([f"k{key}" for key in range(5)] * 10)
@@ -77,6 +77,7 @@ def test_a_chain_of_agents_gives_every_result_once(chain: Chain) -> None:
     assert chain.run.exit_code() == 0
     assert chain.run.events("worker.restarting") == []
     assert chain.run.noise == []
+    assert list(tmp_path.glob("*-wal")) == []  # after a good end the file alone is the whole store
 
 
 @pytest.mark.parametrize("chain", ["sqlite:///state.db"], indirect=True)

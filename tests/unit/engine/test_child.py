@@ -54,3 +54,10 @@ def test_the_end_of_a_process_waits_for_nothing_and_keeps_what_was_said() -> Non
     assert (done.returncode, done.stdout) == (3, b"said\n")
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run([sys.executable, "-c", HANGS.replace("ENDS", "sys.exit")], capture_output=True, timeout=3)
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, b"tidied up\n"), (1, b"")])
+def test_a_good_end_tidies_up_and_no_other_does(code: int, said: bytes) -> None:
+    program = f"import atexit; from streams.engine import child; atexit.register(print, 'tidied up'); child.end({code})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, said)
