@@ -155,7 +155,7 @@ class Mysql:
             certified = "" if self._target.get("ssl_cert") else " (which names no ssl_cert, should the user need one)"
             return admission.refused(self.name, self.said(error), f"the store's URL{certified}")
         said = self.said(error)
-        if "ssl_cert" in self._target and CUT_OFF.search(said):
+        if {"ssl_cert", "host"} <= self._target.keys() and CUT_OFF.search(said):
             place = str(self._target["host"]), int(self._target.get("port", 3306))
             said = admission.alert(place, self._context(), _ask_for_tls) or said
         return admission.untrusted(self.name, said, CERTIFICATES)
