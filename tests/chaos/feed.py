@@ -48,7 +48,7 @@ class Feed:
         for number in range(max(0, self.sent - AGAIN), self.sent) if self.repeats else ():
             self._write(number)
         self.repeats = False
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(180) == 0  # brokers may still be starting
 
     def _run(self) -> None:
         while not self._ended.wait(self._pause):
