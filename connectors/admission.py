@@ -40,8 +40,12 @@ def untrusted(system: str, said: str, setting: str, why: str = "") -> NotAuthent
         hint = f"the server needs one that is valid now, for the name in its address, from an authority in {setting}"
         return NotAuthenticated(f"{system}: the server's certificate is not trusted: {reason}; {hint}")
     if UNPROVEN.search(said):
-        return NotAuthenticated(f"{system}: the server does not accept our certificate, or wants one: {said[:300]}; see {setting}")
+        return _unproven(system, said, setting)
     return None
+
+
+def _unproven(system: str, said: str, setting: str) -> NotAuthenticated:
+    return NotAuthenticated(f"{system}: the server does not accept our certificate, or wants one: {said[:300]}; see {setting}")
 
 
 def refused(system: str, said: str, where: str) -> NotAuthenticated:
@@ -119,7 +123,7 @@ def _admitted(system: str, link: socket.socket, host: str, made: ssl.SSLContext,
     with shaken:
         said = _answer(shaken, hello)
     if said:
-        raise NotAuthenticated(f"{system}: the server does not accept our certificate, or wants one: {said}; see {setting}")
+        raise _unproven(system, said, setting)
 
 
 def _answer(shaken: ssl.SSLSocket, hello: bytes) -> str:

@@ -119,9 +119,14 @@ def passes(error: Any) -> bool:
     return bool(error.code() in PASSING or error.retriable())
 
 
+def _inner(error: Any) -> Any:
+    """The KafkaError that an exception carries."""
+    return error.args[0] if isinstance(error, KafkaException) and error.args else error
+
+
 def not_ready(doing: str, error: KafkaException | KafkaError) -> SystemNotReady:
     """One line: what was tried and what Kafka says. NotPermitted for a right that somebody must grant."""
-    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
+    inner = _inner(error)
     kind = NotPermitted if isinstance(inner, KafkaError) and inner.code() in GRANTS else SystemNotReady
     return kind(f"Kafka: {doing}: {said(error)}")
 
@@ -167,7 +172,7 @@ def answer(future: Any, seconds: float, doing: str, turned_away: Callable[[], No
 
 def said(error: KafkaException | KafkaError) -> str:
     """Kafka's own words in one line, with the code's name, and which right is missing."""
-    inner = error.args[0] if isinstance(error, KafkaException) and error.args else error
+    inner = _inner(error)
     if isinstance(inner, KafkaError):
         grant = GRANTS.get(inner.code())
         return f"{' '.join(inner.str().split())} ({inner.name()}){f'; {grant}' if grant else ''}"

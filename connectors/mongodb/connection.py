@@ -131,6 +131,9 @@ def _ended(session: Session, error: BaseException) -> None:
     """At the server, too, even when the time of `answering` is over: the driver would not even send that, and the locks of the transaction
     would stand for transactionLifetimeLimitSeconds."""
 
+    if not session.in_transaction and isinstance(error, PyMongoError) and error.has_error_label("TransientTransactionError"):
+        return  # the server has given its commit up
+
     def end() -> None:
         with suppress(PyMongoError), pymongo.timeout(REPLY_SECONDS):
             if session.in_transaction:
@@ -138,8 +141,7 @@ def _ended(session: Session, error: BaseException) -> None:
             else:  # in doubt about its commit
                 session.client.admin.command("killSessions", [session.session_id])
 
-    if not (isinstance(error, PyMongoError) and error.has_error_label("TransientTransactionError")) or session.in_transaction:
-        Context().run(end)  # which knows no limit but its own
+    Context().run(end)  # which knows no limit but its own
 
 
 @contextmanager

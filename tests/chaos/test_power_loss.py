@@ -8,8 +8,7 @@ import pytest
 
 from tests.chaos.scene import Scene
 from tests.chaos.test_gaps import halts
-from tests.servers import Unavailable
-from tests.servers.disk import Disk
+from tests.servers.disk import Disk, disk_or_skip
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.rotates(3)
@@ -22,10 +21,7 @@ def on_a_disk(scene: MakeScene, folder: Path) -> Iterator[tuple[Scene, Disk]]:
     data = folder / "data"
     data.mkdir()
     app = scene(f"sqlite:///{data}/state.db")
-    try:
-        disk = Disk(data, folder / "kept")
-    except Unavailable as error:
-        pytest.skip(str(error))
+    disk = disk_or_skip(data, folder / "kept")
     disk.keep()
     yield app, disk
     app.stop()

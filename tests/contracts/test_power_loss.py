@@ -16,8 +16,8 @@ from streams.values import Partition
 from tests.contracts.given import opened
 from tests.contracts.test_processes import consistent
 from tests.contracts.worker import Worker
-from tests.servers import Postgres, Server, Unavailable
-from tests.servers.disk import Disk
+from tests.servers import Postgres, Server
+from tests.servers.disk import Disk, disk_or_skip
 from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
 
@@ -28,13 +28,6 @@ SETTINGS = {"redis": (), "postgresql": ("recovery_init_sync_method=syncfs",)}  #
 NOT_DURABLE = {"redis": ("--appendfsync", "no"), "postgresql": ("synchronous_commit=off", "wal_writer_delay=10s")}
 KINDS = {"redis": Valkey, "postgresql": Postgres}
 SAID = {"redis": "fsync", "postgresql": "PANIC"}
-
-
-def a_disk(folder: Path, kept: Path) -> Disk:
-    try:
-        return Disk(folder, kept)
-    except Unavailable as error:
-        pytest.skip(str(error))
 
 
 @dataclass
@@ -108,7 +101,7 @@ def on_sqlite(folder: Path, partition: Partition, durable: bool) -> Site:
     data.mkdir()
     url = f"sqlite:///{data}/state.db"
     opened(url).close()
-    disk = a_disk(data, folder / "kept")
+    disk = disk_or_skip(data, folder / "kept")
     disk.keep()
     return Site(url, partition, disk, orders=() if durable else ("synchronous normal",))
 
@@ -117,7 +110,7 @@ def on_a_server(server: Server, partition: Partition) -> Site:
     """It is started once without the disk: what it is when it has ended in order is what the disk has at first."""
     opened(server.url).close()
     server.stop()
-    disk = a_disk(server.place.data, server.place.root / "kept")
+    disk = disk_or_skip(server.place.data, server.place.root / "kept")
     disk.keep()
     server.enter = disk.enter
     server.restart()

@@ -13,6 +13,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.servers.notified import Call, Notified
 from tests.servers.program import Unavailable
 from tests.waiting import wait_until
@@ -89,3 +91,11 @@ class Disk:
             # With a folder, although the path is absolute, Python follows the link of /proc; without one it does not.
             os.link(path, self._kept / f"{number}.link", src_dir_fd=0, follow_symlinks=True)
         shutil.copyfile(path, self._kept / f"{number}.data")
+
+
+def disk_or_skip(folder: Path, kept: Path) -> Disk:
+    """For a test, which is skipped where the kernel does not let us answer."""
+    try:
+        return Disk(folder, kept)
+    except Unavailable as error:
+        pytest.skip(str(error))

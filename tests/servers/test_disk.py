@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import Unavailable
-from tests.servers.disk import Disk
+from tests.servers.disk import Disk, disk_or_skip
 
 PROGRAM = """
 import os, sys
@@ -31,10 +30,7 @@ for line in sys.stdin:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     (tmp_path / "data").mkdir()
-    try:
-        made = Disk(tmp_path / "data", tmp_path / "kept")
-    except Unavailable as error:
-        pytest.skip(str(error))
+    made = disk_or_skip(tmp_path / "data", tmp_path / "kept")
     yield made
     made.close()
 

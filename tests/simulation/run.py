@@ -52,17 +52,22 @@ class Outcome(NamedTuple):
 
 
 @contextmanager
-def small() -> Iterator[None]:
-    """The engine with low bounds, and silent."""
+def silent() -> Iterator[None]:
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            for module, name, value in SMALL:
-                patch.setattr(module, name, value)
-            yield
+        yield
     finally:
         structlog.configure(**before)
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """The engine with low bounds, and silent."""
+    with silent(), pytest.MonkeyPatch.context() as patch:
+        for module, name, value in SMALL:
+            patch.setattr(module, name, value)
+        yield
 
 
 def told(outcome: Outcome) -> str:

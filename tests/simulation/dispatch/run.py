@@ -3,11 +3,10 @@
 from collections import Counter
 from typing import NamedTuple
 
-import structlog
-
 from tests.simulation.dispatch.judge import judge
 from tests.simulation.dispatch.plan import Plan, plan
 from tests.simulation.dispatch.world import World
+from tests.simulation.run import silent
 
 
 class Outcome(NamedTuple):
@@ -28,10 +27,6 @@ class Outcome(NamedTuple):
 def run(which: Plan | int, kind: str | None = None) -> Outcome:
     """One seed, or a plan of one with less in it."""
     chosen = plan(which, kind) if isinstance(which, int) else which
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    try:
+    with silent():
         world = World(chosen).run()
-    finally:
-        structlog.configure(**before)
     return Outcome(chosen, tuple(judge(world)), world.hits, world.overlaps, world.digest())
