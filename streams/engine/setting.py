@@ -47,3 +47,8 @@ class Setting(NamedTuple):
         for each in (self.slow, self.fires):
             if each is not None:
                 each.stop()
+
+    def finish(self) -> None:
+        """An error ends the process: what is under way at the store is not cut off in the middle."""
+        if self.fires is not None:
+            self.fires.finish()

@@ -65,21 +65,21 @@ class Worker:
         self._owners = claims.owners
         self._chunk = CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
-        self._report_at = self._inform_at = 0.0
+        self._report_at = self._inform_at = self._probe_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
-        self._probe_at = 0.0
-        self._away = ""  # why the store did not answer when it was probed last
-        self._draining = False
+        self._away, self._draining = "", False  # why the store did not answer when it was probed last
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
-        """Work until `stop()`, then drain within `drain` seconds. Errors that are no partition's end the process; whatever
-        way it ends alive, it takes its crash marks back."""
+        """Work until `stop()`, then drain within `drain` seconds; an error that is no partition's ends it. Takes its crash marks back."""
         self._log.info("worker.running", pid=os.getpid(), durability=self._level.name)
         try:
             while not stop():
                 self.turn()
             self._drain(self._parts.clock.monotonic() + drain)
+        except BaseException:
+            self._setting.finish()
+            raise
         finally:
             self._claims.let_go()
         if self._parts.spans is not None:

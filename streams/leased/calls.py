@@ -9,6 +9,7 @@ from streams.engine.pool import Pool
 from streams.errors import NotAuthenticated, SluicegateError
 
 T = TypeVar("T")
+LAST = 5.0  # seconds for each call under way when an error ends us: cut off in the middle, MongoDB would keep its locks for a minute
 Failed = Callable[[SluicegateError], object]
 
 
@@ -37,11 +38,11 @@ class Calls:
             ended += 1
             follow()
 
-    def finish(self, seconds: float) -> None:
-        """Wait for the calls under way, each at most so long; nothing follows from them."""
+    def finish(self) -> None:
+        """Wait for the calls under way, each at most LAST seconds; nothing follows from them."""
         while self.running:
             try:
-                self._ended.get(timeout=seconds)
+                self._ended.get(timeout=LAST)
             except queue.Empty:
                 return
             self.running -= 1

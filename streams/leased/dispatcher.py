@@ -28,7 +28,6 @@ from streams.observe.tracing import Spans
 THREADS = 6
 REPORT_EVERY = 1.0
 IDLE, RELAYING = 0.25, 0.003  # seconds to rest, without and with rows under way
-LAST_CALLS = 5.0  # seconds for each call under way when an error ends us: cut off in the middle, MongoDB would keep its locks for a minute
 LOOK_APART = 0.1  # seconds between two looks that somebody asked for: each may cost a claim for every lane
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
@@ -113,7 +112,7 @@ class Dispatcher:
                 self._woken.wait(self.rest())
                 self._woken.clear()
         except BaseException:
-            self._calls.finish(LAST_CALLS)
+            self._calls.finish()
             raise
         self._drain(self._parts.clock.monotonic() + drain)
         if self._parts.spans is not None:

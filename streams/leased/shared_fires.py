@@ -64,7 +64,7 @@ class SharedFires:
 
     @property
     def busy(self) -> bool:
-        return any(job.running for job in self._jobs.values())
+        return any(job.running for job in self._jobs.values()) or (self._stopped and self._calls.running > 0)
 
     def take(self, batches: Sequence[SealedBatch]) -> None:
         """These are ours to fire."""
@@ -209,3 +209,8 @@ class SharedFires:
         for job in [job for job in self._jobs.values() if not job.running]:
             self._jobs.pop(job.batch.token)
             self._calls.begin(partial(self._buffer.release, self._name, job.batch), lambda _: None, lambda _: None)
+
+    def finish(self) -> None:
+        """As Calls.finish, when an error ends the process."""
+        self._calls.finish()
+        self._work.finish()

@@ -206,4 +206,16 @@ GUARDS = (
         "of a lane, nothing goes past a row that is denied", "streams/leased/lane_sender.py",
         "            self.stop()  # nothing goes past it", "            pass", ("tests/unit/leased/test_lane_sender.py",),
     ),
+    Guard(
+        "an error that ends a worker of the shared scope waits for its calls", "streams/engine/worker.py",
+        "            self._setting.finish()\n", "            pass\n", ("tests/unit/leased/test_shared_end.py",),
+    ),
+    Guard(
+        "an error that ends the dispatcher waits for its calls", "streams/leased/dispatcher.py",
+        "            self._calls.finish()\n", "            pass\n", ("tests/unit/leased/test_dispatcher_end.py",),
+    ),
+    Guard(
+        "a batch in hand is given back before a stop", "streams/leased/shared_fires.py",
+        " or (self._stopped and self._calls.running > 0)", "", ("tests/unit/leased/test_shared_end.py",),
+    ),
 )  # fmt: skip

@@ -15,14 +15,10 @@ PATIENCE = 300  # rounds from deadline to deadline; after a jump back of the sto
 
 def drain(world: Any) -> None:
     """Turn every process until nothing is left to do; what is not done then is a finding."""
-    world.calm, world.armed = True, {}
-    world.wake = []
+    world.settle()
     for process in world.processes:
-        process.paused = process.doomed = False
         process.input.away = process.input.ahead = 0
-        process.store.away = process.store.late = process.store.twice = 0
         process.store.buffer.late, process.store.buffer.lost = 0, False
-        process.producer.failing = process.producer.gaps = process.producer.slow = process.producer.full = 0
     quiet = rounds = 0
     looked = world.clock.now + (LOOKS if world.rewound else 0.0)
     while quiet < 3 and rounds < MOST_ROUNDS:

@@ -6,17 +6,8 @@ from streams.errors import SystemNotReady
 from streams.failpoints import Failpoint
 from streams.testing.deaths import Death
 from tests.simulation.plan import Fault
+from tests.simulation.scheduler import Action
 from tests.simulation.store import saved, went_back
-
-
-def begin(world: Any, fault: Fault) -> None:
-    """Those at a place wait there; of the others it is noted when they came true."""
-    if fault.place:
-        world.armed.setdefault(fault.place, []).append(fault)
-        return
-    able = world.able
-    if ACTIONS[fault.kind](world, fault, able[fault.target % len(able)]):
-        world.note(fault.kind, f"target {fault.target} size {fault.size:g}")
 
 
 def _kill(world: Any, fault: Fault, process: Any) -> bool:
@@ -33,10 +24,9 @@ def _stop(world: Any, fault: Fault, process: Any) -> bool:
     """SIGTERM: it drains and leaves."""
     before, world.current = world.current, process
     for threads in process.threads:
-        threads.inline = True
-        threads.turn(1 << 62)
+        threads.finish()
     try:
-        process.worker.run(lambda: True, drain=2.0)
+        process.stop()
     except (Death, Failpoint, SystemNotReady) as error:
         world.die(process, f"while it stopped: {type(error).__name__}")
         return True
@@ -48,25 +38,24 @@ def _stop(world: Any, fault: Fault, process: Any) -> bool:
 
 def _pause(world: Any, fault: Fault, process: Any) -> bool:
     """Between two turns: it polls again after that."""
-    world.paused(process)
-    world.later(int(fault.size), process)
+    world.pause(process, int(fault.size))
     return True
 
 
 def _late(world: Any, fault: Fault, process: Any) -> bool:
-    process.store.late = int(fault.size)
+    process.late = int(fault.size)
     return True
 
 
 def _twice(world: Any, fault: Fault, process: Any) -> bool:
-    process.store.twice = int(fault.size)
+    process.twice = int(fault.size)
     return True
 
 
 def _outage(world: Any, fault: Fault, process: Any) -> bool:
     """Of the store, for one process or for all."""
     for each in world.processes if fault.target % 2 else [process]:
-        each.store.away = world.number + int(fault.size)
+        each.away = world.number + int(fault.size)
     return True
 
 
@@ -148,9 +137,11 @@ def _rewind(world: Any, fault: Fault, process: Any) -> bool:
     return True
 
 
-ACTIONS = {
-    "kill": _kill, "stop": _stop, "pause": _pause, "late": _late, "twice": _twice, "outage": _outage, "rebalance": _rebalance,
-    "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "delivery": _delivery, "slow-reports": _slow_reports,
-    "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock, "rewind": _rewind, "refused": _refused,
-    "gap": _gap, "shared-lost": _shared_lost, "shared-late": _shared_late,
+EVERYWHERE: dict[str, Action] = {
+    "kill": _kill, "stop": _stop, "pause": _pause, "late": _late, "twice": _twice, "outage": _outage, "delivery": _delivery,
+    "refused": _refused, "slow-reports": _slow_reports, "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock,
+}  # fmt: skip
+OF_WORKERS: dict[str, Action] = EVERYWHERE | {
+    "rebalance": _rebalance, "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "rewind": _rewind, "gap": _gap,
+    "shared-lost": _shared_lost, "shared-late": _shared_late,
 }  # fmt: skip

@@ -9,24 +9,21 @@ from streams.engine.worker import Parts, Worker
 from streams.observe.metrics import Meter
 from streams.testing.log import LogInput
 from streams.values import Partition
-from tests.simulation.dispatch.threads import Threads
 from tests.simulation.kafka import Input, Producer
 from tests.simulation.store import Reached
+from tests.simulation.turned import Threads, Turned
 
 APP = "app"
 
 
-class Process:
+class Process(Turned):
     """One worker of one agent, as it would be a process of its own."""
 
     def __init__(self, world: Any, agent: Agent, number: int) -> None:
-        self.world, self.agent, self.number = world, agent, number
-        self.group = world.groups[agent.name]
-        self.name = world.token()
-        self.alive, self.paused, self.doomed, self.locked = True, False, False, False
+        super().__init__(world)
+        self.agent, self.number, self.group = agent, number, world.groups[agent.name]
         self.input: Any = Input(LogInput(world.log, f"{APP}.{agent.name}"), self)
         self.producer, self.store = Producer(self), Reached(world.store, self)
-        self.threads: list[Threads] = []
         store: Any = self.store
         parts = Parts(
             store, self.input, self.producer, world.clock, Meter(), world.chance.random, world.token, lambda report: None,
@@ -42,13 +39,20 @@ class Process:
         return self.threads[-1]
 
     @property
-    def able(self) -> bool:
-        return self.alive and not self.paused
-
-    @property
     def acquitted(self) -> bool:
-        """Has the store taken back all names that it was asked to?"""
         return not self.worker._claims._acquittals._waiting
+
+    def turn(self) -> None:
+        self.worker.turn()
+
+    def stop(self) -> None:
+        self.worker.run(lambda: True, drain=2.0)
+
+    def let_go(self) -> None:
+        self.worker._claims.let_go()
+
+    def again(self) -> "Process":
+        return Process(self.world, self.agent, self.number)
 
     def believes(self, partition: Partition) -> bool:
         """Does it hold the partition, as far as it knows?"""

@@ -38,7 +38,7 @@ class Buffer:
         if not process.alive and not self._last:
             raise PersistenceError("this process is gone")
         self._last = process.alive
-        if world.number < process.store.away:
+        if world.number < process.away:
             raise PersistenceError("the store does not answer: by the simulation")
         if name in ACTS and self.late:
             later, self.late = world.number + self.late, 0

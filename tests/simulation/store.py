@@ -14,12 +14,10 @@ State = dict[Partition, Any]
 
 
 class Reached:
-    """Satisfies streams.contracts.Store. `away` until that step no call gets through; `late` and `twice`: so many steps later the bytes of
-    the next commit land, which says that its result is unknown, for the first or for the second time."""
+    """Satisfies streams.contracts.Store."""
 
     def __init__(self, store: MemoryStore, process: Any) -> None:
         self._store, self._process, self._world = store, process, process.world
-        self.away = self.late = self.twice = 0
         self.buffer = Buffer(store.buffer, process)
 
     def __getattr__(self, name: str) -> Any:
@@ -38,13 +36,13 @@ class Reached:
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         self._reach("commit-asked")
-        if self.late:
-            later, self.late = self._world.number + self.late, 0
+        if self._process.late:
+            later, self._process.late = self._world.number + self._process.late, 0
             self._world.wire.append((later, claim, changes))
             raise PersistenceError("no answer, the bytes are under way: by the simulation")
         after = self._fenced(claim, lambda: self._store.commit(claim, changes))
-        if self.twice:
-            later, self.twice = self._world.number + self.twice, 0
+        if self._process.twice:
+            later, self._process.twice = self._world.number + self._process.twice, 0
             self._world.wire.append((later, claim, changes))
             if later % 2:
                 raise PersistenceError("no answer, and the bytes land once more: by the simulation")
@@ -86,7 +84,7 @@ class Reached:
         self._world.reach(place)
 
     def _answer(self) -> None:
-        if self._world.number < self.away:
+        if self._world.number < self._process.away:
             raise PersistenceError("the store does not answer: by the simulation")
 
     def _fenced(self, claim: Claim, commit: Callable[[], Claim]) -> Claim:

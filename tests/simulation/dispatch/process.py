@@ -8,8 +8,8 @@ from streams.errors import PersistenceError
 from streams.leased.dispatcher import Dispatcher, Parts
 from streams.observe.metrics import Meter
 from tests.simulation.dispatch.plan import Plan
-from tests.simulation.dispatch.threads import Threads
 from tests.simulation.kafka import Producer
+from tests.simulation.turned import Threads, Turned
 
 LEASE = 2.0
 ROOM = 12  # rows in the producer's queue
@@ -27,17 +27,14 @@ class Via:
         return lambda *parts, **named: self._process.call(name, lambda: method(*parts, **named), parts)
 
 
-class Process:
-    """`away` until that step no call gets through; of the next call that acts the reply is `lost`, or its bytes land so many steps `late`,
-    or for a second time (`twice`)."""
+class Process(Turned):
+    """`lost`: the reply of the next call that acts is."""
 
     def __init__(self, world: Any, plan: Plan) -> None:
-        self.world, self.name = world, world.token()
-        self.alive, self.paused, self.doomed = True, False, False
-        self.away = self.late = self.twice = 0
-        self.lost = False
+        super().__init__(world)
+        self.plan, self.lost = plan, False
         self._last = True  # a process that is gone has one call on its way
-        self.producer, self.threads = Producer(self), Threads(world)
+        self.producer, self.threads = Producer(self), [Threads(world)]
         self.producer.room = ROOM
         self.outbox, self.timeouts = Via(world.store.outbox, self), Via(world.store.timeouts, self)
         outbox = Outbox(
@@ -48,13 +45,18 @@ class Process:
         store: Any = self
         parts = Parts(
             store, lambda: None, "the only one", self.producer, world.clock, world.clock.time, Meter(), world.chance.random, world.token,
-            lambda report: None, self.threads,
+            lambda report: None, self.threads[0],
         )  # fmt: skip
         self.dispatcher = Dispatcher(App("app", "memory://", (), outbox=outbox, timeouts=timeouts), parts)
 
-    @property
-    def able(self) -> bool:
-        return self.alive and not self.paused
+    def turn(self) -> None:
+        self.dispatcher.turn()
+
+    def stop(self) -> None:
+        self.dispatcher._drain(self.world.clock.now + 2.0)
+
+    def again(self) -> "Process":
+        return Process(self.world, self.plan)
 
     def call(self, name: str, act: Callable[[], Any], parts: tuple[Any, ...]) -> Any:
         world = self.world
@@ -65,7 +67,7 @@ class Process:
             raise PersistenceError("the store does not answer: by the simulation")
         if name in ACTS and self.late:
             later, self.late = world.number + self.late, 0
-            world.wire.append((later, name, act))
+            world.calls.append((later, name, act))
             raise PersistenceError("no answer, the bytes are under way: by the simulation")
         before = world.holder(parts[0]) if name == "claim" else None
         result = act()
@@ -75,7 +77,7 @@ class Process:
             world.took(self, parts[0], before)
         if name in ACTS and self.twice:
             later, self.twice = world.number + self.twice, 0
-            world.wire.append((later, name, act))
+            world.calls.append((later, name, act))
         if name in ACTS and self.lost:
             self.lost = False
             world.note("reply lost", name)
