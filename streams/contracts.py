@@ -141,8 +141,9 @@ class Assignments(Protocol):
         """Revoked or lost since the last call; drains the list."""
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
-        """Errors of single partitions since the last call: (partition, code, text), code one of `out-of-range`,
-        `truncated`, `unknown-topic`, `unauthorized`; drains the list. A fatal error of the client raises SystemNotReady from poll."""
+        """Errors of single partitions since the last call: (partition, code, text), code one of `out-of-range`, `truncated`, `unread` (what
+        came is damaged; going on would pass it over), `unknown-topic`, `unauthorized`; drains the list. A fatal error of the client raises
+        SystemNotReady from poll."""
 
 
 class Positions(Protocol):

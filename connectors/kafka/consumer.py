@@ -205,8 +205,9 @@ class KafkaInput:
         code = problems.halting(error)
         if code is not None and topic is not None:
             self._failures.append(((topic, -1 if number is None else number), code, problems.said(error)))
-        elif not error.fatal() and error.code() not in problems.HOPELESS and (problems.passes(error) or topic is None):
-            self._complaints.say(error, problems.said(error))
-        else:
-            # A record that librdkafka could not read (its checksum, say) is skipped by it: going on would lose it.
+        elif error.fatal() or error.code() in problems.HOPELESS:
             raise problems.not_ready(f"reading {topic}/{number} failed" if topic else f"group {self._group} failed", error)
+        elif problems.passes(error) or topic is None:
+            self._complaints.say(error, problems.said(error))
+        else:  # its checksum is wrong, say: librdkafka goes on behind it
+            self._failures.append(((topic, -1 if number is None else number), "unread", problems.said(error)))

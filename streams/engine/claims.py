@@ -28,7 +28,6 @@ from streams.errors import (
     LogTruncated,
     NotAuthenticated,
     PersistenceError,
-    RetentionPassed,
     SystemNotReady,
     TopicRecreated,
 )
@@ -41,7 +40,8 @@ SLICE_SECONDS = 0.2  # of taking over at one turn
 LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)  # what ends an owner, and only that
 NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
-GAPS: dict[str, type[Halt]] = {"out-of-range": RetentionPassed, "truncated": LogTruncated, "unknown-topic": TopicRecreated}
+GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": TopicRecreated}
+DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
 
 
 class Taking:
@@ -237,12 +237,12 @@ class Claims:
                 self._failed(each, code, text)
             return
         owner = self.owners.get(place)
-        if code not in GAPS:
+        if code not in GAPS and code not in DOUBTFUL:
             if self._unreadable.get(place) != code:
                 self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
             self._unreadable[place] = code
         elif owner is not None:
-            self.lost(owner, GAPS[code](f"reading at offset {owner.offset}: {text}"))
+            self.lost(owner, GAPS.get(code, SystemNotReady)(f"reading at offset {owner.offset}: {text}"))
         elif place in self._taking or place in self._assigned:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 

@@ -8,6 +8,7 @@ import pytest
 
 from connectors.memory.state import MemoryStore
 from streams.agent import Agent
+from streams.engine.claims import Claims
 from streams.values import Partition
 from tests.unit.engine.driver import Driver, Log, memory
 from tests.unit.engine.scene import Clock, a_log, an_agent, feed, shown, totals, without
@@ -101,9 +102,7 @@ def test_without_the_checks_of_a_claim_and_of_its_first_record_the_same_gap_is_s
         assert loud(harm, code) != ""
 
 
-@pytest.mark.parametrize(
-    ("code", "halted"), [("out-of-range", "retention-passed"), ("truncated", "log-truncated"), ("unknown-topic", "topic-recreated")]
-)
+@pytest.mark.parametrize(("code", "halted"), [("truncated", "log-truncated"), ("unknown-topic", "topic-recreated")])
 def test_a_gap_that_shows_while_reading_halts_the_partition(log: Log, clock: Clock, code: str, halted: str) -> None:
     log.topics["in"].append([])
     driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
@@ -113,6 +112,47 @@ def test_a_gap_that_shows_while_reading_halts_the_partition(log: Log, clock: Clo
     driver.turns()
     assert shown(driver)[1] == {("in", 0): ("halted", halted), ("in", 1): ("running", None)}
     assert totals(log) == [("b", "count", 3, 3)]
+
+
+@pytest.mark.parametrize(("harm", "halted"), HARMS[:2], ids=["retention", "truncation"])
+def test_an_offset_that_is_out_of_range_halts_the_partition_when_the_log_itself_says_so(
+    log: Log, clock: Clock, harm: Harm, halted: str
+) -> None:
+    store = memory(clock)
+    feed(log, *[("a", 1)] * 4)
+    driver = Driver(an_agent(), store, log, clock).give(0).turns()
+    harm(log, store)
+    driver.input.failed.append((("in", 0), "out-of-range", "said by the broker"))
+    driver.turns(2).later(1).turns()
+    assert shown(driver)[1] == {("in", 0): ("halted", halted)}
+
+
+def passed_over(log: Log, clock: Clock, code: str) -> Driver:
+    """A broker says or sends something in error, and the client goes on behind the three records that it did not read."""
+    log.topics["in"].append([])
+    feed(log, ("c", 1))
+    driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
+    feed(log, *[("a", each) for each in range(1, 7)])
+    driver.input.positions["in", 0] += 3
+    driver.input.failed.append((("in", 0), code, "said by the broker"))
+    feed(log, *[("b", 1)] * 3, number=1)
+    return driver.turns(2)
+
+
+@pytest.mark.parametrize("code", ["out-of-range", "unread"])
+def test_what_could_not_be_read_is_read_again_from_the_offset_of_the_store(log: Log, clock: Clock, code: str) -> None:
+    driver = passed_over(log, clock, code)
+    assert shown(driver)[1] == {("in", 0): ("claiming", None), ("in", 1): ("running", None)}
+    assert shown(driver)[0] == ["waiting to claim in/0: reading at offset 1: said by the broker"]
+    driver.later(1).turns()
+    assert shown(driver) == ([], {("in", 0): ("running", None), ("in", 1): ("running", None)})
+    assert totals(log) == [("b", "count", 3, 3), ("a", "count", 3, 6), ("a", "count", 3, 15)]
+
+
+def test_without_that_it_is_passed_over(log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Claims, "_failed", lambda *_: None)
+    passed_over(log, clock, "unread").later(1).turns()
+    assert ("a", "count", 3, 6) not in totals(log)
 
 
 def test_an_error_of_a_whole_topic_halts_each_of_its_partitions(log: Log, clock: Clock) -> None:
@@ -163,7 +203,7 @@ def test_a_full_buffer_that_says_stop_halts_its_partition_only(log: Log, clock: 
 def test_a_halted_partition_is_tried_again_when_it_is_given_anew(log: Log, clock: Clock) -> None:
     feed(log, *[("a", 1)] * 3)
     driver = Driver(an_agent(), memory(clock), log, clock).give(0).turns()
-    driver.input.failed.append((("in", 0), "out-of-range", "said by the broker"))
+    driver.input.failed.append((("in", 0), "truncated", "said by the broker"))
     driver.turns()
     driver.input.take(("in", 0))
     driver.turns(1)
