@@ -50,6 +50,16 @@ GUARDS = (
         f"        {NEVER}\n", GAPS,
     ),
     Guard(
+        "what a broker calls out of range is asked of the log", "streams/engine/claims.py",
+        'GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated,',
+        'GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "out-of-range": LogTruncated,', GAPS,
+    ),
+    Guard(
+        "what could not be read is read again from the offset of the store", "streams/engine/claims.py",
+        '            self.lost(owner, GAPS.get(code, SystemNotReady)(f"reading at offset {owner.offset}: {text}"))',
+        "            pass", GAPS,
+    ),
+    Guard(
         "a missing changelog entry is loud", "streams/aggregation/changelog.py",
         "            if strict and entry.number != expected:", f"            {NEVER}", CHANGELOG,
     ),

@@ -1,4 +1,5 @@
-"""Guards of `delivery: transactional`: what makes rows and their cursor one, and what ends a producer that must not go on."""
+"""Guards before Kafka: what came damaged, and `delivery: transactional`: what makes rows and their cursor one, and what ends a producer
+that must not go on."""
 
 from tests.mutation.guard import NEVER, Guard
 
@@ -7,6 +8,12 @@ REAL = ("tests/integration/test_kafka_transactions.py",)
 ALONE = ("tests/unit/kafka/test_transactions.py",)
 
 GUARDS = (
+    Guard(
+        "what came damaged is read again", "connectors/kafka/consumer.py",
+        'self._failures.append(((topic, -1 if number is None else number), "unread", problems.said(error)))',
+        "self._complaints.say(error, problems.said(error))",
+        ("tests/unit/kafka/test_problems.py", "tests/integration/test_spoiled_fetch.py"),
+    ),
     Guard(
         "the cursor goes into the transaction of its rows", FILE,
         '        if not failpoints.unsafe("relay-cursor"):\n            self._add(cursor)',
