@@ -57,6 +57,8 @@ class World(Scheduler):
     def _overlap(self) -> None:
         """Where none came by itself: who holds a partition stands still until another has claimed it."""
         until = self.number + 400
+        for name in self.groups if not self.overlaps else ():
+            self.share(name, 0)  # who stood still at the last step has not been heard of again
         while not self.overlaps and self.number < until:
             holders = [process for process in self.able if process.worker._owners]
             if holders and len(self.able) > len(self.groups):
