@@ -98,7 +98,7 @@ class TransactionalRelay:
 
     def _advance(self, lane: Lane) -> None:
         shard = lane.shard
-        if lane.running or shard.doubted or shard.refusal or self._now < lane.resume_at:
+        if lane.running or shard.doubted or shard.refusal or self._now < lane.resume_at or not self._filled(lane):
             return
         if lane.cursor is None:
             lane.running = True
@@ -112,13 +112,17 @@ class TransactionalRelay:
         partition = lane.shard.partition
         self._log.info("relay.opened", topic=partition.topic, partition=partition.number, sent_up_to=max(cursor.values(), default=0))
 
-    def _send(self, lane: Lane) -> None:
+    def _filled(self, lane: Lane) -> bool:
+        """Rows of the store are in memory before Kafka is asked anything: while that is away they count as unsent, and intake goes on."""
         try:
             lane.shard.refill(self._now)
         except PersistenceError as error:
             self._wait(lane)
             self._log.warning("relay.store_unavailable", error=str(error))
-            return
+            return False
+        return True
+
+    def _send(self, lane: Lane) -> None:
         rows = self._batch(lane)
         if not rows:
             return

@@ -138,7 +138,8 @@ class Scene:
             ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items() if end[1]}
         running = [worker for worker in self.workers if worker.process.poll() is None]
         rows = [row for worker in running for row in worker.partitions()]
-        idle = [row for row in rows if not (row["groups"] or row["sealed"] or row["unsent"])]
+        quiet = [row for row in rows if row["state"] != "paused"]  # then the store may hold more rows
+        idle = [row for row in quiet if not (row["groups"] or row["sealed"] or row["unsent"])]
         done = {(row["topic"].rsplit(".", 1)[1], row["number"], row["offset"]) for row in idle}
         return ends <= done
 

@@ -9,7 +9,9 @@ from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.agent import Agent, OnError
 from streams.engine import transactional
+from streams.errors import SystemNotReady
 from streams.testing.deaths import TRANSACTIONS
+from streams.testing.transactions import LogTransactions
 from streams.values import Partition
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import Killed, an_agent, feed, shown, without
@@ -258,3 +260,25 @@ def test_a_partition_that_is_gone_is_closed_and_may_come_back(place: Place) -> N
     feed(log, ("b", 2))
     on(driver)
     assert numbers(log) == ["1", "2"]
+
+
+def test_while_no_transactions_can_be_opened_intake_goes_on_and_what_is_unsent_shows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, _, _ = place
+    feed(log, ("a", 1), ("b", 2))
+    with at("txn-produced", 1, dies), pytest.raises(Killed):
+        on(a_driver(place))
+    assert unsent(place) == [1, 2]
+    opens = LogTransactions.open
+    monkeypatch.setattr(LogTransactions, "open", away)
+    driver = on(a_driver(place))
+    feed(log, ("c", 3))
+    on(driver)
+    [report] = driver.worker.describe(driver.clock.now).partitions
+    assert (report.state, report.offset, report.unsent) == ("running", 3, 3)
+    monkeypatch.setattr(LogTransactions, "open", opens)
+    on(driver)
+    assert (numbers(log), unsent(place)) == (["1", "2", "3"], [])
+
+
+def away(_: LogTransactions) -> Any:
+    raise SystemNotReady("no coordinator: by the test")
