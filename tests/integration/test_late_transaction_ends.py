@@ -14,12 +14,9 @@ from connectors.kafka import settings, transactions
 from connectors.kafka.transactions import Cursors, KafkaTransactions, open_transactions
 from streams.contracts import Cursor
 from streams.errors import Fenced, SystemNotReady
-from tests.conftest import missing
 from tests.integration.test_kafka_transactions import A, Died, Shard, at
-from tests.servers import Unavailable
 from tests.servers.cluster import Cluster
 from tests.servers.proxy import Direction
-from tests.servers.shared import own_folder
 from tests.unit.engine.scene import without
 from tests.waiting import wait_until
 
@@ -51,16 +48,6 @@ class Place:
     def mend(self) -> None:
         self.wire.accept()
         self.wire.release()
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    try:
-        made = Cluster(own_folder(), size=1, ways=1).start()
-    except Unavailable as error:
-        missing(error)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -1,29 +1,14 @@
 """A bit of a record that flips on its way from the broker: its checksum tells, and it is read again."""
 
-from collections.abc import Callable, Iterator
-
-import pytest
+from collections.abc import Callable
 
 from tests.chaos.conftest import scene, store_url  # noqa: F401
 from tests.chaos.scene import Scene
-from tests.conftest import missing
-from tests.servers import Unavailable
 from tests.servers.cluster import Cluster
-from tests.servers.shared import own_folder
 from tests.waiting import wait_until
 
 MakeScene = Callable[..., Scene]
 TIMES = 3
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    try:
-        made = Cluster(own_folder(), size=1, ways=1).start()
-    except Unavailable as error:
-        missing(error)
-    yield made
-    made.close()
 
 
 def test_records_with_a_flipped_bit_are_read_again_and_end_no_process(cluster: Cluster, scene: MakeScene) -> None:  # noqa: F811
