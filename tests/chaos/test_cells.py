@@ -18,6 +18,7 @@ pytestmark = pytest.mark.rotates(3)
 MakeScene = Callable[..., Scene]
 NEWER = {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None}
 """KIP-848, where the broker says when a silent member is out."""
+CLAIMED = "partition.claimed"
 
 
 def meet(scene: Scene, cell: Cell, unsafe: str = "") -> None:
@@ -42,10 +43,13 @@ def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
 
 
 def overtaken(scene: Scene, healthy: Worker) -> None:
-    """Wait until this worker has every partition, and what the stopped one had goes on."""
+    """Wait until this worker has every partition, and what the stopped one had goes on. Its status may be a second old: of before it lost
+    one to the other. Its log is not."""
 
     def has_all() -> bool:
-        return {row["number"] for row in healthy.partitions() if row["state"] == "running"} == set(range(scene.partitions))
+        told = {line["partition"]: line["event"] for line in list(healthy.lines) if line.get("event") in (CLAIMED, "partition.revoked")}
+        running = {row["number"] for row in healthy.partitions() if row["state"] == "running"}
+        return running == {number for number, event in told.items() if event == CLAIMED} == set(range(scene.partitions))
 
     wait_until(has_all, 40, "the takeover", pause=0.1)
     scene.flowing()
