@@ -25,6 +25,9 @@ from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
+END_SECONDS = 2
+"""For telling the server that a transaction is over: one that is there takes it at once; with one that is not, nothing else waits."""
+
 ATTEMPTS = 8
 LONGEST_PAUSE = 0.25
 DATABASE = "sluicegate"
@@ -135,7 +138,7 @@ def _ended(session: Session, error: BaseException) -> None:
         return  # the server has given its commit up
 
     def end() -> None:
-        with suppress(PyMongoError), pymongo.timeout(REPLY_SECONDS):
+        with suppress(PyMongoError), pymongo.timeout(END_SECONDS):
             if session.in_transaction:
                 session.abort_transaction()
             else:  # in doubt about its commit

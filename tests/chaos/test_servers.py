@@ -31,7 +31,7 @@ def test_a_killed_store_is_used_again_within_five_seconds_of_its_return(
     app.feed.start()
     app.flowing()
     server.kill9()
-    worker.wait("partition.unavailable", 2)
+    worker.wait("partition.unavailable", 2, timeout=60)  # the driver waits 10 s for its server, and partitions take turns
     server.restart()
     back = time.monotonic()
     app.catch_up()

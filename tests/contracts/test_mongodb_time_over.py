@@ -2,13 +2,16 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from connectors.mongodb import connection
 from streams.errors import PersistenceError
+from tests.servers import Proxy
 
 Patch = pytest.MonkeyPatch
 
@@ -58,3 +61,32 @@ def test_a_step_whose_time_is_over_leaves_no_lock_behind(mongodb_url: str, ns: s
         first.drop_database(ns)
         first.close()
         other.close()
+
+
+@pytest.mark.parametrize("end, waits", [(0.2, False), (6.0, True)], ids=["", "twin"])
+def test_a_commit_in_doubt_does_not_wait_twice_for_a_server_that_is_gone(
+    mongodb_url: str, ns: str, proxy: Callable[..., Proxy], monkeypatch: Patch, end: float, waits: bool
+) -> None:
+    """Once for its outcome; telling it to forget the session has a limit of its own."""
+    wire = proxy(mongodb_url)
+    near, other = connection.client(mongodb_url.replace(f":{urlsplit(mongodb_url).port}", f":{wire.port}")), connection.client(mongodb_url)
+    data = near.get_database(ns, write_concern=connection.database(near).write_concern)
+    data.create_collection("late")
+
+    def gone_before_the_commit(session: Any) -> None:
+        data["late"].insert_one({"_id": 1}, session=session)
+        wire.refuse()
+        wire.reset()
+
+    monkeypatch.setattr(connection, "REPLY_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "END_SECONDS", end)
+    began = time.monotonic()
+    session = near.start_session()
+    with pytest.raises(PersistenceError):
+        connection.transact(session, data.write_concern, gone_before_the_commit)
+    took = time.monotonic() - began
+    other.admin.command("killSessions", [session.session_id])
+    other.drop_database(ns)
+    other.close()
+    near.close()
+    assert (took > 5) is waits
