@@ -63,7 +63,7 @@ def test_a_step_whose_time_is_over_leaves_no_lock_behind(mongodb_url: str, ns: s
         other.close()
 
 
-@pytest.mark.parametrize("end, waits", [(0.2, False), (6.0, True)], ids=["", "twin"])
+@pytest.mark.parametrize(("end", "waits"), [(0.2, False), (6.0, True)], ids=["", "twin"])
 def test_a_commit_in_doubt_does_not_wait_twice_for_a_server_that_is_gone(
     mongodb_url: str, ns: str, proxy: Callable[..., Proxy], monkeypatch: Patch, end: float, waits: bool
 ) -> None:
