@@ -152,12 +152,14 @@ class MemoryBuffer:
                 rows[id].batch, rows[id].broken = "", True
             return held.drop([rows[id] for id in batch.ids], self._now())
 
-    def release(self, name: str, batch: SealedBatch) -> bool:
+    def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         with self._lock:
             held = self._held(name)
             ours = bool(self._ours(held, batch))
             if ours:
-                held.batches[batch.id].token, held.batches[batch.id].expires = "", 0
+                given = held.batches[batch.id]
+                given.token, given.expires = "", 0
+                given.attempts = batch.attempts if attempts is None else attempts
             return ours
 
     def _ours(self, held: Buffered, batch: SealedBatch) -> list[Row]:

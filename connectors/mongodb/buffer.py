@@ -149,7 +149,7 @@ class MongoBuffer:
             self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session)
             return dropped
 
-        return self._steps.run(work, _lock(name)) if snapshot.token and (ids or snapshot.unresolved) else 0
+        return self._steps.run(work, _lock(name)) if snapshot.token else 0
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
         def work(session: ClientSession) -> int:
@@ -191,11 +191,11 @@ class MongoBuffer:
 
         return self._steps.run(work, _lock(name))
 
-    def release(self, name: str, batch: SealedBatch) -> bool:
+    def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         def work(session: ClientSession) -> bool:
             locked(self._data, _lock(name), session)
-            free = {"$set": {"token": "", "expires_at": _LONG_AGO}}
-            return self._sealed.update_one(_ours(name, batch), free, session=session).matched_count > 0
+            free = {"token": "", "expires_at": _LONG_AGO, "attempts": batch.attempts if attempts is None else attempts}
+            return self._sealed.update_one(_ours(name, batch), {"$set": free}, session=session).matched_count > 0
 
         return self._steps.run(work, _lock(name))
 

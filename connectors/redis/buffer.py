@@ -133,7 +133,7 @@ class RedisBuffer:
         return Snapshot(ids, entries, len(rows) - len(ids), token, instant(ends), elsewhere, following)
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
-        if not snapshot.ids and not snapshot.unresolved:
+        if not snapshot.token:
             return 0
         messages = outbox_arguments(outbox if snapshot.ids else ())
         removed = self._remove_snapshot([name, snapshot.token, len(snapshot.ids), *snapshot.ids, *messages])
@@ -171,8 +171,8 @@ class RedisBuffer:
         messages = (part for _, messages in ends for part in outbox_arguments(messages))
         return [bool(done) for done in self._complete_packs([name, len(ends), *tokens, *messages])]
 
-    def release(self, name: str, batch: SealedBatch) -> bool:
-        return bool(self._release([name, batch.token]))
+    def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
+        return bool(self._release([name, batch.token, batch.attempts if attempts is None else attempts]))
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
         ends = self._renew([name, token, microseconds(positive(lease))])

@@ -266,9 +266,12 @@ return #done
 RELEASE = (
     BUFFER
     + """
--- further ARGV: token
+-- further ARGV: token, attempts
 local first = redis.call('HGET', key('holders'), ARGV[2])
 if not first then return 0 end
+local batch = held_batch(first)
+batch[3] = tonumber(ARGV[3])
+redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
 redis.call('HDEL', key('holders'), ARGV[2])
 redis.call('ZADD', key('sealed'), 0, first)
 return 1

@@ -177,9 +177,10 @@ class SqlBuffer:
         done = self._changed(name, None, work, taking=False)
         return gone() if done is None else done
 
-    def release(self, name: str, batch: SealedBatch) -> bool:
+    def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         fence = () if failpoints.unsafe("lease") else (_HOLD.token == batch.token,)
-        given = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, *fence).values(token="", leased_until=0)
+        free = {"token": "", "leased_until": 0, "attempts": batch.attempts if attempts is None else attempts}
+        given = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, *fence).values(free)
         return bool(batch.token) and self._transactions.run(lambda connection: connection.execute(given).rowcount) == 1
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:

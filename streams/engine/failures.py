@@ -26,6 +26,11 @@ class Policy:
         self._away_until = 0.0
 
     @property
+    def attempts(self) -> int:
+        """How often a call may fail."""
+        return self._handler.attempts
+
+    @property
     def away(self) -> float:
         """Seconds in which nobody is called, since a system that handlers need does not answer; 0: none."""
         return max(0.0, self._away_until - self._clock())

@@ -49,6 +49,6 @@ class Setting(NamedTuple):
                 each.stop()
 
     def finish(self) -> None:
-        """An error ends the process: what is under way at the store is not cut off in the middle."""
+        """The process ends, drained or by an error: what is under way at the store is not cut off in the middle."""
         if self.fires is not None:
             self.fires.finish()

@@ -77,10 +77,8 @@ class Worker:
             while not stop():
                 self.turn()
             self._drain(self._parts.clock.monotonic() + drain)
-        except BaseException:
-            self._setting.finish()
-            raise
         finally:
+            self._setting.finish()
             self._claims.let_go()
         if self._parts.spans is not None:
             self._parts.spans.flush()

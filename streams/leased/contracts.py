@@ -62,8 +62,9 @@ class BufferSnapshots(Protocol):
         lease that is not positive and a limit below 1."""
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
-        """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Unresolved ones are released.
-        With `outbox`: all of them and the messages, in one transaction, or ConcurrencyError and nothing (X19). Empty: no-op, 0."""
+        """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Whatever else the token has is
+        free: unresolved rows, and those that the caller left out of `ids`. With `outbox`: all of `ids` and the messages, in one
+        transaction, or ConcurrencyError and nothing (X19). Without any of `ids` nothing is written; returns 0."""
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
         """Everything that the token has leased, unresolved rows too, is free at once; returns how many rows."""
@@ -89,8 +90,9 @@ class BufferBatches(Protocol):
         decoded go back to the buffer, marked, and count towards no gate. Raises ConcurrencyError (nothing changed) when the lease is
         somebody else's, or over and taken, or the batch is gone."""
 
-    def release(self, name: str, batch: SealedBatch) -> bool:
-        """Let `due` hand it out at once. False: it was not ours any more."""
+    def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
+        """Let `due` hand it out at once. False: it was not ours any more. `attempts`: what it counts from now on; its own less one, say,
+        when nobody tried it."""
 
 
 class BufferLeases(Protocol):

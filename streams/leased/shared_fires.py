@@ -1,6 +1,10 @@
 """`scope: shared`, second half: sealed batches are fired and completed, and what nobody works on any more is taken over.
 
 A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
+
+A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its processes: it
+runs alone, so that their end counts against it and no other, and is given up when that comes to nothing, too. (An owner has marks in
+its partition for that, streams/engine/sealed.py; here the store counts.)
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +17,7 @@ from streams.engine.backoff import Backoff
 from streams.engine.counting import count_events
 from streams.engine.failures import Policy, outage
 from streams.engine.handling import Handling
+from streams.engine.sealed import DEATHS
 from streams.errors import ConcurrencyError, Halt, SluicegateError
 from streams.leased.calls import Calls
 from streams.leased.contracts import AggregatorBuffer
@@ -24,19 +29,21 @@ LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others l
 MOST = 1_000  # batches in hand: then intake waits
 AT_A_TIME = 100  # batches of one look, and of one completion
 FEW = 8  # batches that failed together: then each is tried alone
+COMPANY = 2  # hand-outs of a batch before it is suspected
+NEVER = 1 << 31
 UNDER_WAY = 2  # completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of them
 
 
 class Job:
     """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure with
-    few others it is tried `alone`: it may be the cause."""
+    few others it is tried `alone`: it may be the cause. A call that `returned`, however, did not end the process."""
 
-    __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "renew_at", "running", "since")
+    __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "renew_at", "returned", "running", "since")
 
     def __init__(self, batch: SealedBatch, now: float, renew_at: float) -> None:
         self.batch, self.since, self.renew_at = batch, now, renew_at
         self.at: float = now
-        self.running = self.cancelled = self.alone = False
+        self.running = self.cancelled = self.alone = self.returned = False
         self.known, self.made = Known(), None  # type: Known, Made | None
 
 
@@ -54,17 +61,19 @@ class SharedFires:
         self._jobs: dict[str, Job] = {}
         self._look_at = 0.0
         self._looking = self._stopped = False
+        self._careful = False  # the last look found a suspect
+        self._most = NEVER if policy is None else COMPANY + max(policy.attempts, DEATHS)  # hand-outs, then it is given up
         self._together = AT_A_TIME  # batches of one completion: fewer after a failure, which the store's load may have caused
         self.halt: Halt | None = None
 
     @property
     def full(self) -> bool:
         """Should intake pause?"""
-        return len(self._jobs) >= MOST
+        return len(self._jobs) >= MOST or self._suspect() is not None
 
     @property
     def busy(self) -> bool:
-        return any(job.running for job in self._jobs.values()) or (self._stopped and self._calls.running > 0)
+        return any(job.running for job in self._jobs.values())
 
     def take(self, batches: Sequence[SealedBatch]) -> None:
         """These are ours to fire."""
@@ -79,14 +88,39 @@ class SharedFires:
         if self._stopped or self.halt is not None:
             return
         if not (self._policy and self._policy.away):
-            self._begin([job for job in self._jobs.values() if not job.running and job.at <= now])
+            self._begin(self._ready(now))
         for job in [job for job in self._jobs.values() if job.renew_at <= now]:
             job.renew_at = now + self._gate.lease.total_seconds() / 3
             renew = partial(self._buffer.renew, self._name, job.batch.token, self._gate.lease)
             self._calls.begin(renew, lambda _: None, partial(self._not_renewed, job))
         if not self._looking and now >= self._look_at and not self.full:
-            self._looking = True
-            self._calls.begin(partial(self._buffer.due, self._name, self._gate, AT_A_TIME), self._found, self._not_found)
+            self._looking, most = True, 1 if self._careful else AT_A_TIME
+            self._calls.begin(partial(self._buffer.due, self._name, self._gate, most), partial(self._found, most), self._not_found)
+
+    def _suspect(self) -> Job | None:
+        """The next one that is to run alone."""
+        if self._policy is None or failpoints.unsafe("shared-suspects"):
+            return None
+        return next((job for job in self._jobs.values() if job.batch.attempts > COMPANY and not job.returned), None)
+
+    def _ready(self, now: float) -> Sequence[Job]:
+        """What may begin: a suspect when nothing else is in hand any more, and nothing runs."""
+        suspect = self._suspect()
+        if suspect is None:
+            return [job for job in self._jobs.values() if not job.running and job.at <= now]
+        self._give_back([job for job in self._jobs.values() if job is not suspect and not job.running])
+        if self._work.running or self._calls.running or suspect.at > now:
+            return []
+        suspect.known.deaths = suspect.batch.attempts - 1 if suspect.batch.attempts > self._most else 0
+        return [suspect]
+
+    def _give_back(self, jobs: Sequence[Job]) -> None:
+        """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One that was given up, and
+        halted its agent, is called once more."""
+        for job in jobs:
+            self._jobs.pop(job.batch.token)
+            attempts = self._most - 1 if job.known.deaths else 0 if job.returned else job.batch.attempts - 1
+            self._calls.begin(partial(self._buffer.release, self._name, job.batch, attempts), lambda _: None, lambda _: None)
 
     def _begin(self, jobs: Sequence[Job]) -> None:
         """Those with a handler alone: it may take its time."""
@@ -99,11 +133,15 @@ class SharedFires:
                 job.running = True
             self._work.begin(partial(self._fire, some), partial(self._ended, some), partial(self._failed, some))
 
-    def _found(self, batches: Sequence[SealedBatch]) -> None:
+    def _found(self, most: int, batches: Sequence[SealedBatch]) -> None:
         self._looking = False
         self._backoff.reset()
-        self._look_at = self._clock() + (0.0 if len(batches) == AT_A_TIME else LOOK_EVERY)
+        self._look_at = self._clock() + (0.0 if len(batches) == most else LOOK_EVERY)
         self.take(batches)
+        suspect = self._suspect()
+        self._careful = suspect is not None
+        if suspect is not None:
+            self._log.warning("shared.suspected", batch=suspect.batch.id, handed_out=suspect.batch.attempts, text="it runs alone")
 
     def _not_found(self, error: SluicegateError) -> None:
         self._looking, self._look_at = False, self._clock() + self._backoff.delay()
@@ -142,7 +180,7 @@ class SharedFires:
         """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
         attempts = job.known.attempts.get(failed.identity, 0) + 1
         handling, cancelled = self._handling, lambda: job.cancelled
-        if handling is None or self._policy is None or not self._policy.probes(failed.error, attempts):
+        if handling is None or self._policy is None or job.known.deaths or not self._policy.probes(failed.error, attempts):
             return failed
         try:
             failed.error = handling.members.probe(
@@ -156,7 +194,7 @@ class SharedFires:
         if len(jobs) == self._together:
             self._together = min(AT_A_TIME, 2 * self._together)
         for job, outcome in zip(jobs, outcomes, strict=True):
-            job.running = False
+            job.running, job.returned = False, True
             if isinstance(outcome, HandlerError):
                 self._judge(job, outcome)
             elif outcome is None:
@@ -180,11 +218,12 @@ class SharedFires:
         if outage(error):
             job.at = self._clock() + self._policy.outage(error, where, self._log)
             return
-        attempts = known.attempts[identity] = known.attempts.get(identity, 0) + 1
+        attempts = known.attempts[identity] = max(known.attempts.get(identity, 0) + 1, known.deaths)
         try:
             delay = self._policy.again(attempts, identity, error, where, self._log)
         except Halt as halt:
             self.halt = halt
+            self._give_back([job for job in self._jobs.values() if not job.running])
             return
         if delay is None:
             known.given_up[identity] = f"the handler raised {type(error).__name__}"
@@ -193,7 +232,7 @@ class SharedFires:
     def _failed(self, jobs: Sequence[Job], error: SluicegateError) -> None:
         """The store did not answer: the same call again, with what the handler did already."""
         for job in jobs:
-            job.running = False
+            job.running, job.returned = False, True
         if isinstance(error, Halt):
             self.halt = error
             return
@@ -206,11 +245,11 @@ class SharedFires:
     def stop(self) -> None:
         """Nothing begins any more; what does not run yet is free for others at once."""
         self._stopped = True
-        for job in [job for job in self._jobs.values() if not job.running]:
-            self._jobs.pop(job.batch.token)
-            self._calls.begin(partial(self._buffer.release, self._name, job.batch), lambda _: None, lambda _: None)
+        self._give_back([job for job in self._jobs.values() if not job.running])
 
     def finish(self) -> None:
-        """As Calls.finish, when an error ends the process."""
+        """The process ends, and no batch ended it: what is in hand yet is given back, after an error when calls under way are over."""
+        if not self._stopped:
+            self._work.finish()
+        self._give_back(list(self._jobs.values()))
         self._calls.finish()
-        self._work.finish()

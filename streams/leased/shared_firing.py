@@ -16,6 +16,7 @@ from streams.aggregation.groups import Groups
 from streams.aggregation.rule import Rule
 from streams.engine.handling import Handling
 from streams.engine.rows import Rows
+from streams.engine.sealed import ProcessEnded
 from streams.errors import ConfigurationError, HandlerStopped, SluicegateError
 from streams.handlers.values import Flag
 from streams.leased.lane_rows import OURS
@@ -51,11 +52,13 @@ class HandlerError(Exception):
 
 @dataclass(slots=True)
 class Known:
-    """Of the handler's failures with one batch, by the ids of its groups: attempts so far, what was given up, and bad messages."""
+    """Of the handler's failures with one batch, by the ids of its groups: attempts so far, what was given up, and bad messages. `deaths`:
+    so often it ended its process that it is not called any more (0: it is)."""
 
     attempts: dict[str, int] = field(default_factory=dict)
     given_up: dict[str, str] = field(default_factory=dict)
     bad: dict[str, dict[int, str]] = field(default_factory=dict)
+    deaths: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,8 @@ class SharedFiring:
             fire = rest
         if identity in known.given_up:
             return [*letters, Unhandled(fire, known.given_up[identity], known.attempts.get(identity, 1))]
+        if known.deaths:
+            raise HandlerError(fire, identity, ProcessEnded())
         try:
             sent = handling.call(fire, identity, known.attempts.get(identity, 0) + 1, cancelled)
         except SluicegateError:

@@ -2,18 +2,23 @@
 
 import json
 import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors import open_store
+from streams.engine.sealed import DEATHS
+from streams.leased.shared_fires import COMPANY
 from streams.leased.shared_records import buffer_name
 from tests.chaos import cells
 from tests.chaos.cells import Cell
+from tests.chaos.progress import Progress
 from tests.chaos.record import Seen
 from tests.chaos.scene import COUNT, Scene
 from tests.chaos.verdict import Verdict, dead_letters, distinct, exact_copies, good
@@ -129,3 +134,46 @@ def test_each_record_is_in_one_group_of_the_shared_buffer_when_a_worker_fails_at
 def test_the_judge_finds_records_counted_twice_without_the_watermark(shared: MakeShared) -> None:
     verdict = under_fault(shared("redis"), Cell("shared-inserted", "stop", "redis", cells.SHARED_NTH), "watermark")
     assert verdict.duplicate, verdict
+
+
+def of_a_sending(record: Seen) -> tuple[int, int]:
+    """What a handler sends names no partition."""
+    said = json.loads(record.value or b"{}")
+    return said["all"][0] % PARTITIONS, said["count"]
+
+
+def killer(app: Scene, workers: int = 2) -> list[Worker]:
+    """One group ends the process of whoever fires it; others are in hand beside it."""
+    shutil.copy(Path(__file__).with_name("poison.py"), app.folder / "chaos_poison.py")
+    app.spec["agents"]["sums"] |= {"handler": "chaos_poison:forward", "retry": {"attempts": 3}}
+    app.progress = Progress(app.name, of_a_sending)
+    running = [app.run(f"worker-{number}") for number in range(workers)]
+    app.feed.start()
+    app.flowing()
+    app.feed.one(b"deadly", b'{"v": -1}', 0)
+    return running
+
+
+def letters(app: Scene) -> list[Seen]:
+    """Of groups."""
+    return [letter for letter in app.records("dead") if letter.headers["sluicegate-dead-reason"] == "handler-failed"]
+
+
+@pytest.mark.rotates(3)
+@pytest.mark.parametrize("store", cells.stores())
+def test_a_handler_that_ends_its_process_costs_its_own_group_alone(shared: MakeShared, store: str) -> None:
+    app = shared(store)
+    workers = killer(app)
+    wait_until(lambda: app.draw(0.1) or letters(app), 150, "the dead letter", pause=0)
+    app.flowing()
+    app.feed.stop()
+    app.catch_up()
+    wait_until(lambda: app.draw(0.1) or app.progress.complete(1, False), 90, "the end of the work", pause=0)
+    app.stop()
+    app.catch_up()
+    assert [json.loads(letter.value or b"{}")["all"] for letter in letters(app)] == [[-1]]
+    deadly = [record for record in app.records("in") if record.key == b"deadly"]
+    others = [letter for letter in app.records("dead") if letter not in letters(app)]
+    verdict = judge_shared([record for record in app.records("in") if record not in deadly], app.records("out"), others)
+    assert verdict.clean, verdict
+    assert sum(len(worker.events("worker.ended", code=-9)) for worker in workers) == COMPANY + DEATHS

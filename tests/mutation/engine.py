@@ -226,6 +226,23 @@ GUARDS = (
     ),
     Guard(
         "a batch in hand is given back before a stop", "streams/leased/shared_fires.py",
-        " or (self._stopped and self._calls.running > 0)", "", ("tests/unit/leased/test_shared_end.py",),
+        "        self._calls.finish()\n", "", ("tests/unit/leased/test_shared_end.py",),
+    ),
+    Guard(
+        "a batch in hand is given back before an error ends its worker", "streams/leased/shared_fires.py",
+        "        self._give_back(list(self._jobs.values()))\n", "", ("tests/unit/leased/test_suspects.py",),
+    ),
+    Guard(
+        "a batch that may end its process runs alone", "streams/leased/shared_fires.py",
+        "        self._give_back([job for job in self._jobs.values() if job is not suspect and not job.running])\n", "",
+        ("tests/unit/leased/test_suspects.py",),
+    ),
+    Guard(
+        "a batch that ends its process again and again is given up", "streams/leased/shared_fires.py",
+        "suspect.batch.attempts - 1 if suspect.batch.attempts > self._most else 0", "0", ("tests/unit/leased/test_suspects.py",),
+    ),
+    Guard(
+        "what is given back does not count as tried", "streams/leased/shared_fires.py",
+        "else job.batch.attempts - 1", "else job.batch.attempts", ("tests/unit/leased/test_suspects.py",),
     ),
 )  # fmt: skip

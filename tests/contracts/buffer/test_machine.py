@@ -152,10 +152,10 @@ class Comparison(RuleBasedStateMachine):
         mine = self.paired(both)
         self.same(lambda buffer: buffer.complete(self.name(number), mine[id(buffer)]))
 
-    @rule(number=st.integers(0, 1), both=batches)
-    def release(self, number: int, both: Any) -> None:
+    @rule(number=st.integers(0, 1), both=batches, attempts=st.none() | st.integers(0, 3))
+    def release(self, number: int, both: Any, attempts: int | None) -> None:
         mine = self.paired(both)
-        self.same(lambda buffer: buffer.release(self.name(number), mine[id(buffer)]))
+        self.same(lambda buffer: buffer.release(self.name(number), mine[id(buffer)], attempts))
 
     @rule(number=st.integers(0, 1), correlation=st.integers(0, 3), force=st.booleans())
     def remove_one(self, number: int, correlation: int, force: bool) -> None:

@@ -64,7 +64,10 @@ def test_a_released_batch_of_packs_is_handed_out_at_once(buffer: Any, ns: str) -
     assert buffer.due(ns, of(2)) == []
     assert (buffer.release(ns, batch), buffer.release(ns, batch)) == (True, False)
     [again] = buffer.due(ns, of(2))
-    assert (again.id, records(again.entries)) == (batch.id, [0, 1])
+    assert (again.id, records(again.entries), again.attempts) == (batch.id, [0, 1], 2)
+    assert buffer.release(ns, again, 1) is True
+    [last] = buffer.due(ns, of(2))
+    assert (last.id, records(last.entries), last.attempts) == (batch.id, [0, 1], 2)
 
 
 def test_many_batches_are_completed_together_and_each_by_itself(store: Any, ns: str) -> None:

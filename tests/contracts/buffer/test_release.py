@@ -64,6 +64,20 @@ def test_065_after_a_handler_failed_its_batch_is_due_at_once_when_the_processor_
     assert buffer.release(ns, failed) is False
 
 
+def test_a_batch_that_nobody_tried_is_given_back_with_the_count_that_it_had(buffer: Any, ns: str) -> None:
+    gate = of(2)
+    [batch] = buffer.insert_and_seal(ns, entries(1, 2), gate).batches
+    for _ in range(3):
+        assert buffer.release(ns, batch, batch.attempts - 1) is True
+        [batch] = buffer.due(ns, gate)
+        assert (keys(batch.entries), batch.attempts) == (["m1", "m2"], 1)
+    late, _ = batch, buffer.release(ns, batch, 6)
+    [batch] = buffer.due(ns, gate)
+    assert batch.attempts == 7
+    assert buffer.release(ns, late, 1) is False
+    assert buffer.complete(ns, batch) == 2
+
+
 @FAILING
 def test_067_no_operation_waits_without_an_end(
     store_url: str, ns: str, clock: Clock, proxy: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,7 @@
 """A3: what is removed, and how leases are given back."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -142,6 +143,15 @@ def test_removing_a_snapshot_of_unresolved_rows_alone_releases_them_and_sends_no
     assert store.buffer.remove_snapshot(ns, late, [message(ns)]) == store.buffer.remove_snapshot(ns, ours, [message(ns)]) == 0
     again = store.buffer.get_snapshot(ns)
     assert (sent(store, ns), again.unresolved, again.leased_elsewhere) == ([], 1, 0)
+
+
+@pytest.mark.parametrize("left_out", [1, 2])
+def test_rows_that_the_caller_left_out_of_a_snapshot_are_free(buffer: Any, ns: str, left_out: int) -> None:
+    buffer.insert(ns, entries(1, 2))
+    whole = buffer.get_snapshot(ns)
+    assert buffer.remove_snapshot(ns, replace(whole, ids=whole.ids[left_out:])) == 2 - left_out
+    again = buffer.get_snapshot(ns)
+    assert (keys(again.entries), again.leased_elsewhere) == (["m1", "m2"][:left_out], 0)
 
 
 def test_056_remove_snapshot_is_all_or_nothing_for_whoever_reads_or_removes_meanwhile(another: Callable[[], Any], ns: str) -> None:

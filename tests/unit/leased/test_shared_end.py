@@ -11,7 +11,6 @@ from streams.agent import Agent, Aggregation, Destination, Reducer
 from streams.engine.pool import Threads
 from streams.engine.setting import Setting
 from streams.errors import SystemNotReady
-from streams.leased.shared_fires import SharedFires
 from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, feed
 
@@ -88,5 +87,5 @@ def test_a_batch_in_hand_is_given_back_before_a_stop_ends_the_process(monkeypatc
 
 
 def test_without_that_it_is_cut_off_and_others_wait_for_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SharedFires, "busy", property(lambda fires: any(job.running for job in fires._jobs.values())))
+    monkeypatch.setattr(Setting, "finish", lambda self: None)
     assert stopped_with_a_batch_in_hand(monkeypatch) == []
