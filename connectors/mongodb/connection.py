@@ -14,7 +14,7 @@ import bson
 import msgspec
 import pymongo
 from pymongo.client_session import ClientSession
-from pymongo.errors import BulkWriteError, InvalidName, PyMongoError
+from pymongo.errors import BulkWriteError, ConnectionFailure, InvalidName, NetworkTimeout, PyMongoError
 from pymongo.errors import ConfigurationError as WrongSetting
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
@@ -25,8 +25,8 @@ from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
-END_SECONDS = 2
-"""For telling the server that a transaction is over: one that is there takes it at once; with one that is not, nothing else waits."""
+GONE_SECONDS = 2
+"""For telling a server that cannot be reached that a transaction is over: whether it is back at once. The next partition waits."""
 
 ATTEMPTS = 8
 LONGEST_PAUSE = 0.25
@@ -138,13 +138,19 @@ def _ended(session: Session, error: BaseException) -> None:
         return  # the server has given its commit up
 
     def end() -> None:
-        with suppress(PyMongoError), pymongo.timeout(END_SECONDS):
+        with suppress(PyMongoError), pymongo.timeout(time_to_end(error)):
             if session.in_transaction:
                 session.abort_transaction()
             else:  # in doubt about its commit
                 session.client.admin.command("killSessions", [session.session_id])
 
     Context().run(end)  # which knows no limit but its own
+
+
+def time_to_end(error: BaseException) -> float:
+    """Seconds for telling the server that the transaction in which this came is over."""
+    gone = isinstance(error, ConnectionFailure) and not isinstance(error, NetworkTimeout)
+    return GONE_SECONDS if gone else REPLY_SECONDS
 
 
 @contextmanager

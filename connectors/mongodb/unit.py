@@ -47,7 +47,7 @@ def transaction(server: connection.Client, data: Data) -> Iterator[MongoSession]
             with _kept(session):
                 yield MongoSession(session, data)
         except BaseException as error:
-            with pymongo.timeout(connection.END_SECONDS):
+            with pymongo.timeout(connection.time_to_end(error)):
                 session.abort_transaction()
             if isinstance(error, PyMongoError) and _retryable(error):
                 with connection.answering():

@@ -79,7 +79,7 @@ def test_a_commit_in_doubt_does_not_wait_twice_for_a_server_that_is_gone(
         wire.reset()
 
     monkeypatch.setattr(connection, "REPLY_SECONDS", 1.0)
-    monkeypatch.setattr(connection, "END_SECONDS", end)
+    monkeypatch.setattr(connection, "GONE_SECONDS", end)
     began = time.monotonic()
     session = near.start_session()
     with pytest.raises(PersistenceError):
