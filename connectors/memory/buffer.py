@@ -167,7 +167,7 @@ class MemoryBuffer:
         found = held.batches.get(batch.id)
         return found.rows if found and (found.token == batch.token or failpoints.unsafe("lease")) else []
 
-    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
+    def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         positive(lease)
         with self._lock:
             now, held = self._now(), self._held(name)
@@ -177,6 +177,8 @@ class MemoryBuffer:
                 raise buffers.taken(name, "lease")
             for each in ours:
                 each.expires = now + length(lease)
+                if isinstance(each, Batch) and attempts is not None:
+                    each.attempts = attempts
             return moment(now + length(lease))
 
     def get_data(self, name: str) -> Sequence[Entry]:

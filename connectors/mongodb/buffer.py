@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pymongo.client_session import ClientSession
 
@@ -199,22 +199,20 @@ class MongoBuffer:
 
         return self._steps.run(work, _lock(name))
 
-    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
+    def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         positive(lease)
 
         def work(session: ClientSession) -> datetime:
             now = locked(self._data, _lock(name), session)["now"]
             expires = until(now, lease)
             mine = {"name": name, "expires_at": {"$gt": now}} | _leased_by(token)
-            if not sum(each.update_many(mine, {"$set": {"expires_at": expires}}, session=session).matched_count for each in self._both):
+            rows, batch = {"expires_at": expires}, {"expires_at": expires} | ({} if attempts is None else {"attempts": attempts})
+            both = ((self._rows, rows), (self._sealed, batch))
+            if not sum(each.update_many(mine, {"$set": fields}, session=session).matched_count for each, fields in both):
                 raise buffers.taken(name, "lease")
             return expires
 
         return self._steps.run(work, _lock(name))
-
-    @property
-    def _both(self) -> tuple[Any, Any]:
-        return self._rows, self._sealed
 
     def get_data(self, name: str) -> Sequence[Entry]:
         return self._read(name, lambda rows: list(buffered.decoded(rows, self._types).entries))

@@ -174,8 +174,8 @@ class RedisBuffer:
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         return bool(self._release([name, batch.token, batch.attempts if attempts is None else attempts]))
 
-    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
-        ends = self._renew([name, token, microseconds(positive(lease))])
+    def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
+        ends = self._renew([name, token, microseconds(positive(lease)), "" if attempts is None else attempts])
         if ends is None:
             raise ConcurrencyError(f"buffer {name}: this lease is over, or has nothing any more: take a new snapshot or batch")
         return instant(ends)

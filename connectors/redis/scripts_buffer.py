@@ -32,6 +32,11 @@ end
 local function time_of(stored) return (struct.unpack('>d', stored)) end
 local function batch_of(lease) return lease and string.sub(lease, 1, 6) == 'batch:' and string.sub(lease, 7) end
 local function held_batch(first) return cmsgpack.unpack(redis.call('HGET', key('batches'), first)) end
+local function counts(first, attempts)  -- the batch does from now on
+  local batch = held_batch(first)
+  batch[3] = tonumber(attempts)
+  redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
+end
 local function delete(rows, stored)
   local keys, gone, types, groups = {}, {}, {}, {}
   for i, each in ipairs(stored) do
@@ -269,9 +274,7 @@ RELEASE = (
 -- further ARGV: token, attempts
 local first = redis.call('HGET', key('holders'), ARGV[2])
 if not first then return 0 end
-local batch = held_batch(first)
-batch[3] = tonumber(ARGV[3])
-redis.call('HSET', key('batches'), first, cmsgpack.pack(batch))
+counts(first, ARGV[3])
 redis.call('HDEL', key('holders'), ARGV[2])
 redis.call('ZADD', key('sealed'), 0, first)
 return 1

@@ -106,12 +106,13 @@ return let_go(ARGV[2])
 RENEW = (
     BUFFER
     + """
--- further ARGV: token, lease
+-- further ARGV: token, lease, what a batch counts from now on (or '')
 local first = redis.call('HGET', key('holders'), ARGV[2])
 local where, which = first and key('sealed') or key('tokens'), first or ARGV[2]
 local ends = redis.call('ZSCORE', where, which)
 if not ends or tonumber(ends) <= now then return false end
 redis.call('ZADD', where, text(now + ARGV[3]), which)
+if first and ARGV[4] ~= '' then counts(first, ARGV[4]) end
 return text(now + ARGV[3])
 """
 )

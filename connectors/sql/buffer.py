@@ -183,13 +183,14 @@ class SqlBuffer:
         given = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, *fence).values(free)
         return bool(batch.token) and self._transactions.run(lambda connection: connection.execute(given).rowcount) == 1
 
-    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
+    def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         positive(lease)
 
         def work(at: Locked) -> datetime | None:
             until = at.now + length(lease)
             ours = at.holds(_HOLD.token == token, _HOLD.leased_until > at.now)
-            return moment(until) if at.connection.execute(update(BUFFER_HOLD).where(*ours).values(leased_until=until)).rowcount else None
+            changed = {"leased_until": until} | ({} if attempts is None else {"attempts": attempts})
+            return moment(until) if at.connection.execute(update(BUFFER_HOLD).where(*ours).values(changed)).rowcount else None
 
         until = self._changed(name, None, work, taking=False) if token else None
         if until is None:

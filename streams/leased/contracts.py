@@ -96,9 +96,9 @@ class BufferBatches(Protocol):
 
 
 class BufferLeases(Protocol):
-    def renew(self, name: str, token: str, lease: timedelta = LEASE) -> datetime:
-        """Of a snapshot or a batch: all that the token has, until the time returned. Raises ConcurrencyError when it has nothing, or its
-        lease is over."""
+    def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
+        """Of a snapshot or a batch: all that the token has, until the time returned; `attempts` is what a batch counts from now on. Raises
+        ConcurrencyError when it has nothing, or its lease is over."""
 
 
 class BufferReading(Protocol):

@@ -2,12 +2,14 @@
 
 A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
 
-A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its processes: it
-runs alone, so that their end counts against it and no other, and is given up when that comes to nothing, too. (An owner has marks in
-its partition for that, streams/engine/sealed.py; here the store counts.)
+A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its processes: from then
+on it runs alone, so that their end counts against it and no other, and is given up in the end. The store's count of it is its hand-outs
+(some of which nobody may have heard of), and ALONE for each time that it began alone, written before. (An owner has marks in its
+partition for that, streams/engine/sealed.py.)
 """
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 
 import structlog
@@ -30,20 +32,21 @@ MOST = 1_000  # batches in hand: then intake waits
 AT_A_TIME = 100  # batches of one look, and of one completion
 FEW = 8  # batches that failed together: then each is tried alone
 COMPANY = 2  # hand-outs of a batch before it is suspected
-NEVER = 1 << 31
+ALONE = 1_000
 UNDER_WAY = 2  # completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of them
 
 
 class Job:
     """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure with
-    few others it is tried `alone`: it may be the cause. A call that `returned`, however, did not end the process."""
+    few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins alone. A call that `returned` did not end
+    the process."""
 
-    __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "renew_at", "returned", "running", "since")
+    __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "marked", "renew_at", "returned", "running", "since")
 
     def __init__(self, batch: SealedBatch, now: float, renew_at: float) -> None:
         self.batch, self.since, self.renew_at = batch, now, renew_at
         self.at: float = now
-        self.running = self.cancelled = self.alone = self.returned = False
+        self.running = self.cancelled = self.alone = self.marked = self.returned = False
         self.known, self.made = Known(), None  # type: Known, Made | None
 
 
@@ -62,7 +65,7 @@ class SharedFires:
         self._look_at = 0.0
         self._looking = self._stopped = False
         self._careful = False  # the last look found a suspect
-        self._most = NEVER if policy is None else COMPANY + max(policy.attempts, DEATHS)  # hand-outs, then it is given up
+        self._most = 0 if policy is None else max(policy.attempts, DEATHS)  # times alone, then it is given up
         self._together = AT_A_TIME  # batches of one completion: fewer after a failure, which the store's load may have caused
         self.halt: Halt | None = None
 
@@ -111,15 +114,27 @@ class SharedFires:
         self._give_back([job for job in self._jobs.values() if job is not suspect and not job.running])
         if self._work.running or self._calls.running or suspect.at > now:
             return []
-        suspect.known.deaths = suspect.batch.attempts - 1 if suspect.batch.attempts > self._most else 0
-        return [suspect]
+        times = suspect.batch.attempts // ALONE
+        suspect.known.deaths = times if times >= self._most else 0
+        if suspect.known.deaths or suspect.marked:
+            return [suspect]
+        mark = partial(self._buffer.renew, self._name, suspect.batch.token, self._gate.lease, ALONE * (times + 1))
+        self._calls.begin(mark, partial(self._marked, suspect), partial(self._not_marked, suspect))
+        return []
+
+    def _marked(self, suspect: Job, until: datetime) -> None:
+        suspect.marked = True
+
+    def _not_marked(self, suspect: Job, error: SluicegateError) -> None:
+        suspect.at = self._clock() + self._backoff.delay()
+        self._not_renewed(suspect, error)
 
     def _give_back(self, jobs: Sequence[Job]) -> None:
         """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One that was given up, and
         halted its agent, is called once more."""
         for job in jobs:
             self._jobs.pop(job.batch.token)
-            attempts = self._most - 1 if job.known.deaths else 0 if job.returned else job.batch.attempts - 1
+            attempts = ALONE * (self._most - 1) if job.known.deaths else 0 if job.returned else job.batch.attempts - 1
             self._calls.begin(partial(self._buffer.release, self._name, job.batch, attempts), lambda _: None, lambda _: None)
 
     def _begin(self, jobs: Sequence[Job]) -> None:
@@ -141,7 +156,7 @@ class SharedFires:
         suspect = self._suspect()
         self._careful = suspect is not None
         if suspect is not None:
-            self._log.warning("shared.suspected", batch=suspect.batch.id, handed_out=suspect.batch.attempts, text="it runs alone")
+            self._log.warning("shared.suspected", batch=suspect.batch.id, alone=suspect.batch.attempts // ALONE, text="it runs alone")
 
     def _not_found(self, error: SluicegateError) -> None:
         self._looking, self._look_at = False, self._clock() + self._backoff.delay()

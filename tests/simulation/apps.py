@@ -5,6 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
+from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
 HANDLERS = "tests.simulation.handlers"
@@ -13,7 +14,7 @@ ALIVE = Reducer("alive", "reduce", None, f"{HANDLERS}:alive")
 KINDS = (
     "count", "timed", "idle", "until", "reducers", "limits", "message", "session", "slow", "batches", "dedupe", "chain", "poison",
 )  # fmt: skip
-MORE_KINDS = ("refused", "gaps", "shared")
+MORE_KINDS = ("refused", "gaps", "shared", "killer")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
@@ -48,6 +49,10 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     if kind == "shared":
         rule = Aggregation(count=count, since_first=first, compute=(*SUM, Reducer("all", "collect", "at")))
         return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared"),)
+    if kind == "killer":
+        rule = Aggregation(count=count, since_first=first, compute=(*SUM, Reducer("all", "collect", "at")))
+        handler = Handler((f"{HANDLERS}:deadly",), attempts=3, backoff_first=0.2, backoff_most=1.0)
+        return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared", handler=handler),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         by = Deduplication("field", "id", on_missing=chance.choice(["accept", "dead-letter"]))
@@ -86,6 +91,8 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
         found += [each._replace(step=min(steps - 1, each.step + chance.randrange(60))) for each in again]
     if kind == "poison":
         found[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"poison":true}')
+    if kind == "killer":
+        found[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"at":%d}' % DEADLY)
     return tuple(sorted(found, key=lambda entry: entry.step))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from streams.handlers.values import Batch
 from streams.testing.deaths import Death
 
+DEADLY = -1  # the `at` of a message whose group ends the process
 calls: Counter[int] = Counter()
 """By the `at` of the message."""
 
@@ -39,6 +40,14 @@ def book(value: Any, key: bytes, session: Any, send: Any) -> None:
 
 def total(batch: Batch, send: Any) -> None:
     send({"sum": batch.value["total"], "count": batch.count, "reason": batch.reason, "opened_at": batch.value["opened_at"]})
+
+
+def deadly(batch: Batch, send: Any) -> None:
+    """Ends the process for one group."""
+    calls[DEADLY] += DEADLY in batch.value["all"]
+    if DEADLY in batch.value["all"]:
+        raise Death("the handler of a group")
+    send(batch.value)
 
 
 def alive(so_far: Any, message: Any) -> Any:

@@ -54,7 +54,7 @@ def judge(world: Any) -> list[str]:
     verdict = Verdict()
     exact_copies(sent, verdict)
     found += verdict.lost + ([] if world.rewound else verdict.duplicate)
-    if world.plan.kind == "shared":
+    if world.plan.agents[0].scope == "shared":
         return found + shared.judge(world)
     wanted: dict[str, Wanted] = {}
     mine = by_writer([*sent, *dead])

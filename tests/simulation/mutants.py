@@ -28,7 +28,7 @@ from tests.simulation.taken_out import (
     watermark,
     zombie_marks,
 )
-from tests.simulation.taken_out_shared import dead_all_the_same, nobody_looks, removed_first, watermark_first
+from tests.simulation.taken_out_shared import dead_all_the_same, hand_outs, nobody_looks, removed_first, unmarked, watermark_first
 from tests.simulation.taking_out import TakeOut, taken_out
 
 
@@ -98,7 +98,10 @@ MUTANTS = (
     Mutant("insert-without-the-watermark", "shared", "watermark"),
     Mutant("watermark-before-the-insert", "shared", watermark_first),
     Mutant("removed-before-the-message", "shared", removed_first),
-    Mutant("dead-letter-of-what-is-in-the-buffer", "shared", dead_all_the_same, 15),
+    Mutant("dead-letter-of-what-is-in-the-buffer", "shared", dead_all_the_same, 19),
     Mutant("nobody-looks-for-what-others-left", "shared", nobody_looks),
+    Mutant("suspects-run-in-company", "killer", "shared-suspects"),
+    Mutant("hand-outs-taken-for-deaths", "killer", hand_outs, 4),
+    Mutant("times-alone-not-written", "killer", unmarked),
     Mutant("taken-after-one-more-seek", KINDS[942321 % len(KINDS)], one_more_seek, 942321),
 )

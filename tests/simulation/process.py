@@ -49,6 +49,9 @@ class Process(Turned):
         self.worker.run(lambda: True, drain=2.0)
 
     def let_go(self) -> None:
+        for threads in self.threads:
+            threads.finish()
+        self.worker._setting.finish()
         self.worker._claims.let_go()
 
     def again(self) -> "Process":

@@ -10,6 +10,7 @@ from typing import Any
 from streams.errors import PersistenceError
 from streams.leased.shared_records import buffer_name
 from streams.values import Partition
+from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.oracle import Oracle
 
 ACTS = frozenset({"insert_packs", "insert_and_seal", "due", "complete", "complete_all", "renew", "release"})
@@ -86,6 +87,8 @@ def judge(world: Any) -> list[str]:
     for row in world.store.outbox._rows.values():
         document = json.loads(row.message.value)
         got.update(document["all"])
+        if (row.message.topic == "dead") is not (DEADLY in document["all"]):
+            found.append(f"{row.message.id} went to {row.message.topic}: {document}")
         if len(document["all"]) != document["count"] or (document["reason"] == "count") != (document["count"] == agent.aggregation.count):
             found.append(f"{row.message.id}: {document}")
     dead = {dict(message.h or ())["sluicegate-id"] for message in world.log.order.get("dead", [])}

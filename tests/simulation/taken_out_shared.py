@@ -8,6 +8,7 @@ import pytest
 from connectors.memory.buffer import MemoryBuffer
 from streams.engine.setting import Setting
 from streams.errors import PersistenceError
+from streams.leased import shared_fires
 
 Patch = pytest.MonkeyPatch
 
@@ -57,3 +58,14 @@ def watermark_first(patch: Patch) -> None:
         return moved
 
     patch.setattr(MemoryBuffer, "_insert", apart)
+
+
+def hand_outs(patch: Patch) -> None:
+    """Whoever was handed a batch began it, and died of it."""
+    patch.setattr(shared_fires, "ALONE", 1)
+
+
+def unmarked(patch: Patch) -> None:
+    """A batch begins alone, and the store does not know."""
+    renew = MemoryBuffer.renew
+    patch.setattr(MemoryBuffer, "renew", lambda self, name, token, lease, attempts=None: renew(self, name, token, lease))

@@ -137,10 +137,10 @@ class Comparison(RuleBasedStateMachine):
         mine = self.paired(both)
         self.same(lambda buffer: buffer.release_snapshot(self.name(number), mine[id(buffer)]))
 
-    @rule(number=st.integers(0, 1), both=snapshots | batches)
-    def renew(self, number: int, both: Any) -> None:
+    @rule(number=st.integers(0, 1), both=snapshots | batches, attempts=st.none() | st.integers(0, 3))
+    def renew(self, number: int, both: Any, attempts: int | None) -> None:
         mine = self.paired(both)
-        self.same(lambda buffer: bool(buffer.renew(self.name(number), mine[id(buffer)].token, HOUR)))
+        self.same(lambda buffer: bool(buffer.renew(self.name(number), mine[id(buffer)].token, HOUR, attempts)))
 
     @rule(target=batches, number=st.integers(0, 1), long=GATE, moved=MOVED_GATE)
     def due(self, number: int, long: Gate, moved: Gate) -> Any:

@@ -78,6 +78,16 @@ def test_a_batch_that_nobody_tried_is_given_back_with_the_count_that_it_had(buff
     assert buffer.complete(ns, batch) == 2
 
 
+def test_a_renewed_batch_counts_from_now_on_what_the_caller_says(buffer: Any, ns: str, clock: Clock) -> None:
+    gate = of(2, lease=SHORT)
+    [batch] = buffer.insert_and_seal(ns, entries(1, 2), gate).batches
+    buffer.renew(ns, batch.token, SHORT, 40)
+    buffer.renew(ns, batch.token, SHORT)
+    clock.passed(SHORT)
+    [batch] = buffer.due(ns, gate)
+    assert batch.attempts == 41
+
+
 @FAILING
 def test_067_no_operation_waits_without_an_end(
     store_url: str, ns: str, clock: Clock, proxy: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
