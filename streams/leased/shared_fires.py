@@ -110,8 +110,8 @@ class SharedFires:
         """What may begin: a suspect when nothing else is in hand any more, and nothing runs."""
         suspect = self._suspect()
         if suspect is None:
-            return [job for job in self._jobs.values() if not job.running and job.at <= now]
-        self._give_back([job for job in self._jobs.values() if job is not suspect and not job.running])
+            return [job for job in self._resting() if job.at <= now]
+        self._give_back([job for job in self._resting() if job is not suspect])
         if self._work.running or self._calls.running or suspect.at > now:
             return []
         times = suspect.batch.attempts // ALONE
@@ -128,6 +128,10 @@ class SharedFires:
     def _not_marked(self, suspect: Job, error: SluicegateError) -> None:
         suspect.at = self._clock() + self._backoff.delay()
         self._not_renewed(suspect, error)
+
+    def _resting(self) -> list[Job]:
+        """What is in hand and does not run."""
+        return [job for job in self._jobs.values() if not job.running]
 
     def _give_back(self, jobs: Sequence[Job]) -> None:
         """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One that was given up, and
@@ -238,7 +242,7 @@ class SharedFires:
             delay = self._policy.again(attempts, identity, error, where, self._log)
         except Halt as halt:
             self.halt = halt
-            self._give_back([job for job in self._jobs.values() if not job.running])
+            self._give_back(self._resting())
             return
         if delay is None:
             known.given_up[identity] = f"the handler raised {type(error).__name__}"
@@ -260,7 +264,7 @@ class SharedFires:
     def stop(self) -> None:
         """Nothing begins any more; what does not run yet is free for others at once."""
         self._stopped = True
-        self._give_back([job for job in self._jobs.values() if not job.running])
+        self._give_back(self._resting())
 
     def finish(self) -> None:
         """The process ends, and no batch ended it: what is in hand yet is given back, after an error when calls under way are over."""

@@ -142,12 +142,12 @@ def of_a_sending(record: Seen) -> tuple[int, int]:
     return said["all"][0] % PARTITIONS, said["count"]
 
 
-def killer(app: Scene, workers: int = 2) -> list[Worker]:
+def killer(app: Scene) -> list[Worker]:
     """One group ends the process of whoever fires it; others are in hand beside it."""
     shutil.copy(Path(__file__).with_name("poison.py"), app.folder / "chaos_poison.py")
     app.spec["agents"]["sums"] |= {"handler": "chaos_poison:forward", "retry": {"attempts": 3}}
     app.progress = Progress(app.name, of_a_sending)
-    running = [app.run(f"worker-{number}") for number in range(workers)]
+    running = [app.run(f"worker-{number}") for number in range(2)]
     app.feed.start()
     app.flowing()
     app.feed.one(b"deadly", b'{"v": -1}', 0)

@@ -234,7 +234,7 @@ GUARDS = (
     ),
     Guard(
         "a batch that may end its process runs alone", "streams/leased/shared_fires.py",
-        "        self._give_back([job for job in self._jobs.values() if job is not suspect and not job.running])\n", "",
+        "        self._give_back([job for job in self._resting() if job is not suspect])\n", "",
         ("tests/unit/leased/test_suspects.py",),
     ),
     Guard(

@@ -46,12 +46,10 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         sums = Agent("sums", ("in",), Aggregation(count=count, since_first=first, compute=SUM), Destination("mid"), "dead")
         rule = Aggregation(count=3, since_first=first, compute=(Reducer("total", "sum", "total"),))
         return sums, Agent("totals", ("mid",), rule, Destination("out"), "dead", receive=("mid",))
-    if kind == "shared":
+    if kind in ("shared", "killer"):
         rule = Aggregation(count=count, since_first=first, compute=(*SUM, Reducer("all", "collect", "at")))
-        return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared"),)
-    if kind == "killer":
-        rule = Aggregation(count=count, since_first=first, compute=(*SUM, Reducer("all", "collect", "at")))
-        handler = Handler((f"{HANDLERS}:deadly",), attempts=3, backoff_first=0.2, backoff_most=1.0)
+        deadly = Handler((f"{HANDLERS}:deadly",), attempts=3, backoff_first=0.2, backoff_most=1.0)
+        handler = deadly if kind == "killer" else None
         return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared", handler=handler),)
     if kind == "dedupe":
         rule = Aggregation(count=count, since_first=first, compute=SUM)

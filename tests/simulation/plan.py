@@ -67,7 +67,7 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "refused", chance.randrange(60)) for _ in range(12)]
     if kind == "gaps":
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "gap", chance.randrange(60)) for _ in range(12)]
-    if kind in ("shared", "killer"):
+    if made[0].scope == "shared":
         faults = [fault for fault in faults if fault.kind != "rewind" and (fault.kind != "store-clock" or abs(fault.size) <= 20)]
         faults += [_of_buffer(chance) for _ in range(20)]
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)

@@ -1,11 +1,13 @@
 """Handlers of groups of the shared buffer, for test_shared."""
 
+from collections import Counter
+
 from streams.handlers.values import BadItems, Batch, Context, Outage
 from streams.testing.deaths import Death
 
 calls: list[tuple[str, int]] = []
 failing: list[str] = []  # why the next calls fail
-called: dict[int, list[int]] = {}  # attempts by value
+called: Counter[int] = Counter()  # by value
 deadly: set[int] = set()  # values that end the process
 broken: set[int] = set()  # values that fail
 
@@ -20,11 +22,11 @@ def reset() -> None:
 
 def total(batch: Batch, context: Context) -> None:
     calls.append((context.id, context.attempt))
-    for item in batch.value["all"]:
-        called.setdefault(item["v"], []).append(context.attempt)
-    if deadly & {item["v"] for item in batch.value["all"]}:
+    values = {item["v"] for item in batch.value["all"]}
+    called.update(values)
+    if deadly & values:
         raise Death("handler")
-    if broken & {item["v"] for item in batch.value["all"]}:
+    if broken & values:
         raise RuntimeError("broken")
     if failing:
         why = failing.pop(0)
