@@ -110,8 +110,8 @@ def test_an_import_in_the_right_direction_is_let_through(tree, path, text):
 
 def test_a_file_a_function_and_a_readme_may_have_just_so_many_lines(tree):
     function = "def long():\n" + "    x = 1\n" * 39
-    assert house.sizes(tree("streams/a.py", function + "\n" * 260)) == []
-    assert len(house.sizes(tree("streams/a.py", function + "\n" * 261))) == 1
+    assert house.sizes(tree("streams/a.py", function + "\n" * 360)) == []
+    assert len(house.sizes(tree("streams/a.py", function + "\n" * 361))) == 1
     assert len(house.sizes(tree("streams/a.py", "class A:\n    async " + function.replace("\n", "\n    ") + "    x = 1\n"))) == 1
     assert house.sizes(tree("streams/a.py", "")) == []
     assert house.sizes(tree("README.md", "line\n" * 150)) == []
