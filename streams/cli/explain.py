@@ -43,7 +43,7 @@ def explain(file: File, id: Id, limit: Limit = NEWEST, json: AsJson = False) -> 
             f"no output has the id {id} among the newest {limit} records of each partition of the agents' outputs and dead letters, and it "
             "is the fire id of no record that the inputs still hold: retention took it, or another app wrote it"
         )
-    made = _explained(topics, found)
+    made = _explained(app, topics, found)
     document = _document(found.output, made)
     if json:
         print_json(document)
@@ -94,7 +94,7 @@ def _identified(app: "App") -> "list[tuple[Agent, Partition, str]]":
         ]
 
 
-def _explained(topics: "Topics", found: Found) -> "Explained":
+def _explained(app: "App", topics: "Topics", found: Found) -> "Explained":
     from streams.engine.explaining import Explained, explained, looks_back
 
     span = found.output.span
@@ -108,7 +108,7 @@ def _explained(topics: "Topics", found: Found) -> "Explained":
     begin = max(span.first, low)
     end = min(span.last + 1, high, begin + MOST)
     before = max(low, begin - MOST) if looks_back(found.agent) else begin
-    made = explained(found.agent, found.output, span, topics.read({span.source: (before, end)}), low)
+    made = explained(app.name, found.agent, found.output, span, topics.read({span.source: (before, end)}), low)
     cut = [f"only {MOST} records were read, up to offset {end - 1}"] if end == begin + MOST <= span.last else []
     return made._replace(notes=[*made.notes, *cut])
 

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from streams.agent import App
 from streams.cli.systems import call_timeout
 from streams.config.kafka import EMBEDDED
-from streams.engine.dead_letters import Letter, Place, letters
+from streams.engine.dead_letters import SENDING, Letter, Place, letters
 from streams.errors import ConfigurationError, SystemNotReady
 from streams.record import Record
 from streams.values import OutboxRow, TopicFacts
-
-SECONDS = 30.0  # for everything that is sent to be acknowledged
 
 
 class Topics:
@@ -67,7 +65,7 @@ class Topics:
     def send(self, rows: Sequence[OutboxRow]) -> None:
         from connectors.kafka.producer import open_producer
 
-        producer, said, deadline = open_producer(self._kafka), [], time.monotonic() + SECONDS
+        producer, said, deadline = open_producer(self._kafka), [], time.monotonic() + SENDING
         try:
             for row in rows:
                 while not producer.produce(row, lambda outcome, text: said.append((outcome, text))):

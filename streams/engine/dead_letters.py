@@ -1,27 +1,33 @@
 """Dead letters as a person sees them, and sending their records to where they came from, each once.
 
-What was sent is in the journal (streams.engine.journal): first, with the end of the source partition, that it is going to be sent, then
-that it was. Whoever finds only the first looks behind that end whether it came: so a retry that was killed is finished, not repeated.
+The journal (streams.engine.journal) holds what was retried. A first note, with the end of the source partition, announces the record; a
+second one says that Kafka has it. Only one retry at a time can write an announcement: it is a commit under a claim. A second retry that
+finds an announcement without the second note waits as long as the first one may still send. Then it looks behind the announced end of the
+partition for the record, and sends the record only if it is not there. So two retries at the same time send a record once, and a retry that
+was killed is finished and not repeated.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from streams import failpoints
 from streams.aggregation.entry import Amendment
 from streams.contracts import Store
 from streams.engine import journal
+from streams.engine.addressed import RETRIED_FOR, addressee
 from streams.engine.amending import Person
 from streams.engine.rows import timestamp
-from streams.errors import ConfigurationError
+from streams.errors import ConfigurationError, Fenced, SystemNotReady
 from streams.ids import retry_id
 from streams.record import Headers, Record, headers
 from streams.values import Claim, OutboxRow
 
+ATTEMPTS = 5
 ASKED, SENT = "dead retry", "dead retry sent"
 SAID = ("agent", "topic", "partition", "offset", "stage", "reason", "error", "attempts")
 RENAMED = "dead-sluicegate-"
-LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retried-from")
+LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retried-from", RETRIED_FOR)
 """What is not given back: with the old shard and number an agent that receives it would take it for a repeat."""
 
 Place = tuple[str, int]
@@ -53,6 +59,11 @@ class Letter(NamedTuple):
         return f"{self.topic}/{self.partition}/{self.offset}{item}"
 
 
+SENDING = 15.0  # seconds that a retry may take to send what it announced
+IN_FLIGHT = 5.0  # seconds after which a record that was handed to a producer has arrived or never will
+LOOK_EVERY = 0.5  # seconds
+
+
 class Source(Protocol):
     """The topics that records go back to."""
 
@@ -63,7 +74,7 @@ class Source(Protocol):
         """The records of each partition from there on. Raises SystemNotReady."""
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
-        """Returns when all are acknowledged. Raises SystemNotReady when one may not be."""
+        """Returns when all are acknowledged, within SENDING. Raises SystemNotReady when one may not be."""
 
 
 def letters(records: Iterable[Record], app: str, agents: Sequence[str]) -> Iterator[Letter]:
@@ -93,11 +104,13 @@ def _letter(record: Record, app: str) -> Letter | None:
         return None
 
 
-def original(letter: Letter, number: int, partition: int) -> OutboxRow:
-    """The record as it was, as row `number` to send to this partition, with an id of its own."""
+def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow:
+    """The record as it was, as row `number` to send to this partition, with an id of its own, for its agent alone."""
     mine: Headers = [
-        ("sluicegate-id", retry_id(letter.id, number).encode()), ("sluicegate-retried-from", letter.place.encode("utf-8")),
-    ]  # fmt: skip
+        ("sluicegate-id", retry_id(letter.id, number).encode()),
+        ("sluicegate-retried-from", letter.place.encode("utf-8")),
+        (RETRIED_FOR, addressee(app, letter.agent)),
+    ]
     restored = ((name.removeprefix("dead-") if name.startswith(RENAMED) else name, value) for name, value in _its_own(letter))
     kept = [(name, value) for name, value in restored if name not in LOST]
     return OutboxRow(number, "", retry_id(letter.id, number), letter.topic, partition, letter.key, letter.value, [*kept, *mine])
@@ -116,39 +129,117 @@ class Retried(NamedTuple):
     refused: list[str]
 
 
-def retry(store: Store, app: str, source: Source, wanted: Sequence[Letter], person: Person, again: bool = False) -> Retried:
-    """Send these back, each unless it was (`again`: once more). Raises ConfigurationError for what is no record, Fenced when somebody
-    else retries at the same time, SystemNotReady and PersistenceError: the same call finishes it."""
+def retry(
+    store: Store,
+    app: str,
+    source: Source,
+    wanted: Sequence[Letter],
+    person: Person,
+    again: bool = False,
+    wait: Callable[[float], object] = time.sleep,
+) -> Retried:
+    """Send these records back to their topics, each unless it was retried before (`again`: once more).
+
+    `wait` sleeps for so many seconds: while another retry of the same letters is under way, this one looks again every LOOK_EVERY seconds.
+    Raises ConfigurationError for a letter that is a completed group, SystemNotReady and PersistenceError: the same call finishes it.
+    """
     if any(letter.whole for letter in wanted):
         groups = ", ".join(letter.place for letter in wanted if letter.whole)
         raise ConfigurationError(f"{groups}: a completed group and no record, so nothing can be sent back; its records are in its topic")
-    claim = journal.begun(store, app, person)
-    said = {} if failpoints.unsafe("retried") else _said(journal.notes(store, app))
+    for attempt in range(ATTEMPTS):
+        _wait_for_others(store, app, wanted, person, wait)
+        claim = journal.begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
+        said = {} if failpoints.unsafe("retried") else _said(journal.notes(store, app))
+        if _under_way(said, wanted, person, claim.store_time):
+            continue
+        try:
+            return _retried(store, app, source, wanted, person, again, claim, said)
+        except Fenced:  # another command wrote to the journal first: nothing was sent, or what was sent is found
+            continue
+    raise SystemNotReady("other commands keep writing to the audit journal of the app; run this one again, it finishes what is not done")
+
+
+def _wait_for_others(
+    store: Store, app: str, wanted: Sequence[Letter], person: Person, wait: Callable[[float], object]
+) -> None:
+    """Return when no other retry of these letters may still send."""
+    while True:
+        view = store.read(journal.place(app))
+        if view is None or not _under_way(_said(journal.notes(store, app)), wanted, person, view.claim.store_time):
+            return
+        wait(LOOK_EVERY)
+
+
+def _under_way(said: "Said", wanted: Sequence[Letter], person: Person, now: float) -> bool:
+    """Has another command announced one of these letters so recently that it may still send it?"""
+    notes = (note for letter in wanted for note in _unfinished(letter, said.get(_name(letter), ())))
+    return any(now < note.at + SENDING + IN_FLIGHT and note.detail.split()[3:] != [person.token] for note in notes)
+
+
+def _unfinished(letter: Letter, notes: Sequence[Amendment]) -> list[Amendment]:
+    """Announcements of this letter without the note that it was sent."""
+    tries = [each for each in notes if each.detail.split()[0] == letter.id]
+    sent = {each.detail.split()[1] for each in tries if each.what == SENT}
+    return [each for each in tries if each.what == ASKED and each.detail.split()[1] not in sent]
+
+
+def _retried(
+    store: Store,
+    app: str,
+    source: Source,
+    wanted: Sequence[Letter],
+    person: Person,
+    again: bool,
+    claim: Claim,
+    said: "Said",
+) -> Retried:
+    """Raises Fenced when another command claimed the journal since `claim`."""
     ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
     plan = [_planned(letter, said.get(_name(letter), []), again) for letter in wanted]
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
     there = _arrived(source, chosen, said)
-    rows = [original(letter, number, letter.partition) for letter, number in chosen]
+    rows = [original(letter, app, number, letter.partition) for letter, number in chosen]
     lacking = [row for row in rows if row.id not in there]
-    asked = [_note(letter, number, ASKED, str(ends[letter.topic, letter.partition]), person) for letter, number in chosen
-             if retry_id(letter.id, number) not in there]  # fmt: skip
-    _send(store, claim, source, asked, lacking, [_note(letter, number, SENT, "", person) for letter, number in chosen])
+    asked = [
+        _note(letter, number, ASKED, f"{ends[letter.topic, letter.partition]} {person.token}", person)
+        for letter, number in chosen
+        if retry_id(letter.id, number) not in there
+    ]
+    if asked:
+        claim = _announce_and_send(store, claim, source, asked, lacking)
+    if chosen:
+        _finish(store, claim, [_note(letter, number, SENT, "", person) for letter, number in chosen], person)
     return Retried(len(lacking), len(there), refused)
 
 
-def _send(
-    store: Store, claim: Claim, source: Source, asked: Sequence[Amendment], rows: Sequence[OutboxRow], done: Sequence[Amendment]
-) -> None:
-    if asked:
-        claim = journal.appended(store, claim, asked)
-        if failpoints.armed:
-            failpoints.hit("retry-asked")
-        source.send(rows)
-        if failpoints.armed:
-            failpoints.hit("retry-sent")
-    if done:
-        journal.appended(store, claim, done)
+def _announce_and_send(
+    store: Store, claim: Claim, source: Source, asked: Sequence[Amendment], rows: Sequence[OutboxRow]
+) -> Claim:
+    """Raises Fenced before anything was sent."""
+    began = time.monotonic()
+    claim = journal.appended(store, claim, asked)
+    if failpoints.armed:
+        failpoints.hit("retry-asked")
+    if time.monotonic() - began > IN_FLIGHT:
+        raise SystemNotReady("the store took so long that another retry may send the records by now; run this one again")
+    source.send(rows)
+    if failpoints.armed:
+        failpoints.hit("retry-sent")
+    return claim
+
+
+def _finish(store: Store, claim: Claim, done: Sequence[Amendment], person: Person) -> None:
+    """The records are in Kafka: what another command wrote to the journal meanwhile does not change that."""
+    for attempt in range(ATTEMPTS):
+        try:
+            journal.appended(store, claim, done)
+            return
+        except Fenced:
+            if attempt == ATTEMPTS - 1:
+                raise
+            token = f"{person.token}-sent-{attempt}"
+            claim = journal.begun(store, claim.partition.app, person._replace(token=token))
 
 
 def _name(letter: Letter) -> str:
@@ -159,7 +250,11 @@ def _note(letter: Letter, number: int, what: str, detail: str, person: Person) -
     return Amendment(0.0, person.who, what, _name(letter), person.why, f"{letter.id} {number} {detail}".strip())
 
 
-def _said(notes: Iterable[Amendment]) -> dict[str, list[Amendment]]:
+Said = dict[str, list[Amendment]]
+"""The notes about retries, by agent and place of the letter."""
+
+
+def _said(notes: Iterable[Amendment]) -> Said:
     found: dict[str, list[Amendment]] = {}
     for each in notes:
         if each.what in (ASKED, SENT):

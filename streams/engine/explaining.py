@@ -12,6 +12,7 @@ from streams.aggregation.events import Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import FIRST, LAST
 from streams.aggregation.rule import Rule
+from streams.engine.addressed import for_us
 from streams.engine.dedupe import Dedupe, IdRule
 from streams.engine.receive import Senders
 from streams.engine.rows import timestamp
@@ -91,12 +92,12 @@ def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int
     return next((offset for offset in range(high - 1, low - 1, -1) if identify(offset) == fire), None)
 
 
-def explained(agent: Agent, found: Output, span: Span, records: Iterable[Record], low: int) -> Explained:
+def explained(app: str, agent: Agent, found: Output, span: Span, records: Iterable[Record], low: int) -> Explained:
     """`records` are those of the span, and earlier ones where the agent drops repeats; `low` is where their partition begins now."""
     (topic, number), first, last = span
     if first == last:
         return Explained([first], [])
-    reader = _Members(agent, topic, first, None if low <= first else found.key)
+    reader = _Members(Partition(app, agent.name, topic, number), agent, first, None if low <= first else found.key)
     offsets = [record.offset() for record in records if reader.takes(record)]
     notes = []
     if low > first:
@@ -117,17 +118,20 @@ def looks_back(agent: Agent) -> bool:
 class _Members:
     """The rule from the group's first record on, for its key alone (None: that of the first record)."""
 
-    def __init__(self, agent: Agent, topic: str, first: int, key: bytes | None) -> None:
+    def __init__(self, partition: Partition, agent: Agent, first: int, key: bytes | None) -> None:
         codec = reads(agent)
         self._rule = Rule(agent, codec)
         self._groups = Groups(self._rule)
         self._dedupe = Dedupe(IdRule(agent, codec)) if agent.dedupe else None
-        self._senders = Senders(topic) if topic in agent.receive else None
+        self._senders = Senders(partition.topic) if partition.topic in agent.receive else None
+        self._partition = partition
         self._key, self._first, self._opens = key, first, key is None
 
     def takes(self, record: Record) -> bool:
         """Is it one of the group?"""
         now = timestamp(record)
+        if not for_us([record], self._partition):
+            return False
         if self._senders is not None and not self._senders.drop_repeats([record], now):
             return False
         if self._dedupe is None:

@@ -15,6 +15,7 @@ from streams.aggregation.changelog import Changelog
 from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import restored
+from streams.engine.addressed import for_us
 from streams.engine.beginning import carried_over, noted, start
 from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
 from streams.engine.crash import Marks
@@ -40,7 +41,8 @@ class Owner:
 
     __slots__ = (
         "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe", "epoch", "facts",
-        "groups", "grown", "informed", "marks", "newest", "offset", "partition", "pending", "restored_bytes", "sealed", "senders", "shard",
+        "groups", "grown", "informed", "marks", "newest", "offset", "partition", "passed_over", "pending", "restored_bytes", "sealed",
+        "senders", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
@@ -55,6 +57,7 @@ class Owner:
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
+        self.passed_over = 0  # records that were retried for another agent, until they are counted
         self.restored_bytes = 0
         self.newest: Record | None = None  # the last record taken
         self.begun = False  # the first record was taken, its crash mark stands
@@ -154,7 +157,10 @@ class Owner:
             return
         now = self.now(monotonic)
         self.newest = last = records[-1]
-        fresh = records if self.partition.topic not in self._setting.agent.receive else self.senders.drop_repeats(records, now)
+        fresh = for_us(records, self.partition)
+        self.passed_over += len(records) - len(fresh)
+        if self.partition.topic in self._setting.agent.receive:
+            fresh = self.senders.drop_repeats(fresh, now)
         handling = self._setting.handling
         for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
             if handling is not None and not handling.batches:

@@ -19,6 +19,7 @@ from streams.aggregation.groups import Groups
 from streams.aggregation.layout import COUNT, FIRST, State
 from streams.aggregation.rule import Rule
 from streams.aggregation.seen import Seen
+from streams.engine.addressed import for_us
 from streams.engine.dedupe import Dedupe, IdRule
 from streams.engine.rebuild_known import Known
 from streams.engine.receive import Senders
@@ -75,7 +76,9 @@ class Intake:
         self.records += 1
         epoch = record.leader_epoch()
         self.epoch = -1 if epoch is None else epoch
-        if record.offset() in self._known.dead or (self._receives and not self.senders.drop_repeats([record], self.now)):
+        if record.offset() in self._known.dead or not for_us([record], self._known.partition):
+            return
+        if self._receives and not self.senders.drop_repeats([record], self.now):
             return
         yield from self.dedupe.runs([record], self.now, groups) if self.dedupe else ([record],)
 

@@ -52,7 +52,12 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     dropped, late = owner.senders.receipts()
     dropped += _count_duplicates(owner, meter, log)
     counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
-    left_out = ("records_skipped", counts["skipped"]), ("groups_discarded", counts["discarded"])
+    passed_over, owner.passed_over = owner.passed_over, 0
+    left_out = (
+        ("records_skipped", counts["skipped"]),
+        ("records_passed_over", passed_over),
+        ("groups_discarded", counts["discarded"]),
+    )
     for name, times in (("records_duplicate", dropped), ("records_late", late), *left_out):
         if times:
             meter.count(name, times)

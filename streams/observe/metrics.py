@@ -34,6 +34,7 @@ METRICS = (
     Metric("ids_forgotten", "counter", "Ids forgotten before their horizon because there were more than max_ids (dedupe)."),
     Metric("records_late", "counter", "Records that came too late to be known as seen or not: taken."),
     Metric("records_skipped", "counter", "Records left out because the file says so (on_null, on_missing: skip)."),
+    Metric("records_passed_over", "counter", "Records that `dead retry` wrote for another agent of the topic."),
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
     Metric("batch_records", "histogram", "Records in one commit.", buckets=SIZES),
     Metric("commit_seconds", "histogram", "Time of one commit in the store.", buckets=SECONDS),

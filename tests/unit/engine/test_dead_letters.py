@@ -1,16 +1,16 @@
 """The record of a dead letter goes back as it was, once: whoever asks twice, or was killed on the way."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from connectors.memory.state import MemoryStore
 from streams import failpoints
-from streams.engine import journal
+from streams.engine import dead_letters, journal
 from streams.engine.amending import Person
 from streams.engine.dead_letters import Letter, Place, Retried, letters, retry
-from streams.errors import ConfigurationError, Fenced, SystemNotReady
+from streams.errors import ConfigurationError, SystemNotReady
 from streams.ids import retry_id
 from streams.record import Headers, Record
 from streams.values import OutboxRow
@@ -42,6 +42,31 @@ class InLog:
 HEADERS: Headers = [
     ("h", b"\xff"), ("h", None), ("sluicegate-id", b"old"), ("sluicegate-shard", b"a/b/c/0>in#x"), ("sluicegate-fire", b"f"),
 ]  # fmt: skip
+
+
+class Times:
+    """The store's clock, which a retry that waits moves on. `then` is called at the first wait."""
+
+    clock: Clock
+    waited = 0.0
+    then: Callable[[], object] | None = None
+
+    def wait(self, seconds: float) -> None:
+        self.waited += seconds
+        self.clock.now += seconds
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+
+
+times = Times()
+
+
+@pytest.fixture(autouse=True)
+def _times(clock: Clock) -> None:
+    times.clock, times.waited, times.then = clock, 0.0, None
+
+
 persons = (Person("me@here", "fixed", f"hand {n}") for n in range(1_000_000))
 
 
@@ -60,7 +85,7 @@ def found(log: Log, wanted: str = "") -> list[Letter]:
 
 
 def again(log: Log, store: MemoryStore, place: str = "in/0/0", dies: str = "", **more: Any) -> Retried:
-    return retry(store, "app", InLog(log, dies), found(log, place), next(persons), **more)
+    return retry(store, "app", InLog(log, dies), found(log, place), next(persons), wait=times.wait, **more)
 
 
 def test_letters_say_what_they_are(given: Driver, log: Log) -> None:
@@ -77,7 +102,11 @@ def test_the_record_goes_back_byte_for_byte(given: Driver, log: Log, store: Memo
     assert again(log, store) == Retried(1, 0, [])
     sent = log.topics["in"][0][-1]
     [letter] = found(log, "in/0/0")
-    ours = [("sluicegate-id", retry_id(letter.id, 0).encode()), ("sluicegate-retried-from", b"in/0/0")]
+    ours = [
+        ("sluicegate-id", retry_id(letter.id, 0).encode()),
+        ("sluicegate-retried-from", b"in/0/0"),
+        ("sluicegate-retried-for", b"app/sums"),
+    ]
     assert (sent.k, sent.v, sent.h) == (b"k\xff", b"{bad", [("h", b"\xff"), ("h", None), ("sluicegate-fire", b"f"), *ours])
 
 
@@ -137,15 +166,86 @@ def test_it_may_be_killed_at_each_failpoint(given: Driver, log: Log, store: Memo
     assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]].count("in/0/0") == 1
 
 
-def test_two_at_the_same_time_are_told(given: Driver, log: Log, store: MemoryStore) -> None:
-    class Slow(InLog):
-        def ends(self, places: Sequence[Place]) -> dict[Place, int]:
-            journal.note(store, "app", next(persons), "outbox drop", "x")
-            return super().ends(places)
+class Between(InLog):
+    """`ends` and `send` call what another command does meanwhile, once."""
 
-    with pytest.raises(Fenced):
-        retry(store, "app", Slow(log), found(log, "in/0/0"), next(persons))
-    assert len(log.topics["in"][0]) == 3
+    def __init__(self, log: Log, at: str, other: Callable[[], object]) -> None:
+        super().__init__(log)
+        self.at, self.other = at, other
+
+    def _once(self, at: str) -> None:
+        if self.at == at:
+            self.at = ""
+            self.other()
+
+    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+        self._once("ends")
+        return super().ends(places)
+
+    def send(self, rows: Sequence[OutboxRow]) -> None:
+        self._once("send")
+        super().send(rows)
+
+
+def came_back(log: Log) -> int:
+    return [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]].count("in/0/0")
+
+
+def test_another_change_in_between_is_no_reason_to_fail(given: Driver, log: Log, store: MemoryStore) -> None:
+    other = Between(log, "ends", lambda: journal.note(store, "app", next(persons), "outbox drop", "x"))
+    assert retry(store, "app", other, found(log, "in/0/0"), next(persons), wait=times.wait) == Retried(1, 0, [])
+    assert came_back(log) == 1
+
+
+def retried_by_another(log: Log, store: MemoryStore, said: list[Retried]) -> None:
+    said.append(retry(store, "app", InLog(log), found(log, "in/0/0"), next(persons), wait=times.wait))
+
+
+def test_a_second_retry_before_the_announcement_leaves_nothing_to_the_first(
+    given: Driver, log: Log, store: MemoryStore
+) -> None:
+    second: list[Retried] = []
+    source = Between(log, "ends", lambda: retried_by_another(log, store, second))
+    first = retry(store, "app", source, found(log, "in/0/0"), next(persons), wait=times.wait)
+    assert (first, second) == (Retried(0, 0, ["in/0/0"]), [Retried(1, 0, [])])
+    assert came_back(log) == 1
+
+
+def while_the_first_sends(log: Log, store: MemoryStore) -> tuple[list[Retried], Retried]:
+    """A second retry meets an announcement whose record is sent while the second one waits."""
+    first: list[Retried] = []
+
+    def sends(rows: Sequence[OutboxRow]) -> None:
+        times.then = lambda: InLog(log).send(rows)
+        retried_by_another(log, store, first)
+
+    source = InLog(log)
+    source.send = sends  # type: ignore[method-assign]
+    mine = retry(store, "app", source, found(log, "in/0/0"), next(persons), wait=times.wait)
+    return first, mine
+
+
+def test_a_second_retry_waits_for_the_record_that_is_announced(given: Driver, log: Log, store: MemoryStore) -> None:
+    second, first = while_the_first_sends(log, store)
+    assert (first.sent, second[0].sent) == (1, 0)
+    assert times.waited > 0
+    assert came_back(log) == 1
+
+
+def test_twin_a_second_retry_that_does_not_wait_sends_it_twice(
+    given: Driver, log: Log, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_under_way", lambda *_: False)
+    times.then = None
+    first: list[Retried] = []
+
+    class Late(InLog):
+        def send(self, rows: Sequence[OutboxRow]) -> None:
+            retried_by_another(log, store, first)
+            super().send(rows)
+
+    retry(store, "app", Late(log), found(log, "in/0/0"), next(persons), wait=times.wait)
+    assert came_back(log) == 2
 
 
 def test_a_group_is_refused_as_a_whole(given: Driver, log: Log, store: MemoryStore) -> None:
