@@ -1,5 +1,6 @@
 """`sluicegate dead`: what failed for good. Rows that the broker never took, in the store, and dead letters, in Kafka."""
 
+import sys
 import time
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from streams.cli.changing import AgentName, By, Why, opened, person, store_of
-from streams.cli.outcome import DONE, SYSTEM, complain, ending
+from streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError, SystemNotReady
 
@@ -92,13 +93,16 @@ def retry(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="As `ls` shows them; or --all.")] = None,
     all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")] = False,
     why: Why = "",
     by: By = "",
     limit: Limit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """Rows go into their outbox again; the records of letters go to their topic again, each once."""
-    from streams.cli.output import print_json
+    """Rows go into their outbox again; the records of letters go to their topic again, each once.
+
+    Of the agents that read the topic only this one takes them again. Exit code 5: something was retried before, and was not retried again.
+    """
 
     if bool(ids) == all:
         raise ConfigurationError("name what to retry, or write --all")
@@ -108,16 +112,51 @@ def retry(
         rows, letters = _named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
         if seen.missing and (all or letters):
             raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
+        if letters and not yes:
+            _ask(app, letters)
         requeued = _requeued(store, rows, why, by)
         said = {"rows": requeued, **_resent(app, store, letters, why, by, again)}
         said["refused"] += [id for id in ids or () if id in done and id not in {each.row.id for each in rows}]
+    return _told(said, json)
+
+
+def _told(said: dict[str, Any], json: bool) -> int:
+    from streams.cli.output import print_json
+
     if json:
         print_json(said)
-        return DONE
-    print(f"{said['rows']} rows in their outbox again, {said['sent']} records sent, {said['found']} had come already")
-    for place in said["refused"]:
-        complain(f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once more")
-    return DONE
+    else:
+        rows, records = _counted(said["rows"], "row"), _counted(said["sent"], "record")
+        print(f"{rows} in the outbox again, {records} sent, {said['found']} had been sent before this command")
+        for place in said["refused"]:
+            complain(f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once more")
+    return DONE_BEFORE if said["refused"] else DONE
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _ask(app: "App", letters: "Sequence[Letter]") -> None:
+    """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises ConfigurationError."""
+    from streams.cli.letters import Topics
+    from streams.engine.checks import maker_of
+
+    topics = sorted({letter.topic for letter in letters})
+    names, what = ", ".join(topics), _counted(len(letters), "record")
+    try:
+        found = Topics(app).readers(topics)
+    except SystemNotReady as error:
+        said = f"whether consumer groups that are no agents of Sluicegate read {names} cannot be told ({error})"
+    else:
+        groups = [group for group, metadata in found.items() if maker_of(metadata) is None]
+        if not groups:
+            return
+        said = f"{names} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {what} again"
+    if not sys.stdin.isatty():
+        raise ConfigurationError(f"{said}; nothing was sent, --yes sends all the same")
+    if not typer.confirm(f"{said}. Send?", err=True):
+        raise ConfigurationError("nothing was sent")
 
 
 @contextmanager
@@ -186,9 +225,22 @@ def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, b
 
     sent, found, refused = 0, 0, list[str]()
     for at in range(0, len(letters), PAGE):
-        did = dead_letters.retry(store, app.name, Topics(app), letters[at : at + PAGE], person(why, by), again)
+        page = letters[at : at + PAGE]
+        did = dead_letters.retry(store, app.name, Topics(app), page, person(why, by), again, _Waiting().wait)
         sent, found, refused = sent + did.sent, found + did.found, refused + did.refused
     return {"sent": sent, "found": found, "refused": refused}
+
+
+class _Waiting:
+    """Waits for another retry of the same letters, and says so once."""
+
+    said = False
+
+    def wait(self, seconds: float) -> None:
+        if not self.said:
+            complain("sluicegate: another retry of the same records began less than 20 s ago: waiting until it has ended")
+        self.said = True
+        time.sleep(seconds)
 
 
 def _of_row(found: "DeadOutput") -> dict[str, object]:

@@ -62,6 +62,12 @@ class Topics:
         finally:
             reader.close()
 
+    def readers(self, topics: Iterable[str]) -> dict[str, str]:
+        """As connectors.kafka.readers.readers."""
+        from connectors.kafka.readers import readers
+
+        return readers(self._kafka, {*topics}, self._timeout)
+
     def send(self, rows: Sequence[OutboxRow]) -> None:
         from connectors.kafka.producer import open_producer
 

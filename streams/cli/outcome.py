@@ -1,4 +1,7 @@
-"""How every command ends: 0 done, 1 unexpected, 2 file or usage, 3 a system; an error is one line on stderr."""
+"""How every command ends: 0 done, 1 unexpected, 2 file or usage, 3 a system, 5 refused because it was done before.
+
+An error is one line on stderr. 4 is left to commands that judge a change.
+"""
 
 import os
 import sys
@@ -11,7 +14,7 @@ import typer
 
 P = ParamSpec("P")
 
-DONE, UNEXPECTED, USAGE, SYSTEM = 0, 1, 2, 3
+DONE, UNEXPECTED, USAGE, SYSTEM, DONE_BEFORE = 0, 1, 2, 3, 5
 DEBUG = "SLUICEGATE_LOG_LEVEL"
 
 

@@ -1,6 +1,7 @@
 """The topics that a command sees, in memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from streams.agent import App
 from streams.cli.letters import Topics
@@ -12,6 +13,7 @@ from streams.values import OutboxRow, TopicFacts
 
 class LogTopics(Topics):
     log = Log()
+    groups: ClassVar[dict[str, str]] = {}
 
     def __init__(self, app: App) -> None: ...
 
@@ -26,6 +28,9 @@ class LogTopics(Topics):
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
         return LogInput(self.log, group).facts(topic, number)
+
+    def readers(self, topics: Iterable[str]) -> dict[str, str]:
+        return self.groups
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
         for row in rows:

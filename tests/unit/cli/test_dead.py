@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from connectors import open_store
 from streams.cli import letters, main
 from streams.cli.files import loaded
+from streams.errors import SystemNotReady
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, feed
@@ -89,11 +90,12 @@ def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dea
 
 
 def test_a_second_retry_says_that_it_was(driver: Driver, dead: Dead) -> None:
-    assert dead("retry", "a", "in/0/0").stdout == "0 rows in their outbox again, 1 records sent, 0 had come already\n"
+    said = "0 rows in the outbox again, {} sent, 0 had been sent before this command\n"
+    assert dead("retry", "a", "in/0/0").stdout == said.format("1 record")
     second = dead("retry", "a", "in/0/0")
-    assert (second.exit_code, second.stdout) == (0, "0 rows in their outbox again, 0 records sent, 0 had come already\n")
+    assert (second.exit_code, second.stdout) == (5, said.format("0 records"))
     assert "in/0/0 was retried before" in second.stderr
-    assert "1 records sent" in dead("retry", "a", "in/0/0", "--again").stdout
+    assert "1 record sent" in dead("retry", "a", "in/0/0", "--again").stdout
     [(_, _, row), *_] = listed(dead)
     assert json.loads(dead("retry", "a", row, "--json").stdout)["rows"] == 1
     assert json.loads(dead("retry", "a", row, "in/0/2", "--json").stdout) == {"rows": 0, "sent": 1, "found": 0, "refused": [row]}
@@ -111,7 +113,7 @@ def test_without_kafka_rows_are_shown_and_retried_all_the_same(driver: Driver, d
     result = dead("ls")
     assert (result.exit_code, row in result.stdout, "dead letters cannot be read" in result.stderr) == (3, True, True), result.stderr
     assert dead("retry", "a", "--all").exit_code == 3
-    assert dead("retry", "a", row).stdout.startswith("1 rows in their outbox again")
+    assert dead("retry", "a", row).stdout.startswith("1 row in the outbox again")
 
 
 @pytest.mark.parametrize(
@@ -126,3 +128,30 @@ def test_mistakes_are_usage_errors_and_nothing_is_sent(driver: Driver, dead: Dea
     result = dead(*what)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
     assert len(log.topics["in"][0]) == 3
+
+
+OURS = '["sluicegate", 3, "incarnation"]'
+
+
+def test_readers_that_are_not_ours_are_named_and_nothing_is_sent_without_a_yes(
+    driver: Driver, dead: Dead, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogTopics, "groups", {"app.a": OURS, "billing": "", "other.app": OURS})
+    refused = dead("retry", "a", "in/0/0")
+    assert refused.exit_code == 2
+    assert "in is also read by billing, no agent of Sluicegate: it sees 1 record again" in refused.stderr
+    assert "--yes" in refused.stderr
+    assert len(log.topics["in"][0]) == 3
+    assert "1 record sent" in dead("retry", "a", "in/0/0", "--yes").stdout
+
+
+def test_where_the_readers_cannot_be_told_a_person_decides(
+    driver: Driver, dead: Dead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> dict[str, str]:
+        raise SystemNotReady("Kafka: listing consumer groups failed: not allowed")
+
+    monkeypatch.setattr(LogTopics, "readers", refused)
+    said = dead("retry", "a", "in/0/0")
+    assert (said.exit_code, "not allowed" in said.stderr, "--yes" in said.stderr) == (2, True, True)
+    assert "1 record sent" in dead("retry", "a", "in/0/0", "--yes").stdout
