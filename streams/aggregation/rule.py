@@ -33,7 +33,7 @@ class Rule:
         self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
         self.grouped = agent.aggregation is not None
         self.message = codec.decode
-        self.valid = well_formed if codec.name == "json" else codec.decode
+        self.valid = decode_any if codec.name == "json" else codec.decode  # can anything read it?
         lenient = aggregation.on_missing == "ignore"
         fields = _fields(aggregation, lenient)
         if fields and not codec.fields:

@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas import Codec
 from schemas.codecs import as_json
-from schemas.json import Field, canonical, wanted, well_formed
+from schemas.json import Field, canonical, decode_any, wanted
 from streams import failpoints
 from streams.agent import Agent
 from streams.aggregation.events import Refused
@@ -35,7 +35,7 @@ class IdRule:
         if agent.dedupe is None:
             raise ConfigurationError(f"agent {agent.name} has no dedupe")
         self.setting, self.max_record_bytes = agent.dedupe, agent.max_record_bytes
-        self.valid: Callable[[bytes], Any] = well_formed if codec.name == "json" else codec.decode
+        self.valid: Callable[[bytes], Any] = decode_any if codec.name == "json" else codec.decode
         name = self.setting.name or ""
         if self.setting.by == "field" and not codec.fields:
             raise ConfigurationError(f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key")

@@ -221,7 +221,7 @@ class Handling:
             return ()
         identity, trace = context.id, item.trace if isinstance(item, Fire) else traceparent(item.record)
         sent = [
-            Sent(identity, index, topic, subject.key if key is None else key, value, headers, trace)
+            Sent(identity, index, topic, subject.raw_key if key is None else key, value, headers, trace)
             for index, (topic, key, value, headers) in enumerate(context.sent)
         ]
         return [*sent, *context.timers]

@@ -18,7 +18,7 @@ from streams.aggregation.events import Event, Fire
 from streams.engine.handling import number_of
 from streams.engine.packing import SealedRecord, pack, unpack
 from streams.errors import ChangelogIncomplete, ConfigurationError
-from streams.handlers.values import Message
+from streams.handlers.values import Message, raw_key
 
 DEATHS = 3  # attempts that ended with their process, at least, before the item is held to be the cause
 MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
@@ -96,7 +96,8 @@ class Sealed:
         self._queues.setdefault(held.key, deque()).append(held.number)
 
     def _hold(self, number: int, item: Message | Fire, packed: bytes) -> Held:
-        held = self.held[number] = Held(number, item.key if item.key is not None else b"%d" % number, item, packed)
+        key = raw_key(item)
+        held = self.held[number] = Held(number, b"%d" % number if key is None else key, item, packed)
         self.bytes += len(packed)
         return held
 

@@ -18,6 +18,7 @@ ARGUMENTS: dict[str, Call] = {
     "batch": lambda item, context: item,
     "value": lambda item, context: item.value,
     "key": lambda item, context: item.key,
+    "raw_key": lambda item, context: item.raw_key,
     "headers": lambda item, context: item.headers,
     "context": lambda item, context: context,
     "session": lambda item, context: context.session,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 from uuid import UUID
 
 import msgspec
@@ -64,7 +64,13 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         return self.record.offset()
 
     @property
-    def key(self) -> bytes | None:
+    def key(self) -> str | bytes | None:
+        """As text; a key that is not UTF-8 as it is. None when the record has none."""
+        return text_or_bytes(self.record.key())
+
+    @property
+    def raw_key(self) -> bytes | None:
+        """The bytes of the key, whatever they are."""
         return self.record.key()
 
     @property
@@ -85,7 +91,13 @@ class Batch(msgspec.Struct, frozen=True):
     value: dict[str, Any]
 
     @property
-    def key(self) -> bytes:
+    def key(self) -> str | bytes:
+        """As Message.key; what is no text as a field is canonical JSON."""
+        return text_or_bytes(self.fire.key)
+
+    @property
+    def raw_key(self) -> bytes:
+        """The bytes of the key, whatever they are."""
         return self.fire.key
 
     @property
@@ -222,7 +234,7 @@ class Context:
         if value is not None and not isinstance(value, bytes):
             value = back.encode(value) if topic in (None, back.topic) else json.encode(value)
         packed = _packed("schedule", value, key, headers, most)
-        chosen = self._item.key if key is None else key.encode() if isinstance(key, str) else key
+        chosen = raw_key(self._item) if key is None else key.encode() if isinstance(key, str) else key
         identity = timeout_id(self.id, len(self.timers)) if name is None else named_timeout_id(back.app, name)
         made = Scheduled(identity, topic or back.topic, at, delay or 0.0, chosen, value, packed, f"{back.app}/{back.agent}")
         self.timers = (*self.timers, made)
@@ -250,6 +262,23 @@ def _packed(
     if size + OVERHEAD > most:
         raise ValueError(f"{call}() of {size} bytes: a message may have {most - OVERHEAD}")
     return packed
+
+
+def raw_key(item: Message | Fire) -> bytes | None:
+    """The bytes of the key of a message or a completed group."""
+    return item.key if isinstance(item, Fire) else item.raw_key
+
+
+@overload
+def text_or_bytes(key: bytes) -> str | bytes: ...
+@overload
+def text_or_bytes(key: None) -> None: ...
+def text_or_bytes(key: bytes | None) -> str | bytes | None:
+    """A key as handlers see it: values of JSON where that is possible."""
+    try:
+        return None if key is None else key.decode()
+    except UnicodeDecodeError:
+        return key
 
 
 def plain(document: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def check(message: Message) -> None:
 
 def book_batch(batch: Batch, session: Any, send: Any) -> None:
     fire = batch.fire
-    entry = {"account": batch.key.decode(), "amount": batch.value["total"], "count": batch.count, "first": fire.first, "last": fire.last}
+    entry = {"account": batch.key, "amount": batch.value["total"], "count": batch.count, "first": fire.first, "last": fire.last}
     enter(session, entry)
     send(entry)
 
@@ -72,7 +72,7 @@ def payment(message: Message) -> Entry:
     """Raises for a payment without an account or an amount."""
     if message.key is None or type(message.value["v"]) is not int:
         raise ValueError("a payment needs an account and an amount")
-    return {"account": message.key.decode(), "amount": message.value["v"], "count": 1, "first": message.offset, "last": message.offset}
+    return {"account": message.key, "amount": message.value["v"], "count": 1, "first": message.offset, "last": message.offset}
 
 
 def misbehave(value: dict[str, Any]) -> None:

@@ -73,8 +73,8 @@ AGENT = [
     (f"{FROM}\nhandler: os.path:sep", ["8:5: agents.a.handler: os.path:sep: is not a function; correct the function, or the name"]),
     (f"{FROM}\nhandler: []", ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"]),
     (f"{FROM}\nhandler: operator:add", [
-        "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, headers, context, session, "
-        "send, schedule, cancel, together, id, attempt, log",
+        "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, raw_key, headers, context, "
+        "session, send, schedule, cancel, together, id, attempt, log",
     ]),
     (f"{FROM}\nkey: a.b\nhandler: builtins:len", [
         "8:5: agents.a.key: has no meaning without an aggregation: a handler gets every message; leave it out",

@@ -65,7 +65,7 @@ def two_outputs(value: Any, send: Any) -> None:
 
 
 def result(batch: Batch, send: Any) -> None:
-    calls.append((batch.key.decode(), batch.reason, batch.value))
+    calls.append((batch.key, batch.reason, batch.value))
     _maybe_fail(batch.value["total"])
     send({"sum": batch.value["total"]})
 

@@ -36,7 +36,7 @@ def test_each_message_is_handed_over_once_and_in_order(log: Log, store: MemorySt
 def test_arguments_are_given_by_the_names_of_the_parameters(log: Log, store: MemoryStore, clock: Clock) -> None:
     log.append("in", 0, b"k", b'{"amount": 1}', [("h", b"x")])
     Driver(an_agent("everything"), store, log, clock).give(0).turns()
-    assert handlers.calls == [({"amount": 1}, b"k", [("h", b"x")], True, 1, None)]
+    assert handlers.calls == [({"amount": 1}, "k", [("h", b"x")], True, 1, None)]
 
 
 def test_a_typed_value_is_decoded_as_its_type_and_what_is_not_of_it_is_a_dead_letter(log: Log, store: MemoryStore, clock: Clock) -> None:

@@ -168,3 +168,26 @@ def test_a_result_that_fits_into_no_message_stops_before_its_commit(
     assert dead(log) == expected
     assert (state(driver) == ("halted", "produce-stopped")) is (produce == "stop")
     assert store.read(PLACE).claim.offset == (0 if produce == "stop" else 2)  # type: ignore[union-attr]
+
+
+FRACTION, INTEGER = b'{"amount": 1e400}', b'{"amount": ' + b"9" * 4301 + b"}"
+INSIDE = b'{"amount": 1, "more": [{"n": -1e999}]}'
+SKIPS = Aggregation(count=5, since_first=30.0, compute=(Reducer("total", "sum", "amount"),), on_missing="skip")
+
+
+@pytest.mark.parametrize(
+    ("agent", "value"),
+    [
+        *((handled(name="note"), value) for value in (FRACTION, INTEGER, INSIDE)),
+        *((handled(name="typed"), value) for value in (FRACTION, INTEGER)),
+        *((sums(rule=SKIPS), value) for value in (FRACTION, INTEGER)),
+    ],
+)
+def test_a_number_that_python_cannot_hold_is_undecodable_and_never_skipped(
+    log: Log, store: MemoryStore, clock: Clock, agent: Agent, value: bytes
+) -> None:
+    """With `on_missing: skip`, too: nothing is missing."""
+    given(log, value)
+    driver = Driver(agent, store, log, clock).give(0).turns()
+    assert dead(log) == [("0", "undecodable")]
+    assert "records_skipped" not in {name for name, _, _ in driver.worker.describe(0.0).metrics}
