@@ -1,11 +1,13 @@
 """Another file under open groups: refused, dropped, flushed, or judged again."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from connectors.memory.state import MemoryStore
+from streams import failpoints
 from streams.agent import Reducer
 from streams.aggregation import groups
 from streams.errors import ConfigurationError
@@ -73,6 +75,20 @@ def test_a_result_of_another_size_under_the_reason_count_would_be_found(
 ) -> None:
     monkeypatch.setattr(groups, "COUNT_LOWERED", "count")
     assert any(reason == "count" and size != 3 for _, reason, size, _ in lowered(log, store, clock))
+
+
+def test_a_shared_batch_that_was_completed_by_a_higher_count_says_so(log: Log, store: MemoryStore, clock: Clock) -> None:
+    feed(log, ("a", 1), ("a", 2), ("a", 3))
+    failpoints.arm({"SLUICEGATE_FAILPOINTS": "shared-inserted=raise"})
+    with pytest.raises(failpoints.Failpoint):
+        Driver(replace(an_agent(), scope="shared"), store, log, clock).give(0).turns()
+    failpoints.arm({})
+    driver = Driver(replace(an_agent(count=2), scope="shared"), store, log, clock).give(0).turns()
+    for _ in range(20):
+        driver.later(5).turns()
+    [row] = store.outbox.find()
+    result = json.loads(row.message.value or b"")
+    assert (result["reason"], result["count"], result["total"]) == ("count-lowered", 3, 6)
 
 
 def test_another_timeout_counts_from_when_the_groups_were_opened(log: Log, store: MemoryStore, clock: Clock) -> None:
