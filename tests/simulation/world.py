@@ -39,7 +39,14 @@ class World(Scheduler):
         self._copies = {fault.step - int(fault.size) for fault in plan.faults if fault.kind == "rewind"}
         handlers.reset()
         self.groups = {agent.name: Group(self._places(agent), plan.cooperative) for agent in plan.agents}
-        self.processes = [Process(self, agent, number) for agent in plan.agents for number in range(plan.workers)]
+        self.files: dict[str, Agent] = {}  # of the process that claimed, by the claim's token
+        self.claims: dict[Partition, list[tuple[str, float]]] = {}  # the tokens, and when
+        self.committers: set[str] = set()
+        self.processes = [Process(self, self._file(agent, number), number) for agent in plan.agents for number in range(plan.workers)]
+
+    def _file(self, agent: Agent, number: int) -> Agent:
+        """What the first file of this worker says."""
+        return self.plan.files[number % len(self.plan.files)] if self.plan.files else agent
 
     def _places(self, agent: Agent) -> list[tuple[str, int]]:
         return [(topic, number) for topic in agent.topics for number in range(self.plan.partitions)]
@@ -117,11 +124,14 @@ class World(Scheduler):
 
     def committed(self, claim: Claim) -> None:
         """A stale owner changes nothing: only who claimed last may."""
+        self.committers.add(claim.token)
         if claim.token != self.tokens.get(claim.partition) and not self.rewound:
             self.findings.append(f"{claim.partition}: {claim.token} changed it after {self.tokens.get(claim.partition)} had claimed it")
 
     def claimed(self, process: Process, partition: Partition, token: str) -> None:
         self.tokens[partition] = token
+        self.files[token] = process.agent
+        self.claims.setdefault(partition, []).append((token, self.clock.time()))
         mark = self.store._rows[partition].claim.trying
         if mark is not None:
             self.marks.setdefault((partition, mark.offset), set()).update(marked(mark))
