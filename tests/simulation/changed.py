@@ -124,13 +124,13 @@ class Tiled:
                 yield f"timed out {due - closed:.3f} s early: it counts since the last record, at the earliest from the claim on"
 
     def _idle_since(self, token: str) -> float:
-        """The first claim since which no file without a timeout since the last record committed anything."""
+        """The first claim since which no file without a timeout since the last record took any record."""
         claims = self._world.claims[self._partition]
         at = next(at for at, (name, _) in enumerate(claims) if name == token)
         begun: float = claims[at][1]
         for name, time in reversed(claims[:at]):
             idle = self._world.files[name].aggregation.since_last is not None
-            if not idle and name in self._world.committers:
+            if not idle and name in self._world.takers:
                 break
             begun = time if idle else begun
         return begun

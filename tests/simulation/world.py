@@ -41,7 +41,7 @@ class World(Scheduler):
         self.groups = {agent.name: Group(self._places(agent), plan.cooperative) for agent in plan.agents}
         self.files: dict[str, Agent] = {}  # of the process that claimed, by the claim's token
         self.claims: dict[Partition, list[tuple[str, float]]] = {}  # the tokens, and when
-        self.committers: set[str] = set()
+        self.takers: set[str] = set()  # tokens of the claims under which records were taken for good
         self.processes = [Process(self, self._file(agent, number), number) for agent in plan.agents for number in range(plan.workers)]
 
     def _file(self, agent: Agent, number: int) -> Agent:
@@ -92,7 +92,7 @@ class World(Scheduler):
     def _committed_late(self, claim: Claim, changes: Changes) -> None:
         try:
             self.store.commit(claim, changes)
-            self.committed(claim)
+            self.committed(claim, changes.offset)
             self.suspects |= marked(changes.trying) - {each.worker._setting.process for each in self.processes}
             self.note("late bytes land", f"{claim.partition.topic}/{claim.partition.number}")
         except Exception as error:
@@ -122,9 +122,10 @@ class World(Scheduler):
             _, metadata = self.log.committed.get(place, (-1, ""))
             self.rewound[partition] = left, bool(metadata) and json.loads(metadata)[1] > left
 
-    def committed(self, claim: Claim) -> None:
+    def committed(self, claim: Claim, offset: int) -> None:
         """A stale owner changes nothing: only who claimed last may."""
-        self.committers.add(claim.token)
+        if offset > claim.offset:
+            self.takers.add(claim.token)
         if claim.token != self.tokens.get(claim.partition) and not self.rewound:
             self.findings.append(f"{claim.partition}: {claim.token} changed it after {self.tokens.get(claim.partition)} had claimed it")
 
