@@ -108,8 +108,8 @@ def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
         vague = agent.name in loaded.vague
         for sentence in ["has variables that are not set: what it does depends on them"] if vague else meaning(agent):
             print(f"  {sentence}")
-    if loaded.app is not None and (sentence := changing(loaded.app)):
-        print(f"when the file changes:\n  {sentence}")
+    if loaded.app is not None and (means := changing(loaded.app)):
+        print(f"when the file changes:\n  {means}")
     for number, sentence in enumerate(dispatching(loaded.app) if loaded.app else ()):
         print(f"{'' if number else 'dispatcher:' + chr(10)}  {sentence}")
     for each in found:

@@ -73,7 +73,7 @@ class Owner:
         self._clock = StoreClock(self.claim.store_time, monotonic)
         if failpoints.armed:
             failpoints.hit("after-claim")
-        yield
+        yield None
         if not failpoints.unsafe("claim-checks"):
             self._check(known)
             if self.claim.incarnation != setting.store.incarnation:

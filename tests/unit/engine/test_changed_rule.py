@@ -70,7 +70,7 @@ def test_a_group_of_more_records_than_a_lowered_count_says_so(log: Log, store: M
     assert {header(message, "sluicegate-reason") for message in distinct(log, "out")} == {"count", "count-lowered"}
 
 
-def test_a_result_of_another_size_under_the_reason_count_would_be_found(
+def test_without_a_reason_of_its_own_it_would_say_count(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "COUNT_LOWERED", "count")

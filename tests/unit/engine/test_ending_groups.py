@@ -83,7 +83,7 @@ def test_whichever_commit_a_process_is_killed_at_no_group_goes_on_under_another_
     assert ended(log, store, clock, monkeypatch, at) == sorted(OLD + NEW)
 
 
-def test_the_rule_of_the_new_file_written_too_early_would_be_found(
+def test_without_waiting_for_the_last_group_two_rules_fill_one(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = Owner._begin
@@ -98,7 +98,7 @@ def test_the_rule_of_the_new_file_written_too_early_would_be_found(
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_without_flush_the_groups_that_are_left_are_refused_as_before(
+def test_the_groups_that_are_left_are_refused_as_before_when_flush_is_not_given(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     killed(log, store, clock, monkeypatch, at)
@@ -140,7 +140,7 @@ def test_one_commit_ends_a_bounded_number_of_groups(
     assert most_at_once(log, store, clock, monkeypatch, choice, **rule) == 2
 
 
-def test_all_groups_in_one_commit_would_be_found(
+def test_without_slices_all_groups_end_in_one_commit(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(beginning, "SLICE", 1_000_000)

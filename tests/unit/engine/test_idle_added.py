@@ -33,7 +33,7 @@ def test_open_groups_count_from_the_take_over(log: Log, store: MemoryStore, cloc
     assert totals(log) == FIRED
 
 
-def test_a_group_that_counts_from_its_first_record_would_fire_at_once(
+def test_without_that_a_group_counts_from_its_first_record_and_fires_at_once(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "idle_since", lambda *_: 0.0)
@@ -55,7 +55,7 @@ def test_processes_that_restart_again_and_again_do_not_keep_it_open(log: Log, st
     assert often_restarted(log, store, clock) == [12]
 
 
-def test_a_moment_that_is_not_durable_would_move_with_each_restart(
+def test_without_a_durable_moment_each_restart_moves_it(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Owner, "_idle_begins", lambda *_: False)
