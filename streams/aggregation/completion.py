@@ -21,8 +21,10 @@ class Completion:
         return self.since_first < inf or self.since_last < inf
 
     def due(self, state: State, idle: float = 0.0) -> float:
-        """The moment at which this group times out, on the owner's clock; infinity for never. `since_last` counts from the last record,
-        and never from before `idle`: the moment since which the owner keeps the time of the last record."""
+        """The moment at which this group times out, on the owner's clock; infinity for never.
+
+        `since_last` counts from the last record, but never from before `idle`: the time of earlier records is not kept.
+        """
         first: float = state[OPENED] + self.since_first
         if self.since_last == inf:
             return first

@@ -24,12 +24,25 @@ class Groups:
 
     `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
     `events` the fires and refused records in order; `counts` what the metrics want to know; `asked` the groups that a person wants
-    fired, with the offset of their first record; `idle` the moment since which the time of each last record is kept (see Completion.due).
+    fired, with the offset of their first record; `idle` the moment since which the time of the last record is kept
+    (see Completion.due).
     """
 
     __slots__ = (
-        "added", "asked", "bags", "behind", "bytes", "counts", "events", "full", "heap", "idle", "rule", "states", "touched",
-    )  # fmt: skip
+        "added",
+        "asked",
+        "bags",
+        "behind",
+        "bytes",
+        "counts",
+        "events",
+        "full",
+        "heap",
+        "idle",
+        "rule",
+        "states",
+        "touched",
+    )
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -230,10 +243,14 @@ class Groups:
             heapify(self.heap)
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
-        """After a restore: the groups that end before the next record, and the reason of each. The count or a limit may be lower than
-        when they were filled, and a person may have asked for them, as long as it is still the same group."""
+        """After a restore: the groups that end before the next record, and the reason of each.
+
+        The count or a limit may be lower than when they were filled. A person may have asked for a group: it ends if it
+        is still the same one.
+        """
         count, most = self.rule.completion.count, self.rule.completion.most
-        ending = {key: "manual" for key, first in self.asked.items() if key in self.states and self.states[key][FIRST] == first}
+        asked = ((key, self.states.get(key), first) for key, first in self.asked.items())
+        ending = {key: "manual" for key, state, first in asked if state is not None and state[FIRST] == first}
         for key, state in self.states.items():
             if state[COUNT] < most:
                 continue

@@ -67,8 +67,8 @@ def changing(app: App) -> str | None:
     if not any(rule is not None and (rule.count or rule.since_first or rule.since_last) for rule in held):
         return None
     return (
-        "another count or timeout also applies to groups that are open when it starts: one that holds more records than a lowered count "
-        "ends at once, with reason count-lowered"
+        "another count or timeout also applies to groups that are open when it starts: one that holds more records "
+        "than a lowered count ends at once, with reason count-lowered"
     )
 
 

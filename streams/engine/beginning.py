@@ -1,4 +1,4 @@
-"""Where a partition begins that was never committed, and what becomes of the groups that are open when it is taken over."""
+"""Where a partition begins that was never committed, and which open groups end when a partition is claimed."""
 
 from collections.abc import Iterator
 from math import inf
@@ -30,7 +30,8 @@ def _added_later(mine: Partition, store: Store) -> bool:
 
 
 def check_rule(open_groups: Groups, partition: Partition, setting: Setting) -> None:
-    """Groups that another key, compute, format or scope filled cannot go on. Raises ConfigurationError unless they may be ended."""
+    """Groups that another key, compute, format or scope filled cannot go on. Raises ConfigurationError where the choice
+    is to refuse."""
     choice = setting.on_rule_change
     if open_groups.rule.shared and not setting.rule.shared:
         _leave(setting.store.buffer, partition, choice)
@@ -42,8 +43,10 @@ def check_rule(open_groups: Groups, partition: Partition, setting: Setting) -> N
 
 
 def endings(groups: Groups, setting: Setting, now: float) -> Iterator[None]:
-    """End the groups that do not go on under the rule of this file; stops after each slice of them, for its commit. They fire, but those of
-    another rule under `--drop`, which are forgotten."""
+    """End the groups that cannot go on under the rule of this file. Stops after each slice, for its commit.
+
+    They fire; but `--drop` forgets the groups of another rule.
+    """
     changed = groups.rule is not setting.rule
     forgotten = changed and setting.on_rule_change == "drop"
     slice_size, least = 0, groups.bytes - SLICE_BYTES
@@ -81,8 +84,11 @@ def noted(claim: Claim, facts: TopicFacts, fingerprint: str, idle: float | None)
 
 
 def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:
-    """`Source.idle` of a claim at `now`. Only a rule with a timeout since the last record keeps the time of that record, so the open groups
-    of another one count from the first claim under such a rule, and later claims do not move that moment."""
+    """`Source.idle` of a claim at `now`.
+
+    Only a rule with a timeout since the last record keeps the time of that record. So open groups of another rule count
+    from the first claim under such a rule, and later claims do not move that moment.
+    """
     if rule.completion.since_last == inf:
         return None
     if not open_groups:

@@ -65,8 +65,8 @@ class Owner:
 
     def take(self, token: str, monotonic: float, known: Seen = NOTHING) -> Iterator[Sequence[Event] | None]:
         """Claim, check, restore, and end the groups that cannot go on: a slice at each step, so that polling goes on
-        between them. Gives the events of each slice that it committed. `known` is the newest of the row that this process
-        has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError, HandlerFailed."""
+        between them. Gives the events of each slice that it committed. `known` is the newest of the row that this
+        process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError, HandlerFailed."""
         setting, partition = self._setting, self.partition
         self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
         self.claim: Claim = setting.store.claim(partition, token, setting.member)
@@ -85,7 +85,7 @@ class Owner:
         yield from self._restore()
         self._begin()
         if self.claim.offset < 0 or self._idle_begins(before):
-            # From now on it begins here, whatever comes while nobody owns it; and so do the timeouts since the last record.
+            # Before anything else, the store must know where the partition begins and since when groups are idle.
             changes = Changes(self.offset, self.epoch, trying=self.claim.trying, source=self._source)
             self.claim = setting.store.commit(self.claim, changes)
         yield from self._end_groups(monotonic)
@@ -152,8 +152,11 @@ class Owner:
         self.shard = Shard(partial(store.pending, partition), claim.number, claim.token, stops, partition)
 
     def _end_groups(self, monotonic: float) -> Iterator[Sequence[Event]]:
-        """End the groups that do not go on, before the first record. The row names the rule that filled them until the commit that ends the
-        last one, so that a claim after a crash reads the others as they were written."""
+        """End the groups that cannot go on, before the first record.
+
+        The row names the rule that filled them until the commit that ends the last one. So a claim after a crash reads
+        the others as they were written.
+        """
         setting = self._setting
         changed = self.groups.rule is not setting.rule
         for _ in endings(self.groups, setting, self._clock.last):
@@ -167,7 +170,7 @@ class Owner:
             self.groups = self._changelog.groups = Groups(setting.rule)
 
     def _idle_begins(self, before: Source | None) -> bool:
-        """Does the timeout since the last record begin with this claim for groups that are open? Then no later claim may move it."""
+        """Do open groups count from this claim on? Then no later claim may move that moment."""
         return bool(self._source and self._source.idle and (before is None or before.idle is None))
 
     # -- working -----------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
-"""A file with another `compute` under thousands of open groups, and a process that is killed while it ends them: no group is filled by
-two rules, and each record is in one result."""
+"""A file with another `compute` starts under thousands of open groups, and its process is killed while it ends them.
+
+No group is filled by two rules, and each record is in one result.
+"""
 
 import json
 import shutil
@@ -37,7 +39,7 @@ def send(app: Scene, first: int, times: int = 1) -> None:
 
 
 def changed(make: MakeScene, store: str) -> Scene:
-    """An open group of each key that adds up `v`; the file that follows adds up `w`. Two more records of each key wait for it."""
+    """Each key has an open group that adds up `v`. The next file adds up `w`; two more records of each key wait."""
     app = make(store, partitions=1)
     compute: dict[str, Any] = {"total": {"sum": "v"}}
     sums = {"from": f"{app.name}.in", "aggregate": {"count": 2, "compute": compute}, "to": {"topic": f"{app.name}.out"}}
@@ -67,8 +69,12 @@ WANTED = Counter({("manual", 1, 1): KEYS, ("count", 2, 2000): KEYS})
 KILLS = ("before-commit", "after-commit")
 
 
-@pytest.mark.parametrize("cell", [Cell(point, "kill", store, 2) for point in KILLS for store in cells.stores()], ids=str)
-def test_no_group_is_filled_by_two_rules_when_the_process_that_ends_them_is_killed(scene: MakeScene, cell: Cell) -> None:
+@pytest.mark.parametrize(
+    "cell", [Cell(point, "kill", store, 2) for point in KILLS for store in cells.stores()], ids=str
+)
+def test_no_group_is_filled_by_two_rules_when_the_process_that_ends_them_is_killed(
+    scene: MakeScene, cell: Cell
+) -> None:
     app = changed(scene, cell.store)
     worker = app.run("after", cell.fault, options=FLUSH)
     worker.wait_hit()
@@ -88,7 +94,9 @@ def mutated(folder: Path) -> Path:
 
 def test_without_waiting_for_the_last_group_two_rules_fill_one(scene: MakeScene, tmp_path: Path) -> None:
     app = changed(scene, "sqlite")
-    worker = app.run("after", "after-commit=kill@1", options=FLUSH, environ={"PYTHONPATH": str(mutated(tmp_path / "tree"))})
+    worker = app.run(
+        "after", "after-commit=kill@1", options=FLUSH, environ={"PYTHONPATH": str(mutated(tmp_path / "tree"))}
+    )
     worker.wait_hit()
     assert ("count", 2, 1001) in totals(app, worker)
 

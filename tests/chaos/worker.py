@@ -20,8 +20,8 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 
 class Worker:
     """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it, `unsafe` the
-    protections taken out, `more` what else stands in its environment; `enter` (of a Disk) is called in its process first; `options` are
-    those of `run`."""
+    protections taken out, `more` what else stands in its environment; `enter` (of a Disk) is called in its process
+    first; `options` are those of `run`."""
 
     def __init__(
         self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "", more: Mapping[str, str] | None = None,

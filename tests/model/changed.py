@@ -1,7 +1,8 @@
-"""A changed rule: two workers with different files take one partition from each other. Groups that another rule filled end in bounded
-commits before the first record; the row names the rule of its groups until the last of them has ended.
+"""A changed rule: two workers with different files take one partition from each other.
 
-A rule is a number, that of the file of an actor. A group remembers which rule filled it, which no store does: a promise is about that.
+Groups that another rule filled end in bounded commits before the first record. The row names the rule of its groups
+until the last of them has ended. A rule is a number: the file of an actor. A group remembers which rule filled it; no
+store does that, but a promise is about it.
 """
 
 from collections.abc import Iterator
@@ -46,8 +47,8 @@ class Store(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """`name` is the token of its claim, 0: none. `read` is the rule by which it read the groups, `rule` what the row names; `marked` says
-    that its crash mark stands."""
+    """`name` is the token of its claim, 0: none. It read the groups by the rule `read`; the row names `rule`. `marked`:
+    its crash mark stands."""
 
     file: int
     name: int = 0
@@ -186,7 +187,9 @@ def _commit(setup: Setup, world: World, index: int, what: str, changes: Changes,
     then = after._replace(version=owner.version + 1, rule=changes.rule, read=read)
     packet = (what, owner.name, owner.version, changes)
     dropped = Owner(owner.file)
-    yield from called(partial(land, setup), world, index, packet, lambda reply: dropped if reply == REFUSED else then, dropped)
+    yield from called(
+        partial(land, setup), world, index, packet, lambda reply: dropped if reply == REFUSED else then, dropped
+    )
 
 
 def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[str]:

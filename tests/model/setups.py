@@ -56,12 +56,20 @@ SEALED_BYTES = sealed.Setup("sealed-bytes", "late, lost and doubled bytes of sea
 KILLER = sealed.Setup("killer", "a handler that ends its process whenever it runs, another beside it", Trouble(), keys="ab", killer=0)
 CUT_OFF = sealed.Setup("cut-off", "a live process that twice does not hear of its commit", Trouble(replies=2), keys="ab", owners=1)
 
-CHANGED = changed.Setup("changed", "two files, a crash, owners that overtake each other twice", Trouble(crashes=1, overs=2))
+CHANGED = changed.Setup(
+    "changed", "two files, a crash, owners that overtake each other twice", Trouble(crashes=1, overs=2)
+)
 CHANGED_BYTES = CHANGED._replace(
-    name="changed-bytes", covers="late, lost and doubled bytes of ends, marks and batches", trouble=Trouble(faults=1, overs=2)
+    name="changed-bytes",
+    covers="late, lost and doubled bytes of ends, marks and batches",
+    trouble=Trouble(faults=1, overs=2),
 )
 CHANGED_SLICES = CHANGED._replace(
-    name="changed-slices", covers="slices of two groups, two crashes", trouble=Trouble(crashes=2, overs=1), keys="abcda", most=2
+    name="changed-slices",
+    covers="slices of two groups, two crashes",
+    trouble=Trouble(crashes=2, overs=1),
+    keys="abcda",
+    most=2,
 )
 
 TIMEOUTS = timeouts.Setup(

@@ -82,11 +82,13 @@ GUARDS = (
     ),
     Guard(
         "a restart does not move a timeout since the last record that was added", "streams/engine/owner.py",
-        "        if self.claim.offset < 0 or self._idle_begins(before):", "        if self.claim.offset < 0:", (f"{E}test_idle_added.py",),
+        "        if self.claim.offset < 0 or self._idle_begins(before):", "        if self.claim.offset < 0:",
+        (f"{E}test_idle_added.py",),
     ),
     Guard(
         "a timeout since the last record that was added does not fire at once", "streams/engine/beginning.py",
-        "    return now if known is None or known.idle is None else min(known.idle, now)", "    return 0.0", (f"{E}test_idle_added.py",),
+        "    return now if known is None or known.idle is None else min(known.idle, now)", "    return 0.0",
+        (f"{E}test_idle_added.py",),
     ),
     Guard(
         "a result of more records than a lowered count does not say count", "streams/aggregation/groups.py",

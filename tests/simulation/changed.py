@@ -1,7 +1,7 @@
-"""Files that differ between processes and change at any step: what must come out, whoever had a partition when.
+"""The judge of runs in which files differ between processes and change at any step.
 
-A result names the claim that wrote it, and so the file of its process. Every record that can be used is in one result, or in a group that
-is open at the end; what a result says follows from its records and from that file alone.
+A result names the claim that wrote it, and so the file of its process. Every record that can be used is in one result,
+or in a group that is open at the end. What a result says follows from its records and from that file alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,9 @@ class Tiled:
 
     failed: Sequence[int] = ()
 
-    def __init__(self, world: Any, partition: Partition, records: Sequence[Message], crashed: set[int], sent: Sequence[Seen]) -> None:
+    def __init__(
+        self, world: Any, partition: Partition, records: Sequence[Message], crashed: set[int], sent: Sequence[Seen]
+    ) -> None:
         self._world, self._partition = world, partition
         rule = world.plan.files[0].aggregation
         self.oracle = Oracle(replace(rule, count=None, since_first=None, since_last=None, max_items=maxsize))
@@ -63,15 +65,15 @@ class Tiled:
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
         """As fold.Fold; what is wrong with them is in `left`."""
         return [
-            (_offset(each, "first"), key, {}, each.topic)
-            for key, results in self._results.items()
-            for each in results
+            (_offset(each, "first"), key, {}, each.topic) for key, results in self._results.items() for each in results
         ]
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         """What is wrong with the results, and with what is open at the end."""
         counts = open_counts(world, partition)
-        open_at_end = [] if counts in (None, self._left) else [f"{partition}: open groups {counts} instead of {self._left}"]
+        open_at_end = (
+            [] if counts in (None, self._left) else [f"{partition}: open groups {counts} instead of {self._left}"]
+        )
         return self._findings + open_at_end
 
     def _laid(self) -> Iterator[str]:
@@ -85,7 +87,8 @@ class Tiled:
                 place = f"{self._partition}: the result {document} of {key!r}"
                 ends = [part[0].o, part[-1].o] if part else []
                 if ends != [_offset(each, "first"), _offset(each, "last")] or len(part) != document["count"]:
-                    yield f"{place} is of {_offset(each, 'first')} to {_offset(each, 'last')}, its records are {[r.o for r in part]}"
+                    said = _offset(each, "first"), _offset(each, "last")
+                    yield f"{place} is of {said}, its records are {[record.o for record in part]}"
                 else:
                     yield from (f"{place} {why}" for why in self._judged(each, document, part))
             if mine[at:]:
@@ -112,16 +115,18 @@ class Tiled:
             yield "has a reason that no file gives"
 
     def _timed(self, rule: Any, token: str, document: Any) -> Iterator[str]:
-        """Not before its time: since the first record as the result says, since the last one from when such files have owned it."""
+        """No timeout fires early. One since the last record counts from the first claim of such a file, or later."""
         opened, closed = seconds(document["opened_at"]), seconds(document["closed_at"])
         if rule.since_first is None and rule.since_last is None:
             yield "timed out, and its file has no timeout"
         elif rule.since_last is None and closed - opened + ROUNDED < rule.since_first:
             yield f"timed out after {closed - opened:.3f} s of {rule.since_first:.3f}"
-        elif rule.since_first is None and len(self._world.skews) == 1:  # else nobody knows what time the store told the owner
+        elif (
+            rule.since_first is None and len(self._world.skews) == 1
+        ):  # else nobody knows what time the store told the owner
             due = self._idle_since(token) + rule.since_last
             if closed + ROUNDED < due:
-                yield f"timed out {due - closed:.3f} s early: it counts since the last record, at the earliest from the claim on"
+                yield f"timed out {due - closed:.3f} s early: it counts from the claim on, or from a later record"
 
     def _idle_since(self, token: str) -> float:
         """The first claim since which no file without a timeout since the last record took any record."""

@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant("suspects-run-in-company", "killer", "shared-suspects"),
     Mutant("hand-outs-taken-for-deaths", "killer", hand_outs, 4),
     Mutant("times-alone-not-written", "killer", unmarked),
-    Mutant("rule-named-too-early", "changed", named_early, 8),
+    Mutant("rule-named-too-early", "changed", named_early, 3),
     Mutant("read-while-groups-of-another-file-are-open", "changed", reads_on),
     Mutant("ended-and-still-open", "changed", still_open),
     Mutant("idle-from-the-first-record", "changed", idle_from_the_first, 1),

@@ -73,7 +73,8 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     if kind == "changed":
         others = files(made[0], chance)
         faults = [fault for fault in faults if fault.kind != "rewind"]
-        faults += [Fault(chance.randrange(STEPS * 19 // 20), "file", chance.randrange(60), "", chance.randrange(60)) for _ in range(16)]
+        steps = [chance.randrange(STEPS * 19 // 20) for _ in range(16)]
+        faults += [Fault(step, "file", chance.randrange(60), "", chance.randrange(60)) for step in steps]
     if made[0].scope == "shared":
         faults = [fault for fault in faults if fault.kind != "rewind" and (fault.kind != "store-clock" or abs(fault.size) <= 20)]
         faults += [_of_buffer(chance) for _ in range(20)]

@@ -42,7 +42,8 @@ class World(Scheduler):
         self.files: dict[str, Agent] = {}  # of the process that claimed, by the claim's token
         self.claims: dict[Partition, list[tuple[str, float]]] = {}  # the tokens, and when
         self.takers: set[str] = set()  # tokens of the claims under which records were taken for good
-        self.processes = [Process(self, self._file(agent, number), number) for agent in plan.agents for number in range(plan.workers)]
+        started = [(agent, number) for agent in plan.agents for number in range(plan.workers)]
+        self.processes = [Process(self, self._file(agent, number), number) for agent, number in started]
 
     def _file(self, agent: Agent, number: int) -> Agent:
         """What the first file of this worker says."""

@@ -77,7 +77,9 @@ def test_without_a_reason_of_its_own_it_would_say_count(
     assert any(reason == "count" and size != 3 for _, reason, size, _ in lowered(log, store, clock))
 
 
-def test_a_shared_batch_that_was_completed_by_a_higher_count_says_so(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_shared_batch_that_was_completed_by_a_higher_count_says_so(
+    log: Log, store: MemoryStore, clock: Clock
+) -> None:
     feed(log, ("a", 1), ("a", 2), ("a", 3))
     failpoints.arm({"SLUICEGATE_FAILPOINTS": "shared-inserted=raise"})
     with pytest.raises(failpoints.Failpoint):

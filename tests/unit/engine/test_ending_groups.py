@@ -1,4 +1,4 @@
-"""Open groups that cannot go on under the file of their next owner: they end in bounded commits, under the rule that filled them."""
+"""Open groups that cannot go on under another file end in bounded commits, under the rule that filled them."""
 
 import json
 from collections.abc import Callable
@@ -45,7 +45,8 @@ def commits(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, then: Callable[
 
 
 def killed(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, at: int) -> Driver:
-    """Five open groups of amounts, and one more record of each key in hand; the process with the other file is killed after commit `at`."""
+    """Five open groups add up amounts, and one more record of each key comes. The next process adds up prices; it is
+    killed after its commit number `at`."""
     give(log, KEYS)
     Driver(an_agent(), store, log, clock).give(0).turns()
     give(log, KEYS)
@@ -160,7 +161,8 @@ def test_results_of_one_commit_are_bounded_in_bytes_as_well(
 
 
 def order(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Keys of the results as they were committed, when each commit takes 0.3 s, 0 has groups to end, and a record comes for 1."""
+    """Keys of the results in the order of their commits. A commit takes 0.3 s; partition 0 has groups to end, and a
+    record comes for partition 1."""
     log.create("in", 2)
     give(log, KEYS)
     Driver(an_agent(), store, log, clock).give(0).turns()

@@ -1,4 +1,4 @@
-"""A timeout since the last record that a file adds: open groups count from the take-over, whoever takes over after that."""
+"""A file adds a timeout since the last record: open groups count from its first claim, whatever claims follow."""
 
 from typing import Any
 
