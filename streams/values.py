@@ -60,7 +60,10 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     """What the claim row remembers of its input: a change of it is a loud gap or a changed rule. `first_count` is the topic's
     partitions when the row was first committed: it tells a partition that was added later from one of a new agent. `era` counts the
     gaps that a person accepted and after which offsets come again: what is decided since has other ids. `lineage` is the token of
-    the last claim that committed, `since` the version that its first commit made."""
+    the last claim that committed, `since` the version that its first commit made. `rule` is the one that filled the
+    open groups; the commit that ends the last of them writes another one. `idle` is the moment since which the time of
+    each group's last record is kept (0: as long as any group is open); None where the rule has no timeout since the
+    last record."""
 
     topic_id: str
     partition_count: int
@@ -69,6 +72,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     era: int = 0
     since: int = 0
     lineage: str = ""
+    idle: float | None = None
 
     @property
     def name(self) -> str:

@@ -139,7 +139,7 @@ def _with_care(groups: Groups, records: Sequence[Record], now: float) -> None:
             continue
         value: bytes = record.value()  # type: ignore[assignment]
         state = groups.states.get(key) if key is not None else None
-        if key is not None and state is not None and groups.behind and groups.rule.completion.due(state) <= now:
+        if key is not None and state is not None and groups.behind and groups.due(state) <= now:
             groups.fire(key, "timeout", now)
         if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
             continue

@@ -20,12 +20,15 @@ class Completion:
     def timed(self) -> bool:
         return self.since_first < inf or self.since_last < inf
 
-    def due(self, state: State) -> float:
-        """The moment at which this group times out, on the owner's clock; infinity for never."""
+    def due(self, state: State, idle: float = 0.0) -> float:
+        """The moment at which this group times out, on the owner's clock; infinity for never.
+
+        `since_last` counts from the last record, but never from before `idle`: the time of earlier records is not kept.
+        """
         first: float = state[OPENED] + self.since_first
         if self.since_last == inf:
             return first
-        last: float = (state[SEEN] or state[OPENED]) + self.since_last
+        last: float = max(state[SEEN] or state[OPENED], idle) + self.since_last
         return min(first, last)
 
 

@@ -9,10 +9,14 @@ import msgspec
 
 from streams.record import Headers, Record
 
+COUNT_LOWERED = "count-lowered"
+"""The reason of a group that held more records than `count` at a claim: the count was higher before."""
+
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
-    """A completed group. `reason` is count, timeout, until, limit or manual; offsets are those of its first and last
-    record; `values` the computed fields in the order of the file; `removed` the indexes of messages that its handler could not use."""
+    """A completed group. `reason` is count, timeout, until, limit, manual or count-lowered; offsets are those of its
+    first and last record; `values` the computed fields in the order of the file; `removed` the indexes of messages that
+    its handler could not use."""
 
     key: bytes
     count: int

@@ -1,11 +1,11 @@
 """The open groups of one partition: what they hold, what changed since the last commit, which time out next."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from streams.aggregation.events import Fire, Refused
+from streams.aggregation.events import COUNT_LOWERED, Fire, Refused
 from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, State
 from streams.aggregation.reducers import apply
 from streams.aggregation.rule import Rule
@@ -24,10 +24,25 @@ class Groups:
 
     `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
     `events` the fires and refused records in order; `counts` what the metrics want to know; `asked` the groups that a person wants
-    fired, with the offset of their first record.
+    fired, with the offset of their first record; `idle` the moment since which the time of the last record is kept
+    (see Completion.due).
     """
 
-    __slots__ = ("added", "asked", "bags", "behind", "bytes", "counts", "events", "full", "heap", "rule", "states", "touched")
+    __slots__ = (
+        "added",
+        "asked",
+        "bags",
+        "behind",
+        "bytes",
+        "counts",
+        "events",
+        "full",
+        "heap",
+        "idle",
+        "rule",
+        "states",
+        "touched",
+    )
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -41,6 +56,7 @@ class Groups:
         self.asked: dict[bytes, int] = {}
         self.bytes = 0
         self.behind = False
+        self.idle = 0.0
         self.counts = {"skipped": 0, "discarded": 0}
 
     def open(self, key: bytes | None, record: Record, now: float) -> State | None:
@@ -61,8 +77,12 @@ class Groups:
             if len(self.heap) > 2 * len(self.states) + STALE:
                 self.rearm()
             else:
-                heappush(self.heap, (self.rule.completion.due(state), key))
+                heappush(self.heap, (self.due(state), key))
         return state
+
+    def due(self, state: State) -> float:
+        """The moment at which this group times out, on the owner's clock; infinity for never."""
+        return self.rule.completion.due(state, self.idle)
 
     def growth(self, key: bytes | None, items: list[Any]) -> int:
         """By how many bytes these items would make the group larger; None is nothing, nor is what a set holds already."""
@@ -95,12 +115,7 @@ class Groups:
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """Close the group and let its result out, or as `on_timeout` says."""
-        state = self.states.pop(key)
-        bags = self.bags.pop(key, [])
-        self.touched[key] = None
-        self.added.pop(key, None)
-        self.full.discard(key)
-        self.bytes -= state[BYTES]
+        state, bags = self.drop(key)
         if reason == "timeout" and self.rule.aggregation.on_timeout == "discard":
             self.counts["discarded"] += 1
             return
@@ -108,6 +123,15 @@ class Groups:
         self.events.append(
             Fire(key, state[COUNT], reason, state[FIRST], state[LAST], state[OPENED], max(now, state[OPENED]), state[TRACE], values)
         )
+
+    def drop(self, key: bytes) -> tuple[State, Bags]:
+        """Close the group without a result; returns what it held."""
+        state, bags = self.states.pop(key), self.bags.pop(key, [])
+        self.touched[key] = None
+        self.added.pop(key, None)
+        self.full.discard(key)
+        self.bytes -= state[BYTES]
+        return state, bags
 
     def refuse(self, record: Record, stage: str, reason: str, error: str) -> None:
         self.events.append(Refused(record, stage, reason, error))
@@ -193,7 +217,7 @@ class Groups:
     def expire(self, now: float, most: int) -> int:
         """Fire up to `most` groups that are due, and not many more than SLICE_BYTES; returns how many. `behind` tells whether more are
         due."""
-        heap, states, due = self.heap, self.states, self.rule.completion.due
+        heap, states, due = self.heap, self.states, self.due
         fired = 0
         enough = self.bytes - SLICE_BYTES
         while heap and heap[0][0] <= now and fired < most and self.bytes >= enough:
@@ -215,24 +239,28 @@ class Groups:
     def rearm(self) -> None:
         """Deadlines anew, from the groups that are open: after a restore, or when most of them are stale."""
         if self.rule.completion.timed:
-            due = self.rule.completion.due
-            self.heap = [(due(state), key) for key, state in self.states.items()]
+            self.heap = [(self.due(state), key) for key, state in self.states.items()]
             heapify(self.heap)
 
-    def judge(self, now: float) -> None:
-        """Judge open groups again after a restore: the rule's count or limit may be lower than when they were filled."""
-        count, most = self.rule.completion.count, self.rule.completion.most
-        for key in [key for key, state in self.states.items() if state[COUNT] >= most]:
-            if self.states[key][COUNT] >= count:
-                self.fire(key, "count", now)
-            else:
-                self.limit(key, now)
+    def judge(self) -> Sequence[tuple[bytes, str]]:
+        """After a restore: the groups that end before the next record, and the reason of each.
 
-    def obey(self, asked: dict[bytes, int], now: float) -> None:
-        """Fire what a person asked for, after a restore: where it is still the same group."""
-        for key, first in asked.items():
-            if key in self.states and self.states[key][FIRST] == first:
-                self.fire(key, "manual", now)
+        The count or a limit may be lower than when they were filled. A person may have asked for a group: it ends if it
+        is still the same one.
+        """
+        count, most = self.rule.completion.count, self.rule.completion.most
+        asked = ((key, self.states.get(key), first) for key, first in self.asked.items())
+        ending = {key: "manual" for key, state, first in asked if state is not None and state[FIRST] == first}
+        for key, state in self.states.items():
+            if state[COUNT] < most:
+                continue
+            if state[COUNT] >= count:
+                ending[key] = "count" if state[COUNT] == count else COUNT_LOWERED
+            elif self.rule.aggregation.on_full == "fire-oldest":
+                ending[key] = "limit"
+            else:
+                self.full.add(key)
+        return list(ending.items())
 
     def oldest(self) -> float | None:
         """When the oldest open group was opened."""

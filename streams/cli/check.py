@@ -97,7 +97,7 @@ def _warnings(loaded: "Loaded") -> "tuple[Problem, ...]":
 
 def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
     from streams.config import meaning
-    from streams.config.words import dispatching
+    from streams.config.words import changing, dispatching
 
     for problem in loaded.problems:
         complain(str(problem))
@@ -108,6 +108,8 @@ def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
         vague = agent.name in loaded.vague
         for sentence in ["has variables that are not set: what it does depends on them"] if vague else meaning(agent):
             print(f"  {sentence}")
+    if loaded.app is not None and (means := changing(loaded.app)):
+        print(f"when the file changes:\n  {means}")
     for number, sentence in enumerate(dispatching(loaded.app) if loaded.app else ()):
         print(f"{'' if number else 'dispatcher:' + chr(10)}  {sentence}")
     for each in found:

@@ -61,6 +61,17 @@ def _unusable(agent: Agent) -> list[str]:
     return [*sentences, f"sends what{' else' if sentences else ''} it cannot use to {agent.dead_letters}, byte for byte"]
 
 
+def changing(app: App) -> str | None:
+    """What another count or timeout means for groups that are open; None where no agent has such groups."""
+    held = [agent.aggregation for agent in app.agents if not agent.rekeys and agent.scope == "partition"]
+    if not any(rule is not None and (rule.count or rule.since_first or rule.since_last) for rule in held):
+        return None
+    return (
+        "another count or timeout also applies to groups that are open when it starts: one that holds more records "
+        "than a lowered count ends at once, with reason count-lowered"
+    )
+
+
 def dispatching(app: App) -> list[str]:
     """One sentence each: what `run` does besides the agents."""
     sentences = []

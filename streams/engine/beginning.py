@@ -1,6 +1,10 @@
-"""Where a partition begins that was never committed, and what becomes of groups that another rule filled."""
+"""Where a partition begins that was never committed, and which open groups end when a partition is claimed."""
 
-from streams.aggregation.groups import Groups
+from collections.abc import Iterator
+from math import inf
+
+from streams.aggregation.groups import SLICE_BYTES, Groups
+from streams.aggregation.rule import Rule
 from streams.contracts import Input, Store
 from streams.engine.setting import Setting
 from streams.errors import ConfigurationError
@@ -8,6 +12,7 @@ from streams.leased.contracts import AggregatorBuffer
 from streams.leased.shared_records import buffer_name
 from streams.values import Claim, Partition, Source, TopicFacts
 
+SLICE = 1_000  # groups that one commit of a take-over ends
 
 def start(partition: Partition, wanted: str | float, facts: TopicFacts, store: Store, source: Input) -> int:
     """The offset of a new agent's `start`; a partition that was added later begins at its start."""
@@ -24,22 +29,38 @@ def _added_later(mine: Partition, store: Store) -> bool:
     return any(source.first_count <= mine.number for source in sources if source is not None)
 
 
-def carried_over(old: Groups, new: Groups, partition: Partition, setting: Setting, now: float) -> Groups:
-    """Groups filled under another key, compute, format or scope can only be ended: fired as they are, or dropped. Raises
-    ConfigurationError while the choice is to refuse."""
+def check_rule(open_groups: Groups, partition: Partition, setting: Setting) -> None:
+    """Groups that another key, compute, format or scope filled cannot go on. Raises ConfigurationError where the choice
+    is to refuse."""
     choice = setting.on_rule_change
-    if old.rule.shared and not new.rule.shared:
+    if open_groups.rule.shared and not setting.rule.shared:
         _leave(setting.store.buffer, partition, choice)
-    if old.states and choice == "refuse":
+    if open_groups.states and choice == "refuse":
         raise ConfigurationError(
-            f"agent {partition.agent}: key, compute, format or scope changed while {len(old.states)} groups of "
+            f"agent {partition.agent}: key, compute, format or scope changed while {len(open_groups.states)} groups of "
             f"{partition.topic}/{partition.number} are open; run once with --flush (fire them as they are) or --drop"
         )
-    new.touched = dict.fromkeys(old.states)
-    for key in list(old.states) if choice == "flush" else ():
-        old.fire(key, "manual", now)
-    new.events = list(old.drain())
-    return new
+
+
+def endings(groups: Groups, setting: Setting, now: float) -> Iterator[None]:
+    """End the groups that cannot go on under the rule of this file. Stops after each slice, for its commit.
+
+    They fire; but `--drop` forgets the groups of another rule.
+    """
+    changed = groups.rule is not setting.rule
+    forgotten = changed and setting.on_rule_change == "drop"
+    slice_size, least = 0, groups.bytes - SLICE_BYTES
+    for key, reason in [(key, "manual") for key in groups.states] if changed else groups.judge():
+        if forgotten:
+            groups.drop(key)
+        else:
+            groups.fire(key, reason, now)
+        slice_size += 1
+        if slice_size == SLICE or groups.bytes < least:
+            slice_size, least = 0, groups.bytes - SLICE_BYTES
+            yield
+    if slice_size:
+        yield
 
 
 def _leave(buffer: AggregatorBuffer, partition: Partition, choice: str) -> None:
@@ -54,8 +75,22 @@ def _leave(buffer: AggregatorBuffer, partition: Partition, choice: str) -> None:
         )
 
 
-def noted(claim: Claim, facts: TopicFacts, fingerprint: str) -> Source:
+def noted(claim: Claim, facts: TopicFacts, fingerprint: str, idle: float | None) -> Source:
     """What the first commit under this claim writes of its input."""
     known, count = claim.source, facts.partitions
     kept = (known.first_count, known.era) if known else (count, 0)
-    return Source(facts.topic_id or (known.topic_id if known else ""), count, fingerprint, *kept, claim.version + 1, claim.token)
+    topic_id = facts.topic_id or (known.topic_id if known else "")
+    return Source(topic_id, count, fingerprint, *kept, claim.version + 1, claim.token, idle)
+
+
+def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:
+    """`Source.idle` of a claim at `now`.
+
+    Only a rule with a timeout since the last record keeps the time of that record. So open groups of another rule count
+    from the first claim under such a rule, and later claims do not move that moment.
+    """
+    if rule.completion.since_last == inf:
+        return None
+    if not open_groups:
+        return 0.0
+    return now if known is None or known.idle is None else min(known.idle, now)

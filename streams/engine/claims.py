@@ -4,21 +4,24 @@ Membership says who should claim, the claim decides who does. A partition that w
 claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it standing still.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
 from streams import failpoints
+from streams.aggregation.events import Event
 from streams.contracts import TopicPartition
 from streams.engine.acquittals import Acquittals
 from streams.engine.backoff import Backoff
 from streams.engine.checks import NOTHING, Seen, check_low, seen
+from streams.engine.counting import count_events
 from streams.engine.halted import Halted
 from streams.engine.intake import Intake
 from streams.engine.owner import Owner
 from streams.engine.rows import Rows
 from streams.engine.setting import Setting
 from streams.engine.slow import given_back
+from streams.engine.status import trace_fires
 from streams.errors import (
     DecodeWaits,
     Fenced,
@@ -33,6 +36,7 @@ from streams.errors import (
 )
 from streams.observe.metrics import Meter
 from streams.observe.report import PartitionReport
+from streams.observe.tracing import Spans
 from streams.record import Record
 from streams.values import Partition
 
@@ -47,7 +51,7 @@ DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and
 class Taking:
     """A take-over in progress."""
 
-    def __init__(self, owner: Owner, steps: Iterator[None], since: float) -> None:
+    def __init__(self, owner: Owner, steps: Iterator[Sequence[Event] | None], since: float) -> None:
         self.owner, self.steps, self.since = owner, steps, since
 
 
@@ -56,10 +60,10 @@ class Claims:
 
     def __init__(
         self, setting: Setting, app: str, rows: Callable[[Partition], Rows], meter: Meter,
-        token: Callable[[], str], random: Callable[[], float], clock: Callable[[], float],
+        token: Callable[[], str], random: Callable[[], float], clock: Callable[[], float], spans: Spans | None = None,
     ) -> None:  # fmt: skip
         self._setting, self._app, self._rows, self._meter = setting, app, rows, meter
-        self._token, self._random, self._clock = token, random, clock
+        self._token, self._random, self._clock, self._spans = token, random, clock, spans
         self._log = structlog.get_logger().bind(agent=setting.agent.name)
         self.owners: dict[TopicPartition, Owner] = {}
         self._assigned: set[TopicPartition] = set()
@@ -144,13 +148,22 @@ class Claims:
     def _advance(self, place: TopicPartition, deadline: float) -> None:
         taking = self._taking[place]
         try:
-            for _ in taking.steps:
+            for events in taking.steps:
+                if events is not None:
+                    self._ended(taking.owner, events)
                 if self._clock() >= deadline:
                     return
             self._ready(place, taking)
         except LOST as error:
             self._taking.pop(place, None)
             self._give_up(place, taking.owner, error)
+
+    def _ended(self, owner: Owner, events: Sequence[Event]) -> None:
+        """A slice of the groups that do not go on is durable."""
+        self._versions[owner.partition] = seen(owner.claim)
+        count_events(events, 0.0, self._meter)
+        if self._spans is not None and events:
+            trace_fires(owner, events, 0.0, self._spans)
 
     def _ready(self, place: TopicPartition, taking: Taking) -> None:
         owner = taking.owner

@@ -13,6 +13,7 @@ from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, State
 from streams.aggregation.rule import Rule, restored
 from streams.contracts import Store
 from streams.engine.amending import Person, amend
+from streams.engine.beginning import idle_since
 from streams.engine.receive import Senders
 from streams.engine.sealed import Sealed
 from streams.values import Claim, Partition, PartitionView
@@ -53,6 +54,7 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> Held:
     groups, sealed = Groups(rule), Sealed(place=(partition.topic, partition.number))
     log = Changelog(groups, view.claim.first, sealed=sealed)
     log.replay(view.entries, view.claim.first, view.claim.last, Senders(partition.topic))
+    groups.idle = idle_since(source, rule, len(groups.states), view.claim.store_time) or 0.0
     return Held(partition, view.claim, rule, groups, sealed, list(log.amended))
 
 
@@ -75,7 +77,7 @@ def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) 
 
 
 def _seen(within: Held, key: bytes, state: State) -> OpenGroup:
-    now, due = within.claim.store_time, within.rule.completion.due(state)
+    now, due = within.claim.store_time, within.groups.due(state)
     values = within.rule.values(state, within.groups.bags.get(key, []))
     return OpenGroup(
         within.partition, within.claim.member, key, state[COUNT], state[FIRST], state[LAST], state[BYTES], max(0.0, now - state[OPENED]),

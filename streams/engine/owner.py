@@ -16,7 +16,7 @@ from streams.aggregation.events import Event, Fire
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import restored
 from streams.engine.addressed import for_us
-from streams.engine.beginning import carried_over, noted, start
+from streams.engine.beginning import check_rule, endings, idle_since, noted, start
 from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.dedupe import Dedupe
@@ -66,16 +66,17 @@ class Owner:
 
     # -- taking over -------------------------------------------------------------------------------------------------
 
-    def take(self, token: str, monotonic: float, known: Seen = NOTHING) -> Iterator[None]:
-        """Claim, check and restore, a slice at each step, so that polling goes on between them. `known` is the newest
-        of the row that this process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError."""
+    def take(self, token: str, monotonic: float, known: Seen = NOTHING) -> Iterator[Sequence[Event] | None]:
+        """Claim, check, restore, and end the groups that cannot go on: a slice at each step, so that polling goes on
+        between them. Gives the events of each slice that it committed. `known` is the newest of the row that this
+        process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError, HandlerFailed."""
         setting, partition = self._setting, self.partition
         self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
         self.claim: Claim = setting.store.claim(partition, token, setting.member)
         self._clock = StoreClock(self.claim.store_time, monotonic)
         if failpoints.armed:
             failpoints.hit("after-claim")
-        yield
+        yield None
         if not failpoints.unsafe("claim-checks"):
             self._check(known)
             if self.claim.incarnation != setting.store.incarnation:
@@ -86,8 +87,11 @@ class Owner:
         self._changelog = Changelog(self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None, self.sealed)
         yield from self._restore()
         self._begin()
-        if self.claim.offset < 0:  # from now on it begins here, whatever comes while nobody owns it
-            self.claim = setting.store.commit(self.claim, Changes(self.offset, source=self._source))
+        if self.claim.offset < 0 or self._idle_begins(before):
+            # Before anything else, the store must know where the partition begins and since when groups are idle.
+            changes = Changes(self.offset, self.epoch, trying=self.claim.trying, source=self._source)
+            self.claim = setting.store.commit(self.claim, changes)
+        yield from self._end_groups(monotonic)
         if failpoints.armed:
             failpoints.hit("after-restore")
 
@@ -126,24 +130,51 @@ class Owner:
 
     def _begin(self) -> None:
         """Everything that stands between a restored state and the first record."""
-        claim, setting, known, asked = self.claim, self._setting, self.claim.source, self.groups.asked
-        if self.groups.rule is not setting.rule:
-            fresh = Groups(setting.rule)
-            self.groups = self._changelog.groups = carried_over(self.groups, fresh, self.partition, setting, self._clock.last)
-        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, len(self.groups.states))
-        self._source = noted(claim, self.facts, setting.rule.fingerprint)
+        claim, setting, known = self.claim, self._setting, self.claim.source
+        changed = self.groups.rule is not setting.rule
+        if changed:
+            check_rule(self.groups, self.partition, setting)
+        going_on = 0 if changed else len(self.groups.states)
+        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, going_on)
+        idle = idle_since(known, setting.rule, going_on, self._clock.last)
+        self._source = noted(claim, self.facts, setting.rule.fingerprint, idle)
+        if changed and self.groups.states and known is not None:  # their rule, until the last of them has ended
+            self._source = replace(self._source, rule=known.rule, idle=known.idle)
+        elif idle:
+            self.groups.idle = idle
+            self.groups.rearm()
         self._rows.begin(claim.token, claim.number, self._source.name)
         self.offset, self.epoch = claim.offset, claim.epoch
         if claim.offset < 0:
             self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
         self.marks.found(claim.trying, self.offset)
-        self.groups.judge(self._clock.last)
-        self.groups.obey(asked, self._clock.last)
         self.sealed.settle(setting.slow is not None)
         if setting.slow is not None:
             setting.slow.resumed(self.sealed)
         partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
         self.shard = Shard(partial(store.pending, partition), claim.number, claim.token, stops, partition)
+
+    def _end_groups(self, monotonic: float) -> Iterator[Sequence[Event]]:
+        """End the groups that cannot go on, before the first record.
+
+        The row names the rule that filled them until the commit that ends the last one. So a claim after a crash reads
+        the others as they were written.
+        """
+        setting = self._setting
+        changed = self.groups.rule is not setting.rule
+        for _ in endings(self.groups, setting, self._clock.last):
+            if changed and not self.groups.states and (noted := self._source or self.claim.source) is not None:
+                idle = idle_since(noted, setting.rule, 0, self._clock.last)
+                self._source = replace(noted, rule=setting.rule.fingerprint, idle=idle)
+            events = self.commit(monotonic)
+            self.tick(monotonic, inf)  # `monotonic` is from before the commit
+            yield events
+        if changed:
+            self.groups = self._changelog.groups = Groups(setting.rule)
+
+    def _idle_begins(self, before: Source | None) -> bool:
+        """Do open groups count from this claim on? Then no later claim may move that moment."""
+        return bool(self._source and self._source.idle and (before is None or before.idle is None))
 
     # -- working -----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from streams.aggregation.events import Event, Fire, Sent
 from streams.aggregation.rule import fingerprint
 from streams.contracts import OutputFacts, Store
 from streams.engine.amending import Person
+from streams.engine.beginning import idle_since
 from streams.engine.build import MESSAGE_BYTES
 from streams.engine.checks import informational, maker_of, told_era
 from streams.engine.dedupe import IdRule
@@ -257,7 +258,8 @@ class Plans:
         PersistenceError (unknown: run it again) and SystemNotReady."""
         built, facts, agent = planned.built, planned.lost.facts, self._agent
         rows = Rows(built.partition, agent, self._writes, self._outputs, self._most)
-        source = Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
+        idle = idle_since(None, built.groups.rule, 0, 0.0)  # the rebuilt groups know the time of their last record
+        source = Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions, idle=idle)
         on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
         try:
             claim = write(self._store, built, rows, on_timeout, planned.lost.known.number, source, person)

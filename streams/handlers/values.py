@@ -106,7 +106,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """count, timeout, until, limit or manual."""
+        """count, timeout, until, limit, manual or count-lowered."""
         return self.fire.reason
 
     @property

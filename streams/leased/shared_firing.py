@@ -11,7 +11,7 @@ from msgspec import structs
 from schemas import Codec
 from streams.agent import Agent, Aggregation
 from streams.aggregation.accept import accept
-from streams.aggregation.events import BadItem, Cancelled, Event, Fire, Refused, Scheduled, Unhandled
+from streams.aggregation.events import COUNT_LOWERED, BadItem, Cancelled, Event, Fire, Refused, Scheduled, Unhandled
 from streams.aggregation.groups import Groups
 from streams.aggregation.rule import Rule
 from streams.engine.handling import Handling
@@ -114,7 +114,9 @@ class SharedFiring:
         """One fire, unless the rule became another since, or the group is larger than `max_bytes`."""
         groups = Groups(self._rule)
         accept(groups, records, min(map(_taken_at, records), default=now))
-        reason = batch.reason if batch.reason != "count" or len(records) >= self._count else "limit"
+        reason = batch.reason
+        if reason == "count" and len(records) != self._count:
+            reason = "limit" if len(records) < self._count else COUNT_LOWERED
         for key in list(groups.states):
             groups.fire(key, reason, now)
         return list(groups.drain())

@@ -11,6 +11,7 @@ from streams.aggregation.changelog import Changelog
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import COUNT, OPENED
 from streams.aggregation.rule import Rule
+from streams.engine.beginning import idle_since
 from streams.engine.receive import Senders
 from streams.engine.rows import rfc3339
 from streams.values import PartitionView
@@ -34,9 +35,10 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
     rule, claim = Rule(agent, formats.reads(agent)), view.claim
     held = Groups(rule)
     Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, Senders(claim.partition.topic))
+    held.idle = idle_since(claim.source, rule, len(held.states), claim.store_time) or 0.0
     found = []
     for key, state in held.states.items():
-        due = rule.completion.due(state)
+        due = held.due(state)
         values = json.decode_any(json.encode(rule.values(state, held.bags.get(key, []))))
         due_in = None if due == inf else due - claim.store_time
         where = claim.partition

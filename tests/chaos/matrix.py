@@ -61,6 +61,8 @@ SINGLES = (
     Single("y", f"{CHAOS}test_strategies.py: each strategy against repeats", "before-commit", "kill", "postgresql"),
     Single("y", f"{CHAOS}test_strategies.py: each strategy against repeats", "acked-not-recorded", "kill", "redis"),
     Single("k", f"{CHAOS}test_repartition.py: the half that re-keys", "acked-not-recorded", "kill", "sqlite"),
+    Single("g", f"{CHAOS}test_changed_rule.py: groups of another rule end in slices", "before-commit", "kill", "redis"),
+    Single("g", f"{CHAOS}test_changed_rule.py: groups of another rule end in slices", "after-commit", "kill", "redis"),
     Single("r", "tests/integration/test_rebuild.py: a rebuild that is killed half-way", "replay-half-way", "kill", "redis"),
     Single("r", "tests/integration/test_rebuild.py: a rebuild that is killed half-way", "replay-half-way", "kill", "postgresql"),
     Single("m", "tests/integration/test_mending_live.py: `dead retry` that is killed", "retry-sent", "kill", "postgresql"),

@@ -1,7 +1,7 @@
 """A scenario: topics with a load, workers with faults, then no more faults, draining, and the verdict."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,14 +74,14 @@ class Scene:
 
     def run(
         self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", store: str = "", bootstrap: str = "",
-        environ: Mapping[str, str] | None = None, enter: Callable[[], None] = lambda: None,
+        environ: Mapping[str, str] | None = None, enter: Callable[[], None] = lambda: None, options: Sequence[str] = (),
     ) -> Worker:  # fmt: skip
         """Start a worker; names are unique. `store` and `bootstrap` are where this one finds its store and its brokers; without an
-        `agent` it runs all of them. `enter` is called in its process first."""
+        `agent` it runs all of them. `enter` is called in its process first; `options` are those of `sluicegate run`."""
         file = self.folder / f"{name}.yaml"
         kafka = self.spec["kafka"] | {"bootstrap.servers": bootstrap or self.bootstrap}
         file.write_text(yaml.safe_dump(self.spec | {"store": store or self.store, "kafka": kafka}))
-        worker = Worker(file, agent, name, fault, unsafe, environ, enter)
+        worker = Worker(file, agent, name, fault, unsafe, environ, enter, options)
         self.workers.append(worker)
         return worker
 

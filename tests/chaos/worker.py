@@ -8,7 +8,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 
 class Worker:
     """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it, `unsafe` the
-    protections taken out, `more` what else stands in its environment; `enter` (of a Disk) is called in its process first."""
+    protections taken out, `more` what else stands in its environment; `enter` (of a Disk) is called in its process
+    first; `options` are those of `run`."""
 
     def __init__(
         self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "", more: Mapping[str, str] | None = None,
-        enter: Callable[[], None] = lambda: None,
+        enter: Callable[[], None] = lambda: None, options: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.name, self.agent = name, agent
         self._failpoints = file.parent / f"{name}.failpoints"
@@ -34,7 +35,7 @@ class Worker:
         die = die_with_parent(signal.SIGKILL)
         chosen = ["--agent", agent] if agent else []
         self.process = subprocess.Popen(
-            [str(COMMAND), "run", str(file), *chosen],
+            [str(COMMAND), "run", str(file), *chosen, *options],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ, start_new_session=True,
             preexec_fn=lambda: (die(), enter()),
         )  # fmt: skip

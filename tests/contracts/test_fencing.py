@@ -94,10 +94,11 @@ def test_partitions_that_differ_in_one_part_of_their_name_are_strangers(store: S
 
 
 def test_the_source_stays_when_a_commit_names_none_and_the_crash_mark_does_not(store: Store, partition: Partition) -> None:
-    claim = store.commit(claimed(store, partition), Changes(1, source=Source("t", 3, "rule", 2, 7, 9, "token"), trying=Trying(1, ("p",))))
+    source = Source("t", 3, "rule", 2, 7, 9, "token", 12.5)
+    claim = store.commit(claimed(store, partition), Changes(1, source=source, trying=Trying(1, ("p",))))
     claim = store.commit(claim, Changes(2))
-    assert (claim.source, claim.trying) == (Source("t", 3, "rule", 2, 7, 9, "token"), None)
-    assert (seen(store, partition).claim.source, seen(store, partition).claim.trying) == (Source("t", 3, "rule", 2, 7, 9, "token"), None)
+    assert (claim.source, claim.trying) == (source, None)
+    assert (seen(store, partition).claim.source, seen(store, partition).claim.trying) == (source, None)
 
 
 def test_the_stores_time_never_goes_back_between_claim_and_commits(store: Store, partition: Partition) -> None:

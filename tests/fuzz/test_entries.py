@@ -53,8 +53,8 @@ def restored(name: str, blobs: list[bytes]) -> tuple[Groups, Sealed]:
     """As an owner does it."""
     groups, _, sealed, log = fresh(name)
     log.replay(blobs, 1, len(blobs), Senders("in"))
-    groups.judge(NOW)
-    groups.obey(groups.asked, NOW)
+    for key, reason in groups.judge():
+        groups.fire(key, reason, NOW)
     sealed.settle(True)
     return groups, sealed
 

@@ -2,18 +2,18 @@
 
 from typing import NamedTuple
 
-from tests.model import lanes, promises, protocol, sealed, shared, timeouts, transactional
+from tests.model import changed, lanes, promises, protocol, sealed, shared, timeouts, transactional
 from tests.model.calls import Trouble
 from tests.model.explore import Rules
 from tests.model.values import Budget, Setup
 
-AnySetup = Setup | sealed.Setup | timeouts.Setup | lanes.Setup | shared.Setup | transactional.Setup
+AnySetup = Setup | sealed.Setup | timeouts.Setup | lanes.Setup | shared.Setup | transactional.Setup | changed.Setup
 
 
 def rules(setup: AnySetup) -> Rules:
     """The model that this is a setup of."""
     models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
-    return (models | {transactional.Setup: transactional})[type(setup)].RULES
+    return (models | {transactional.Setup: transactional, changed.Setup: changed})[type(setup)].RULES
 
 
 OWNERSHIP = Setup(
@@ -55,6 +55,22 @@ SEALED = sealed.Setup("sealed", "slow handlers of one key, a crash, an overtaken
 SEALED_BYTES = sealed.Setup("sealed-bytes", "late, lost and doubled bytes of seals, attempts and outputs", Trouble(faults=1, overs=1))
 KILLER = sealed.Setup("killer", "a handler that ends its process whenever it runs, another beside it", Trouble(), keys="ab", killer=0)
 CUT_OFF = sealed.Setup("cut-off", "a live process that twice does not hear of its commit", Trouble(replies=2), keys="ab", owners=1)
+
+CHANGED = changed.Setup(
+    "changed", "two files, a crash, owners that overtake each other twice", Trouble(crashes=1, overs=2)
+)
+CHANGED_BYTES = CHANGED._replace(
+    name="changed-bytes",
+    covers="late, lost and doubled bytes of ends, marks and batches",
+    trouble=Trouble(faults=1, overs=2),
+)
+CHANGED_SLICES = CHANGED._replace(
+    name="changed-slices",
+    covers="slices of two groups, two crashes",
+    trouble=Trouble(crashes=2, overs=1),
+    keys="abcda",
+    most=2,
+)
 
 TIMEOUTS = timeouts.Setup(
     "timeouts", "two dispatchers, a cancel at any time, leases that run out, the outbox forgets",
@@ -115,7 +131,8 @@ KAFKA_LINEAGES = KAFKA._replace(
 
 SETUPS: tuple[AnySetup, ...] = (
     OWNERSHIP, CRASH, EXPIRY, CHANGELOG, RELAY, ZOMBIE, LATE, WINDOW, GAPS, REWIND, REWIND_EXPIRY, REWIND_MARKS, DUEL, MARKS, ACQUITTALS,
-    KILLS, IDLE, POISON, SEALED, SEALED_BYTES, KILLER, CUT_OFF, TIMEOUTS, MOVES, REPEATS, LANES, LANE_ERRORS, LANE_REFUSALS, LANE_REQUEUE,
+    KILLS, IDLE, POISON, SEALED, SEALED_BYTES, KILLER, CUT_OFF, CHANGED, CHANGED_BYTES, CHANGED_SLICES,
+    TIMEOUTS, MOVES, REPEATS, LANES, LANE_ERRORS, LANE_REFUSALS, LANE_REQUEUE,
     LANE_SEQUENCE, LANE_WINDOW, SHARED, SHARED_BYTES, SHARED_GROUPS, SHARED_COUNT, SHARED_PARTITIONS, SHARED_IDS,
     KAFKA, KAFKA_TIME, KAFKA_LOST, KAFKA_AWAY, KAFKA_REFUSED, KAFKA_REWIND, KAFKA_LINEAGES,
 )  # fmt: skip
@@ -170,6 +187,14 @@ MUTANTS = (
     Mutant("suspects-run-together", KILLER, sealed.INNOCENT),
     Mutant("calls-cut-off-count-as-deaths", CUT_OFF, sealed.INNOCENT),
     Mutant("an-attempt-without-an-answer-counts", CUT_OFF, sealed.INNOCENT),
+    Mutant("ended-behind-the-mark", CHANGED, changed.LAYOUT),
+    Mutant("named-with-the-first-slice", CHANGED, changed.LAYOUT),
+    Mutant("read-by-the-file", CHANGED, changed.LAYOUT),
+    Mutant("reads-on-while-groups-end", CHANGED, changed.LAYOUT),
+    Mutant("ended-and-still-open", CHANGED, changed.ONCE),
+    Mutant("forgotten-before-they-fire", CHANGED, changed.ONCE),
+    Mutant("ended-without-comparing", CHANGED_BYTES, changed.ONCE),
+    Mutant("all-in-one-commit", CHANGED, changed.BOUNDED),
     Mutant("due-by-the-dispatchers-clock", TIMEOUTS, timeouts.EARLY),
     Mutant("removed-before-the-row", TIMEOUTS, timeouts.DELIVERED),
     Mutant("row-before-the-removal", TIMEOUTS, timeouts.ONCE),

@@ -19,6 +19,7 @@ FAULTS = {
     "commit a row reply lost, written again", "complete refused", "take over", "late complete lands", "complete reply lost",
     "transaction timed out", "init reply lost", "late init lands", "end reply lost", "end refused", "late end lands", "late end refused",
     "late cursor refused", "row refused", "known to be sent",
+    "end groups refused", "end groups reply lost", "late end groups lands",
 }  # fmt: skip
 
 

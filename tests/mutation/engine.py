@@ -72,6 +72,29 @@ GUARDS = (
         "            if len(groups.bags[key][index]) != state[COUNT]:", f"            {NEVER}", CHANGELOG,
     ),
     Guard(
+        "a changed rule is named when its old groups have ended", "streams/engine/owner.py",
+        "        if changed and self.groups.states and known is not None:", "        if False and known is not None:",
+        (f"{E}test_ending_groups.py",),
+    ),
+    Guard(
+        "one commit ends a bounded number of groups", "streams/engine/beginning.py",
+        "        if slice_size == SLICE or groups.bytes < least:", f"        {NEVER}", (f"{E}test_ending_groups.py",),
+    ),
+    Guard(
+        "a restart does not move a timeout since the last record that was added", "streams/engine/owner.py",
+        "        if self.claim.offset < 0 or self._idle_begins(before):", "        if self.claim.offset < 0:",
+        (f"{E}test_idle_added.py",),
+    ),
+    Guard(
+        "a timeout since the last record that was added does not fire at once", "streams/engine/beginning.py",
+        "    return now if known is None or known.idle is None else min(known.idle, now)", "    return 0.0",
+        (f"{E}test_idle_added.py",),
+    ),
+    Guard(
+        "a result of more records than a lowered count does not say count", "streams/aggregation/groups.py",
+        '"count" if state[COUNT] == count else COUNT_LOWERED', '"count"', (f"{E}test_changed_rule.py",),
+    ),
+    Guard(
         "nothing is sent before its commit", "streams/engine/owner.py",
         '        if failpoints.unsafe("output-commit"):\n            self.shard.add(rows, monotonic)',
         "        self.shard.add(rows, monotonic)",

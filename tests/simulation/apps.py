@@ -14,7 +14,7 @@ ALIVE = Reducer("alive", "reduce", None, f"{HANDLERS}:alive")
 KINDS = (
     "count", "timed", "idle", "until", "reducers", "limits", "message", "session", "slow", "batches", "dedupe", "chain", "poison",
 )  # fmt: skip
-MORE_KINDS = ("refused", "gaps", "shared", "killer")
+MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
 BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
@@ -67,6 +67,7 @@ def _rule(kind: str, chance: Random, count: int, first: float, last: float) -> A
     return {
         "count": Aggregation(count=count, compute=SUM),
         "timed": Aggregation(count=chance.choice([count, None]), since_first=first, compute=SUM),
+        "changed": Aggregation(count=count, since_first=first, compute=SUM),
         "refused": Aggregation(count=count, since_first=first, compute=SUM),
         "idle": Aggregation(count=chance.choice([count, None]), since_last=last, compute=SUM),
         "until": Aggregation(until=Until("done", True), since_first=first, compute=(*SUM, Reducer("all", "collect", "n"))),
@@ -96,6 +97,8 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
 
 def _value(kind: str, chance: Random, number: int) -> bytes:
     fields: dict[str, object] = {"n": chance.randrange(100), "s": chance.choice("xyz") * chance.randrange(1, 4), "at": number}
+    if kind == "changed":
+        fields["m"] = 10_000 + number
     if kind == "until":
         fields["done"] = chance.random() < 0.2
     if kind == "reducers":

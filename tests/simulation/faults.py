@@ -100,6 +100,15 @@ def _shared_late(world: Any, fault: Fault, process: Any) -> bool:
     return True
 
 
+def _file(world: Any, fault: Fault, process: Any) -> bool:
+    """It is started again with another file, after kill -9 or SIGTERM."""
+    process.next = world.plan.files[int(fault.size) % len(world.plan.files)]
+    if fault.target % 2:
+        return _stop(world, fault, process)
+    world.die(process, "killed")
+    return True
+
+
 def _gap(world: Any, fault: Fault, process: Any) -> bool:
     process.producer.gaps = 1 + fault.target % 3
     return False  # noted for each row that is passed over
@@ -143,5 +152,5 @@ EVERYWHERE: dict[str, Action] = {
 }  # fmt: skip
 OF_WORKERS: dict[str, Action] = EVERYWHERE | {
     "rebalance": _rebalance, "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "rewind": _rewind, "gap": _gap,
-    "shared-lost": _shared_lost, "shared-late": _shared_late,
+    "file": _file, "shared-lost": _shared_lost, "shared-late": _shared_late,
 }  # fmt: skip

@@ -15,6 +15,7 @@ from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation import handlers, shared
 from tests.simulation.calm import states
+from tests.simulation.changed import Tiled
 from tests.simulation.fold import Fold, loads
 from tests.simulation.process import APP
 from tests.simulation.timers import early
@@ -106,14 +107,17 @@ def _partition(world: Any, agent: Agent, partition: Partition, sent: Sequence[Se
     crashed = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-reason") == "crash"}
     found = _crashes(world, partition, records, crashed)
     crashed |= _cut_off(world, agent, partition, records, sent)
-    fold = Fold(agent, records, crashed, sent, identify)
+    fold: Fold | Tiled = Fold(agent, records, crashed, sent, identify)
+    if world.plan.files:
+        fold = Tiled(world, partition, records, crashed, sent)
     for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
         record = next(each for each in records if each.o == offset)
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
     for offset, key, value, topic in fold.outputs():
         wanted[output_id(identify(offset), 0)] = Wanted(topic, key, value, (partition, key), offset)
     found += fold.left(world, partition)
-    found += early(world, agent, partition, fold, sent)
+    if isinstance(fold, Fold):
+        found += early(world, agent, partition, fold, sent)
     row = world.store._rows.get(partition)
     if row is None or row.claim.offset != world.log.high(partition.topic, partition.number) or row.unsent:
         found.append(f"{partition}: {row and row.claim.offset} of {world.log.high(partition.topic, partition.number)} read, or rows unsent")

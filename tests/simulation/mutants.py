@@ -28,6 +28,7 @@ from tests.simulation.taken_out import (
     watermark,
     zombie_marks,
 )
+from tests.simulation.taken_out_changed import idle_from_the_first, lowered_is_count, named_early, reads_on, still_open
 from tests.simulation.taken_out_shared import dead_all_the_same, hand_outs, nobody_looks, removed_first, unmarked, watermark_first
 from tests.simulation.taking_out import TakeOut, taken_out
 
@@ -103,5 +104,10 @@ MUTANTS = (
     Mutant("suspects-run-in-company", "killer", "shared-suspects"),
     Mutant("hand-outs-taken-for-deaths", "killer", hand_outs, 4),
     Mutant("times-alone-not-written", "killer", unmarked),
+    Mutant("rule-named-too-early", "changed", named_early, 3),
+    Mutant("read-while-groups-of-another-file-are-open", "changed", reads_on),
+    Mutant("ended-and-still-open", "changed", still_open),
+    Mutant("idle-from-the-first-record", "changed", idle_from_the_first, 1),
+    Mutant("lowered-count-is-called-count", "changed", lowered_is_count),
     Mutant("taken-after-one-more-seek", KINDS[942321 % len(KINDS)], one_more_seek, 942321),
 )

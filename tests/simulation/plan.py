@@ -6,6 +6,7 @@ from typing import NamedTuple
 from streams.agent import Agent
 from streams.testing.deaths import AROUND, ENGINE, HANDLERS
 from tests.simulation.apps import KINDS, Entry, agents, records
+from tests.simulation.changed import files
 from tests.simulation.shared import SHARED
 
 STEPS = 400
@@ -48,6 +49,7 @@ class Plan(NamedTuple):
     partitions: int
     cooperative: bool
     steps: int = STEPS
+    files: tuple[Agent, ...] = ()  # what the file of a process may say of the one agent, where they differ
 
 
 def plan(seed: int, kind: str | None = None) -> Plan:
@@ -67,10 +69,17 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "refused", chance.randrange(60)) for _ in range(12)]
     if kind == "gaps":
         faults += [Fault(chance.randrange(STEPS * 19 // 20), "gap", chance.randrange(60)) for _ in range(12)]
+    others: tuple[Agent, ...] = ()
+    if kind == "changed":
+        others = files(made[0], chance)
+        faults = [fault for fault in faults if fault.kind != "rewind"]
+        steps = [chance.randrange(STEPS * 19 // 20) for _ in range(16)]
+        faults += [Fault(step, "file", chance.randrange(60), "", chance.randrange(60)) for step in steps]
     if made[0].scope == "shared":
         faults = [fault for fault in faults if fault.kind != "rewind" and (fault.kind != "store-clock" or abs(fault.size) <= 20)]
         faults += [_of_buffer(chance) for _ in range(20)]
-    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, kind == "slow" or chance.random() < 0.5)
+    cooperative = kind == "slow" or chance.random() < 0.5
+    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, cooperative, files=others)
 
 
 def _of_buffer(chance: Random) -> Fault:

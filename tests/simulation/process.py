@@ -22,6 +22,7 @@ class Process(Turned):
     def __init__(self, world: Any, agent: Agent, number: int) -> None:
         super().__init__(world)
         self.agent, self.number, self.group = agent, number, world.groups[agent.name]
+        self.next = agent  # what the file says when it is started again
         self.input: Any = Input(LogInput(world.log, f"{APP}.{agent.name}"), self)
         self.producer, self.store = Producer(self), Reached(world.store, self)
         store: Any = self.store
@@ -29,7 +30,8 @@ class Process(Turned):
             store, self.input, self.producer, world.clock, Meter(), world.chance.random, world.token, lambda report: None,
             pool=self._pool, time=world.clock.time,
         )  # fmt: skip
-        self.worker: Worker = build(App(APP, "memory://", (agent,)), agent, number, self.name, "refuse", parts)
+        choice = "flush" if world.plan.files else "refuse"
+        self.worker: Worker = build(App(APP, "memory://", (agent,)), agent, number, self.name, choice, parts)
 
     def _pool(self, size: int) -> Pool:
         """Slow handlers are called inline."""
@@ -55,7 +57,7 @@ class Process(Turned):
         self.worker._claims.let_go()
 
     def again(self) -> "Process":
-        return Process(self.world, self.agent, self.number)
+        return Process(self.world, self.next, self.number)
 
     def believes(self, partition: Partition) -> bool:
         """Does it hold the partition, as far as it knows?"""

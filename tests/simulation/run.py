@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from streams.aggregation import changelog, groups
-from streams.engine import commits, relay, worker
+from streams.engine import beginning, commits, relay, worker
 from streams.leased import shared
 from tests.simulation.judge import judge
 from tests.simulation.plan import Plan, plan
@@ -20,6 +20,7 @@ SMALL = (
     (changelog, "SLACK", 2_000), (changelog, "SLICE", 300), (changelog, "GROWTH", 1), (groups, "STALE", 3), (worker, "CHUNK", 12),
     (relay, "SPREAD", 40), (relay, "IN_MEMORY", 30), (relay, "RESUME_BELOW", 10), (relay, "PAGE", 7), (commits, "COMMIT_RECORDS", 24),
     (commits, "COMMIT_CALLS", 10), (commits, "COMMIT_SESSION", 10), (shared, "LEASE", timedelta(seconds=2)),
+    (beginning, "SLICE", 2),
 )  # fmt: skip
 """Bounds of the engine at which something happens, so low that a short run reaches them."""
 

@@ -90,7 +90,7 @@ class Reached:
     def _fenced(self, claim: Claim, commit: Callable[[], Claim]) -> Claim:
         try:
             after = commit()
-            self._world.committed(claim)
+            self._world.committed(claim, after.offset)
             return after
         except Fenced:
             self._world.note("fenced", "")

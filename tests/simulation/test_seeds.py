@@ -42,9 +42,10 @@ def test_every_promise_holds_under_the_faults_of_a_seed(shard: int) -> None:
         ("refused", 20, {"rejected": 20, "denied": 20}),  # rows refused for good are kept, those of a topic that is away wait
         ("gaps", 8, {"gap": 20}),  # a row that failed alone comes after later ones and is taken
         ("shared", 12, {"shared reply lost": 5, "late call lands": 5}),  # each record of a shared buffer counts once
+        ("changed", 60, {"file": 600}),  # each group is ended by the rule that filled it, whoever has which file when
         ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),  # what ends its process is a dead letter, and nothing else is
     ],
-    ids=["refused", "gaps", "shared", "killer"],
+    ids=["refused", "gaps", "shared", "changed", "killer"],
 )
 def test_every_promise_holds_where_a_kind_has_faults_of_its_own(kind: str, seeds: int, least: dict[str, int]) -> None:
     hits: Counter[str] = Counter()

@@ -33,13 +33,13 @@ def early(world: Any, agent: Agent, partition: Partition, fold: Any, sent: Seque
         if until + ROUNDED < min(due):
             found.append(f"{partition}: the group of {each.key!r} from {first} to {last} timed out {min(due) - until:.3f} s early")
         if "closed_at" in document and rule.since_last is None and rule.since_first is not None:
-            lasted = _seconds(document["closed_at"]) - _seconds(document["opened_at"])
+            lasted = seconds(document["closed_at"]) - seconds(document["opened_at"])
             if lasted + ROUNDED < rule.since_first:
                 found.append(f"{partition}: the group of {each.key!r} from {first} on lasted {lasted:.3f} s of {rule.since_first:.3f}")
     return found
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 

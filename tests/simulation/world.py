@@ -39,7 +39,15 @@ class World(Scheduler):
         self._copies = {fault.step - int(fault.size) for fault in plan.faults if fault.kind == "rewind"}
         handlers.reset()
         self.groups = {agent.name: Group(self._places(agent), plan.cooperative) for agent in plan.agents}
-        self.processes = [Process(self, agent, number) for agent in plan.agents for number in range(plan.workers)]
+        self.files: dict[str, Agent] = {}  # of the process that claimed, by the claim's token
+        self.claims: dict[Partition, list[tuple[str, float]]] = {}  # the tokens, and when
+        self.takers: set[str] = set()  # tokens of the claims under which records were taken for good
+        started = [(agent, number) for agent in plan.agents for number in range(plan.workers)]
+        self.processes = [Process(self, self._file(agent, number), number) for agent, number in started]
+
+    def _file(self, agent: Agent, number: int) -> Agent:
+        """What the first file of this worker says."""
+        return self.plan.files[number % len(self.plan.files)] if self.plan.files else agent
 
     def _places(self, agent: Agent) -> list[tuple[str, int]]:
         return [(topic, number) for topic in agent.topics for number in range(self.plan.partitions)]
@@ -85,7 +93,7 @@ class World(Scheduler):
     def _committed_late(self, claim: Claim, changes: Changes) -> None:
         try:
             self.store.commit(claim, changes)
-            self.committed(claim)
+            self.committed(claim, changes.offset)
             self.suspects |= marked(changes.trying) - {each.worker._setting.process for each in self.processes}
             self.note("late bytes land", f"{claim.partition.topic}/{claim.partition.number}")
         except Exception as error:
@@ -115,13 +123,17 @@ class World(Scheduler):
             _, metadata = self.log.committed.get(place, (-1, ""))
             self.rewound[partition] = left, bool(metadata) and json.loads(metadata)[1] > left
 
-    def committed(self, claim: Claim) -> None:
+    def committed(self, claim: Claim, offset: int) -> None:
         """A stale owner changes nothing: only who claimed last may."""
+        if offset > claim.offset:
+            self.takers.add(claim.token)
         if claim.token != self.tokens.get(claim.partition) and not self.rewound:
             self.findings.append(f"{claim.partition}: {claim.token} changed it after {self.tokens.get(claim.partition)} had claimed it")
 
     def claimed(self, process: Process, partition: Partition, token: str) -> None:
         self.tokens[partition] = token
+        self.files[token] = process.agent
+        self.claims.setdefault(partition, []).append((token, self.clock.time()))
         mark = self.store._rows[partition].claim.trying
         if mark is not None:
             self.marks.setdefault((partition, mark.offset), set()).update(marked(mark))

@@ -51,7 +51,8 @@ class Turned:
         self.changelog = Changelog(self.groups, self.first, self.dedupe.seen if self.dedupe else None)
         kept = [self.log[n] for n in sorted(self.log) if self.first <= n <= self.last]
         self.changelog.replay(kept, self.first, self.last, self.senders)
-        self.groups.judge(0.0)
+        for key, reason in self.groups.judge():
+            self.groups.fire(key, reason, 0.0)
 
     def expire(self, now: float, most: int = 3) -> None:
         while self.groups.expire(now, most) and self.groups.behind:

@@ -75,6 +75,13 @@ def test_check_says_what_a_file_means_and_warns_on_stderr(invoke, tmp_path):
     ]
 
 
+def test_check_says_once_for_a_file_what_another_count_means_for_open_groups(invoke, tmp_path):
+    said = invoke("check", written(tmp_path)).stdout
+    assert said.count("when the file changes:\n") == said.count("with reason count-lowered\n") == 1
+    plain = "app: a\nstore: memory://\ndead_letters: d\nagents: {a: {from: x, handler: \"builtins:len\"}}\n"
+    assert "count-lowered" not in invoke("check", written(tmp_path, text=plain)).stdout
+
+
 def test_check_as_json_is_one_document_with_the_promised_keys(invoke, tmp_path):
     bad = json.loads(invoke("check", written(tmp_path, text=FILE.replace("from: totals", "form: totals")), "--json").stdout)
     assert bad.keys() == {"ok", "problems", "warnings"}

@@ -139,11 +139,10 @@ def test_a_group_of_the_same_key_that_was_opened_later_is_not_meant(file: str) -
 
 
 def test_the_offset_of_the_first_record_is_what_tells_them_apart(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_key(self: Groups, asked: dict[bytes, int], now: float) -> None:
-        for key in asked:
-            self.fire(key, "manual", now)
+    def by_key(self: Groups) -> list[tuple[bytes, str]]:
+        return [(key, "manual") for key in self.asked]
 
-    monkeypatch.setattr(Groups, "obey", by_key)
+    monkeypatch.setattr(Groups, "judge", by_key)
     assert asked_of_a_group_that_is_another_by_now(file) == [("x", "count", 3, 13), ("x", "manual", 1, 100)]
 
 

@@ -1,14 +1,17 @@
 """Another file under open groups: refused, dropped, flushed, or judged again."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from connectors.memory.state import MemoryStore
+from streams import failpoints
 from streams.agent import Reducer
+from streams.aggregation import groups
 from streams.errors import ConfigurationError
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import an_agent, feed, totals
 
 
@@ -50,6 +53,44 @@ def test_missing_fields_that_are_now_ignored_are_another_rule(log: Log, store: M
 def test_another_count_judges_open_groups_again(log: Log, store: MemoryStore, clock: Clock) -> None:
     changed(log, store, clock, "refuse", count=2).turns()
     assert totals(log) == [("a", "count", 2, 3)]
+
+
+def lowered(log: Log, store: MemoryStore, clock: Clock) -> list[tuple[str, str, int, Any]]:
+    """Groups of 5, 3, and 2 records when the count becomes 3."""
+    feed(log, *(("a", 1) for _ in range(5)), *(("b", 1) for _ in range(3)), ("c", 1), ("c", 1))
+    Driver(an_agent(count=9), store, log, clock).give(0).turns()
+    driver = Driver(an_agent(count=3), store, log, clock).give(0).turns()
+    feed(log, ("a", 1), ("b", 1), ("c", 1))
+    driver.turns()
+    return totals(log)
+
+
+def test_a_group_of_more_records_than_a_lowered_count_says_so(log: Log, store: MemoryStore, clock: Clock) -> None:
+    assert lowered(log, store, clock) == [("a", "count-lowered", 5, 5), ("b", "count", 3, 3), ("c", "count", 3, 3)]
+    assert {header(message, "sluicegate-reason") for message in distinct(log, "out")} == {"count", "count-lowered"}
+
+
+def test_without_a_reason_of_its_own_it_would_say_count(
+    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "COUNT_LOWERED", "count")
+    assert any(reason == "count" and size != 3 for _, reason, size, _ in lowered(log, store, clock))
+
+
+def test_a_shared_batch_that_was_completed_by_a_higher_count_says_so(
+    log: Log, store: MemoryStore, clock: Clock
+) -> None:
+    feed(log, ("a", 1), ("a", 2), ("a", 3))
+    failpoints.arm({"SLUICEGATE_FAILPOINTS": "shared-inserted=raise"})
+    with pytest.raises(failpoints.Failpoint):
+        Driver(replace(an_agent(), scope="shared"), store, log, clock).give(0).turns()
+    failpoints.arm({})
+    driver = Driver(replace(an_agent(count=2), scope="shared"), store, log, clock).give(0).turns()
+    for _ in range(20):
+        driver.later(5).turns()
+    [row] = store.outbox.find()
+    result = json.loads(row.message.value or b"")
+    assert (result["reason"], result["count"], result["total"]) == ("count-lowered", 3, 6)
 
 
 def test_another_timeout_counts_from_when_the_groups_were_opened(log: Log, store: MemoryStore, clock: Clock) -> None:

@@ -1,6 +1,7 @@
 """The JSON Schemas of what we write, against what the engine really writes."""
 
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 from schemas import Avro, codec
 from schemas.avro_check import strict
 from streams.agent import Reducer, Until
+from streams.aggregation.events import COUNT_LOWERED, Fire
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
+
+BY_RECORDS = {"count", "timeout", "until", "limit"}
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def texts(message: Any) -> dict[str, str]:
 
 def test_every_result_keeps_to_its_schema(written: Log) -> None:
     documents = [json.loads(message.v or b"") for message in written.topics["out"][0]]
-    assert {d["reason"] for d in documents} == {"count", "timeout", "until", "limit"}
+    assert {d["reason"] for d in documents} == BY_RECORDS
     assert any("key_base64" in d for d in documents)
     for document in documents:
         jsonschema.validate(document, RESULT)
@@ -54,6 +58,14 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
     assert {x["sluicegate-dead-reason"] for x in letters} == {"undecodable", "null-value", "missing-field", "too-large", "no-key"}
     for letter in letters:
         jsonschema.validate(letter, LETTER)
+
+
+def test_every_reason_is_in_the_schema(written: Log) -> None:
+    listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(";")[0].replace(" or ", " ")
+    reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
+    assert set(reasons) == set(RESULT["properties"]["reason"]["enum"]) == {*BY_RECORDS, "manual", COUNT_LOWERED}
+    document = json.loads(written.topics["out"][0][0].v or b"")
+    jsonschema.validate(document | {"reason": COUNT_LOWERED}, RESULT)
 
 
 @pytest.mark.parametrize(
