@@ -8,16 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pymongo.monitoring
 import redis
+from sqlalchemy import Connection
 
 from connectors import open_store
-from connectors.sql import statements
-from connectors.sql.server import Server, Session
-from connectors.sql.sqlite import Database
+from connectors.sql.transactions import OnFile, OnServer
 from streams.leased.options import LeasedOptions, TimeoutOptions
 from tests.contracts.buffer.given import entries, message, of
 from tests.servers.process import die_with_parent
@@ -73,25 +73,17 @@ class BeforeCommit(pymongo.monitoring.CommandListener):
 def arm(listener: BeforeCommit) -> None:
     """Whatever the store is: the next transaction does not end."""
     listener.armed = True
-    run, transaction = Server.run, Database.transaction
-
-    def held(self: Server, work: Callable[[Session], Any], begin: Any = (), end: str = "commit") -> Any:
-        def working(db: Session) -> None:
-            work(db)
-            db.settle()
-            stand_still()
-
-        return run(self, working, begin, end) if begin else run(self, work, begin, end)
-
-    def held_file(self: Database, begin: str, create: bool = False) -> Any:
-        if begin == statements.BEGIN:
-            with transaction(self, begin, create):
-                stand_still()
-        return transaction(self, begin, create)
-
-    Server.run = held  # type: ignore[method-assign, assignment]
-    Database.transaction = held_file  # type: ignore[method-assign]
+    for kind in (OnServer, OnFile):
+        kind.run = partialmethod(held, kind.run)  # type: ignore[method-assign, assignment]
     redis.connection.AbstractConnection.read_response = stand_still  # type: ignore[method-assign]
+
+
+def held(self: Any, run: Callable[..., Any], work: Callable[[Connection], object]) -> Any:
+    def working(connection: Connection) -> None:
+        work(connection)
+        stand_still()
+
+    return run(self, working)
 
 
 def main(url: str, name: str, step: str) -> None:
