@@ -62,7 +62,7 @@ def _nothing() -> Any:
 
 
 def _stay_open(driver: Any) -> None:
-    """Our own pool closes it, also when it is lost: PyMySQL refuses to close a connection twice, and SQLAlchemy logs that with a traceback."""
+    """Our own pool closes it, also when it is lost. PyMySQL refuses a second close, and SQLAlchemy logs that with a traceback."""
 
 
 def _refuse(connection: Any) -> None:

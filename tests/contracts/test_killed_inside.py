@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pymongo
 import pytest
 
 from connectors.mongodb import left_open
@@ -97,12 +98,25 @@ def due(ns: str) -> list[Timeout]:
 
 
 @pytest.fixture
-def alone(own_server: Callable[..., Server]) -> Iterator[Any]:
-    """A MongoDB on which no other test ends what was left open."""
-    made = opened(own_server(MongoDB).url)
+def alone(own_server: Callable[..., Server], tmp_path: Path) -> Iterator[Any]:
+    """A MongoDB on which no other test ends what was left open, and a user who may read and write, and nothing else."""
+    key = tmp_path / "key"
+    key.write_text("akeyforthenodesofonetest")
+    key.chmod(0o600)
+    server = own_server(MongoDB, args=("--auth", "--keyFile", str(key)))
+    with pymongo.MongoClient(server.url) as client:
+        client.admin.command("createUser", "root", pwd="root", roles=["root"])
+    with pymongo.MongoClient(server.url, username="root", password="root", authSource="admin") as client:
+        client.sluicegate.command("createUser", "worker", pwd="hush", roles=[{"role": "readWrite", "db": "sluicegate"}])
+    made = opened(server.url.replace("mongodb://", "mongodb://worker:hush@"))
     made.migrate()
     yield made
     made.close()
+
+
+def test_a_user_who_may_only_read_and_write_can_end_what_was_left_open(alone: Any, ns: str) -> None:
+    Holder(alone._url, ns, "insert").kill9()
+    wait_until(lambda: inserted(alone, ns), 8, "an insert")
 
 
 def test_mongodb_without_its_protection_stands_still(alone: Any, ns: str, monkeypatch: pytest.MonkeyPatch) -> None:
