@@ -15,6 +15,7 @@ after each restart of a broker).
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -26,9 +27,10 @@ from streams.contracts import Cursor
 from streams.errors import Fenced, SystemNotReady
 from streams.values import OutboxRow, Partition
 
-OPENING = 10.0  # seconds for the coordinator to answer, each time it is asked anew
+OPENING = 10.0  # seconds for a coordinator to answer, each time it is asked anew
 SENDING = settings.TRANSACTION_TIMEOUT
 LATE = 5.0  # seconds by which librdkafka may miss a timeout
+Job = tuple[Callable[[], object], "SimpleQueue[Exception | None]"]
 RAISED = (KafkaException, SystemError)
 """confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is inside another
 callback, as the cause of a SystemError."""
@@ -85,6 +87,7 @@ class KafkaTransactions:
         self._lost = ""  # what was said when a broker went away since a cursor was added
         self._added = False
         self._producer: Any = None
+        self._aside = Aside()
 
     def open(self) -> Cursor:
         self.close()
@@ -113,6 +116,7 @@ class KafkaTransactions:
 
     def close(self) -> None:
         """A transaction that is open is ended by the next producer, or by its timeout."""
+        self._aside.end()
         producer, self._producer = self._producer, None
         if producer is not None:
             with suppress(*RAISED):
@@ -138,7 +142,7 @@ class KafkaTransactions:
             self.close()
             raise SystemNotReady(f"Kafka: transactions of {self._identity} are opened again: {self._lost}")
         places, group, add = [self._cursors.at(self._partition, cursor)], self._cursors.group, self._producer.send_offsets_to_transaction
-        if not _in_time(lambda: add(places, group, SENDING), SENDING + LATE):
+        if not self._aside.run(lambda: add(places, group, OPENING), OPENING + LATE):
             self._producer = None  # its thread stays behind: nothing ends that call
             raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: the coordinator of its cursor does not answer")
         self._added = True
@@ -175,22 +179,44 @@ class KafkaTransactions:
             self._lost = problems.said(error)
 
 
-def _in_time(call: Callable[[], object], seconds: float) -> bool:
-    """Did the call return within so many seconds? Raises what it raised."""
-    raised: list[Exception] = []
+class Aside:
+    """A daemon thread for calls that may never return. One that does not return in time keeps its thread; the next call gets another."""
 
-    def run() -> None:
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Job | None] | None = None
+
+    def run(self, call: Callable[[], object], seconds: float) -> bool:
+        """Did the call return within so many seconds? Raises what it raised."""
+        if self._jobs is None:
+            self._jobs = SimpleQueue()
+            Thread(target=_serve, args=(self._jobs,), daemon=True).start()
+        outcome: SimpleQueue[Exception | None] = SimpleQueue()
+        self._jobs.put((call, outcome))
+        try:
+            raised = outcome.get(timeout=seconds)
+        except Empty:
+            self.end()
+            return False
+        if raised is not None:
+            raise raised
+        return True
+
+    def end(self) -> None:
+        """The thread ends when its call has returned."""
+        if self._jobs is not None:
+            self._jobs.put(None)
+        self._jobs = None
+
+
+def _serve(jobs: "SimpleQueue[Job | None]") -> None:
+    while (job := jobs.get()) is not None:
+        call, outcome = job
         try:
             call()
+            outcome.put(None)
         except Exception as error:
-            raised.append(error)
-
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    for error in raised:
-        raise error
-    return not thread.is_alive()
+            outcome.put(error)
+        del job, call, outcome  # a producer that is given up must not live until the next call
 
 
 def _cause(error: Exception) -> KafkaException:

@@ -14,6 +14,7 @@ import bson
 import msgspec
 import pymongo
 from pymongo.client_session import ClientSession
+from pymongo.driver_info import DriverInfo
 from pymongo.errors import BulkWriteError, ConnectionFailure, InvalidName, NetworkTimeout, PyMongoError
 from pymongo.errors import ConfigurationError as WrongSetting
 from pymongo.read_concern import ReadConcern
@@ -21,6 +22,7 @@ from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from connectors import admission
+from connectors.mongodb import left_open
 from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
 CONNECT_SECONDS = 5
@@ -49,9 +51,10 @@ T = TypeVar("T")
 logging.getLogger("pymongo.command").setLevel(logging.INFO)
 
 
-def client(url: str) -> Client:
-    """Connects when first used. An option of the URL that pymongo does not know is refused like one it cannot read. Over TLS the server
-    is asked at once whether it lets us in: the driver goes on trying, and does not say why. Raises ConfigurationError, NotAuthenticated."""
+def client(url: str, driver: DriverInfo | None = None) -> Client:
+    """Connects when first used. `driver` is what the server is told of this client. An option of the URL that pymongo does not know is
+    refused like one it cannot read. Over TLS the server is asked at once whether it lets us in: the driver goes on trying, and does not
+    say why. Raises ConfigurationError, NotAuthenticated."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
@@ -63,6 +66,7 @@ def client(url: str) -> Client:
                 serverSelectionTimeoutMS=CONNECT_SECONDS * 1000,
                 connectTimeoutMS=CONNECT_SECONDS * 1000,
                 socketTimeoutMS=REPLY_SECONDS * 1000,
+                driver=driver,
             )
             made.get_default_database(DATABASE)
     except (WrongSetting, InvalidName, UserWarning, ValueError, TypeError):
@@ -105,8 +109,9 @@ def database(server: Client) -> pymongo.database.Database[Document]:
 def transact(session: Session, concern: WriteConcern, work: Callable[[Session], T], attempts: int = ATTEMPTS) -> T:
     """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
     transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
-    time is up. Raises PersistenceError."""
+    time is up. Locks that stay may be those of a transaction that was left open: it is ended. Raises PersistenceError."""
     end = time.monotonic() + REPLY_SECONDS
+    look_at = time.monotonic() + left_open.LOOK_AFTER
     with answering():
         for attempt in range(1, attempts + 1):
             try:
@@ -114,6 +119,9 @@ def transact(session: Session, concern: WriteConcern, work: Callable[[Session], 
             except PyMongoError as error:
                 if attempt == attempts or time.monotonic() > end or not error.has_error_label("TransientTransactionError"):
                     raise
+            if time.monotonic() >= look_at:
+                left_open.end(session.client, REPLY_SECONDS)
+                look_at = time.monotonic() + left_open.LOOK_EVERY
             # Those that came into each other's way at once do not do so again.
             time.sleep(min(0.005 * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1))
         raise AssertionError("the last attempt returns or raises")

@@ -13,7 +13,7 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from connectors.commits import check, following, one_by_one, remaining
-from connectors.mongodb import chunks, connection, durability, migrations, unit
+from connectors.mongodb import chunks, connection, durability, left_open, migrations, unit
 from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
 from connectors.mongodb.steps import Steps
 from connectors.mongodb.timeouts import schedule
@@ -37,8 +37,8 @@ class MongoStore:
     """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
     def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
-        self._options = options
-        self._server = connection.client(url)
+        self._url, self._options = url, options
+        self._server = connection.client(url, left_open.mark())
         self._data = connection.database(self._server)
         self._new_name = new_name
         # By partition, the token and session of our claim. The session's id stands in the row, too: the next owner ends what it left open.
@@ -63,7 +63,12 @@ class MongoStore:
         return MongoOutbox(self._steps, self._options.outbox)
 
     def transaction(self) -> AbstractContextManager[MongoSession]:
-        return unit.transaction(self._server, self._data)
+        return unit.transaction(self._applications, connection.database(self._applications))
+
+    @cached_property
+    def _applications(self) -> connection.Client:
+        """A client without a mark: a transaction of an application may stay open for as long as the server allows."""
+        return connection.client(self._url)
 
     @cached_property
     def _steps(self) -> Steps:
@@ -193,6 +198,8 @@ class MongoStore:
 
     def close(self) -> None:
         self._server.close()
+        if "_applications" in self.__dict__:
+            self._applications.close()
 
     def _end_session(self, key: str) -> None:
         """A transaction outlives the process that began it by a minute, and its lock on the row with it."""

@@ -1,7 +1,6 @@
 """Transactions of the leased contracts: one per step, on the server's clock.
 
-A process that is killed inside one leaves it open: the server ends it after its `transactionLifetimeLimitSeconds` (60), and whoever
-wants the same lock meanwhile gets a PersistenceError.
+A process that is killed inside one leaves it open. The next process that wants the same lock ends it (connectors.mongodb.left_open).
 """
 
 import threading

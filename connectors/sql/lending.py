@@ -24,6 +24,8 @@ class Lender:
         self._dialect = kind(dbapi=kind.import_dbapi(), **options)
         for name in ("do_commit", "do_rollback"):
             setattr(self._dialect, name, _refuse)
+        for name in ("do_close", "do_terminate"):
+            setattr(self._dialect, name, _stay_open)
         self._engine = Engine(StaticPool(_nothing), self._dialect, self._url, hide_parameters=True)
         self._known = False
         self._lock = threading.Lock()
@@ -44,7 +46,7 @@ class Lender:
     @contextmanager
     def lent(self, driver: Any) -> Iterator[Connection]:
         """The connection cannot be used after the end; `driver` stays open and in its transaction."""
-        pool = StaticPool(lambda: driver, reset_on_return=None)
+        pool = StaticPool(lambda: driver, reset_on_return=None, dialect=self._dialect)
         connection = Connection(self._engine, pool.connect())
         connection.begin()
         info = connection.info
@@ -57,6 +59,10 @@ class Lender:
 
 def _nothing() -> Any:
     raise ConfigurationError("the engine of a session's connection opens no connections of its own")
+
+
+def _stay_open(driver: Any) -> None:
+    """Our own pool closes it, also when it is lost. PyMySQL refuses a second close, and SQLAlchemy logs that with a traceback."""
 
 
 def _refuse(connection: Any) -> None:

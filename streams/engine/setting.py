@@ -1,11 +1,11 @@
 """What all partitions of a worker share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from streams.agent import Agent
 from streams.aggregation.rule import Rule
-from streams.contracts import Input, Store
+from streams.contracts import Input, Store, TopicPartition
 from streams.engine.dedupe import IdRule
 from streams.engine.handling import Handling
 from streams.engine.rekey import Rekeying
@@ -41,6 +41,11 @@ class Setting(NamedTuple):
     def turn(self, now: float) -> None:
         if self.fires is not None:
             self.fires.turn(now)
+
+    def measure(self, now: float, owned: Collection[TopicPartition]) -> None:
+        """What is one number for all workers, when this one has the agent's first partition."""
+        if isinstance(self.handling, SharedIntake):
+            self.handling.size.turn(now, (self.agent.topics[0], 0) in owned)
 
     def stop(self) -> None:
         """Nothing begins any more outside of the commits: the process is about to end."""

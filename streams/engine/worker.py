@@ -236,6 +236,7 @@ class Worker:
         if now >= self._inform_at:
             self._inform_at = now + INFORM_EVERY
             self._inform()
+        self._setting.measure(now, self._owners)
         if now >= self._report_at:
             self._report_at = now + REPORT_EVERY
             self._parts.report(self.describe(now))

@@ -20,6 +20,7 @@ from streams.leased.shared_firing import SharedFiring, aggregation_of
 from streams.leased.shared_intake import SharedIntake
 from streams.leased.shared_records import buffer_name
 from streams.leased.shared_runs import Identified, Packing, Runs
+from streams.leased.shared_size import SharedSize
 from streams.leased.values import Gate
 from streams.values import Partition
 
@@ -45,7 +46,8 @@ def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outp
         view = parts.store.read(Partition(app, agent.name, *place))
         return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
 
-    return SharedIntake(name, gate, buffer, runs, fires, source_of)
+    size = SharedSize(name, buffer, Calls(parts.pool(1), _nobody), parts.meter, clock)
+    return SharedIntake(name, gate, buffer, runs, fires, source_of, size)
 
 
 def gate_of(agent: Agent) -> Gate:

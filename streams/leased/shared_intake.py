@@ -19,6 +19,7 @@ from streams.leased.contracts import BufferIntake
 from streams.leased.shared_fires import MOST, SharedFires
 from streams.leased.shared_records import Run
 from streams.leased.shared_runs import Runs, parts
+from streams.leased.shared_size import SharedSize
 from streams.leased.values import Gate, Progress
 from streams.record import Record
 
@@ -41,8 +42,10 @@ class SharedIntake:
     batches = session = False
 
     def __init__(
-        self, name: str, gate: Gate, buffer: BufferIntake, runs: Runs, fires: SharedFires, source_of: Callable[[Place], str]
-    ) -> None:
+        self, name: str, gate: Gate, buffer: BufferIntake, runs: Runs, fires: SharedFires, source_of: Callable[[Place], str],
+        size: SharedSize,
+    ) -> None:  # fmt: skip
+        self.size = size
         self._name, self._most, self._buffer, self._runs, self.fires = name, gate.count or inf, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once
         self._sources: dict[Place, Source] = {}

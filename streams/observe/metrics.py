@@ -56,6 +56,7 @@ METRICS = (
     Metric("restore_seconds", "histogram", "Time to rebuild a partition's state from the store.", buckets=SECONDS),
     Metric("restore_bytes", "counter", "Bytes read from the store to rebuild state."),
     Metric("rebalances", "counter", "Changes of the consumer group's assignment."),
+    Metric("buffered_records", "gauge", "Records in the buffer of scope: shared, from the owner of the agent's first partition."),
     Metric("open_groups", "gauge", "Groups that are not complete.", PARTITION, source="report"),
     Metric("buffered_bytes", "gauge", "Bytes that open groups hold.", PARTITION, source="report"),
     Metric("oldest_group_age_seconds", "gauge", "Age of the oldest open group.", PARTITION, source="report"),
@@ -93,6 +94,10 @@ class Meter:
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge. Raises ValueError as `count` does."""
         self._numbers[name, _values(name, "gauge", labels)] = value
+
+    def unset(self, name: str, **labels: str) -> None:
+        """Show a gauge no longer. Raises ValueError as `count` does."""
+        self._numbers.pop((name, _values(name, "gauge", labels)), None)
 
     def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
         """Add a value to a histogram, as if seen `times` times. Raises ValueError as `count` does."""

@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -91,10 +91,10 @@ class Sendings:
         self._stop = threading.Event()
         self._feeder = threading.Thread(target=self._feed, daemon=True)
 
-    def run(self, name: str, fault: str = "", unsafe: str = "") -> Worker:
+    def run(self, name: str, fault: str = "", unsafe: str = "", environ: Mapping[str, str] | None = None) -> Worker:
         file = self.folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump(self.spec))
-        self.workers.append(Worker(file, "idle", name, fault, unsafe))
+        self.workers.append(Worker(file, "idle", name, fault, unsafe, environ))
         return self.workers[-1]
 
     def feed(self) -> None:
@@ -145,10 +145,10 @@ class Sendings:
         wait_until(lambda: self.arrived() >= before + more, timeout, "messages", pause=0)
 
     def verdict(self, settle: float = 120.0) -> Verdict:
-        """No more load, everything sent, all processes ended; what is in the topic. MongoDB keeps what a killed process had locked for
-        60 s (transactionLifetimeLimitSeconds)."""
+        """No more load, everything sent, all processes ended; what is in the topic."""
         self._stop.set()
-        self._feeder.join(30)
+        if self._feeder.is_alive():
+            self._feeder.join(30)
         with suppress(TimeoutError):
             wait_until(self._empty, settle, "an empty outbox", pause=0.1)
         for worker in self.workers:

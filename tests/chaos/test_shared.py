@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -29,8 +30,6 @@ from tests.waiting import wait_until
 
 MakeShared = Callable[[str], Scene]
 PARTITIONS = 4
-TAKEOVER = {"mongodb": 90}
-"""Seconds. What stands still in a transaction of MongoDB keeps its locks until the server ends it, after 60 (mongodb/steps.py)."""
 
 
 @pytest.fixture
@@ -81,7 +80,7 @@ def under_fault(app: Scene, cell: Cell, unsafe: str = "") -> Verdict:
     faulty = app.run("faulty", cell.fault, unsafe)
     pid = faulty.wait_hit()
     if cell.kind == "stop":
-        wait_until(lambda: _have_all(app, healthy), TAKEOVER.get(cell.store, 40), "the takeover", pause=0.1)
+        wait_until(lambda: _have_all(app, healthy), 40, "the takeover", pause=0.1)
         app.flowing(2)
         os.kill(pid, signal.SIGCONT)
     app.flowing()
@@ -177,3 +176,26 @@ def test_a_handler_that_ends_its_process_costs_its_own_group_alone(shared: MakeS
     verdict = judge_shared([record for record in app.records("in") if record not in deadly], app.records("out"), others)
     assert verdict.clean, verdict
     assert sum(len(worker.events("worker.ended", code=-9)) for worker in workers) == COMPANY + DEATHS
+
+
+def buffered(worker: Worker) -> list[float]:
+    """What /metrics says of the buffer."""
+    port = worker.wait("http.listening")[0]["port"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith('sluicegate_buffered_records{agent="sums"')]
+
+
+def test_one_of_the_workers_shows_how_many_records_are_in_the_buffer(shared: MakeShared) -> None:
+    app = shared("sqlite")
+    app.spec["agents"]["sums"]["aggregate"] |= {"count": 1_000, "timeout": {"after": "10m"}}
+    workers = [app.run(f"worker-{number}") for number in range(2)]
+    app.feed.send(200)
+    app.catch_up()
+    good_ones = sum(map(good, app.records("in")))
+
+    def shown() -> bool:
+        return [value for worker in workers for value in buffered(worker)] == [good_ones]
+
+    wait_until(shown, 60, f"one gauge of {good_ones} records", pause=0.5)
+    app.stop()

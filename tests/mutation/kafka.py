@@ -44,7 +44,12 @@ GUARDS = (
     ),
     Guard(
         "a cursor's call that never returns is given up", FILE,
-        "        if not _in_time(lambda: add(places, group, SENDING), SENDING + LATE):", "        if add(places, group, SENDING):", ALONE,
+        "        if not self._aside.run(lambda: add(places, group, OPENING), OPENING + LATE):",
+        "        if add(places, group, OPENING):", ALONE,
+    ),
+    Guard(
+        "a cursor's call waits no longer than an opening", FILE,
+        "add(places, group, OPENING), OPENING + LATE)", "add(places, group, SENDING), SENDING + LATE)", ALONE,
     ),
     Guard(
         "a producer that lost a broker since its cursor is opened again", FILE, "        if self._lost:", f"        {NEVER}", ALONE,

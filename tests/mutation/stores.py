@@ -4,6 +4,7 @@ from tests.mutation.guard import NEVER, Guard
 
 C = "tests/contracts/"
 FENCING = (f"{C}test_fencing.py",)
+KILLED = (f"{C}test_killed_inside.py::test_a_transaction_of_a_process_that_lives_is_ended_only_when_its_time_is_over",)
 MEMORY, SQLITE, REDIS = "memory", "sqlite", "redis and not cluster"
 BUFFER = (f"{C}buffer/test_insert.py", f"{C}buffer/test_leases.py", f"{C}buffer/test_removals.py", f"{C}buffer/test_firing.py")
 TIMEOUTS = tuple(f"{C}timeouts/test_{name}.py" for name in ("leases", "emission", "scheduling", "commits"))
@@ -77,6 +78,14 @@ GUARDS = (
         "MongoDB: only the last version commits", "connectors/mongodb/state.py",
         '"token": claim.token, "version": claim.version}\n\n\ndef _insert',
         '"token": claim.token}\n\n\ndef _insert', FENCING, "mongodb",
+    ),
+    Guard(
+        "MongoDB: the transaction of a process that lives has its time", "connectors/mongodb/left_open.py",
+        "return _mark_of(found) not in alive or", "return True or", KILLED,
+    ),
+    Guard(
+        "MongoDB: the transaction of a process that stands still is ended", "connectors/mongodb/left_open.py",
+        "return _mark_of(found) not in alive or", "return _mark_of(found) not in alive and", KILLED,
     ),
     Guard(
         "numbers of rows grow", "connectors/commits.py",

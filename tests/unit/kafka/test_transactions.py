@@ -1,6 +1,7 @@
 """A transaction whose cursor librdkafka would wait for without end."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,10 +49,12 @@ def sending(producer: Silent, monkeypatch: pytest.MonkeyPatch) -> KafkaTransacti
 def test_a_cursor_that_is_not_answered_is_given_up_with_its_producer(
     sending: KafkaTransactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "SENDING", 0.1)
+    monkeypatch.setattr(transactions, "OPENING", 0.1)
     monkeypatch.setattr(transactions, "LATE", 0.1)
+    begun = time.monotonic()
     with pytest.raises(SystemNotReady, match="does not answer"):
         sending.send([ROW], {"a claim": 1})
+    assert time.monotonic() - begun < transactions.SENDING / 2
     with pytest.raises(SystemNotReady, match="not open"):
         sending.send([ROW], {"a claim": 1})
 

@@ -47,7 +47,8 @@ def record(offset: int, value: bytes = b"{}") -> SealedRecord:
 
 def intake_of(buffer: Any, gate: Gate = GATE) -> SharedIntake:
     fires: Any = SimpleNamespace(halt=None, take=lambda batches: None)
-    return SharedIntake("b", gate, buffer, Packing("b", gate, buffer, lambda: 1.5), fires, lambda place: "id")
+    size: Any = None
+    return SharedIntake("b", gate, buffer, Packing("b", gate, buffer, lambda: 1.5), fires, lambda place: "id", size)
 
 
 @pytest.fixture

@@ -1,0 +1,54 @@
+"""Transactions whose process has died, or can no longer commit them. MongoDB keeps their locks for transactionLifetimeLimitSeconds (60).
+
+The server tells each user of the user's own sessions and connections, and lets the user end them: no privilege is needed. Each of our
+clients puts a mark of its own into its connections, which the server shows for an open transaction, too:
+
+* No connection has the mark any more: the process has died, or it has lost its connections and begins the transaction again anyway.
+* The transaction has been open for REPLY_SECONDS: nothing runs longer under `connection.transact`, so its process has given it up, or
+  stands still.
+
+Only liveness depends on this: each step compares the state that it expects with the state that it finds.
+"""
+
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import pymongo
+from pymongo.driver_info import DriverInfo
+from pymongo.errors import PyMongoError
+
+LOOK_AFTER, LOOK_EVERY = 0.3, 1.0
+"""Seconds of conflicts before the first look, and between two looks."""
+
+_MARK = "sluicegate-"
+_EVERYTHING = {"allUsers": False, "idleSessions": True, "idleConnections": True}
+
+
+def mark() -> DriverInfo:
+    """For one client."""
+    return DriverInfo("sluicegate", _MARK + uuid.uuid4().hex)
+
+
+def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
+    """End what was left open by marked clients of this user; returns how many transactions that were. `limit` is in seconds. An error of
+    the server ends nothing: the caller is about to try its own transaction again."""
+    with suppress(PyMongoError):
+        admin = server.get_database("admin", read_preference=pymongo.ReadPreference.PRIMARY)
+        seen = list(admin.aggregate([{"$currentOp": _EVERYTHING}]))
+        alive = {_mark_of(each) for each in seen if each.get("type") != "idleSession"}
+        ended = [{"id": each["lsid"]["id"]} for each in seen if _left_open(each, alive, limit)]
+        if ended:
+            admin.command("killSessions", ended)
+        return len(ended)
+    return 0
+
+
+def _left_open(found: dict[str, Any], alive: set[str], limit: float) -> bool:
+    if found.get("type") != "idleSession" or "transaction" not in found or _MARK not in _mark_of(found):
+        return False
+    return _mark_of(found) not in alive or found["transaction"]["timeOpenMicros"] >= limit * 1e6
+
+
+def _mark_of(found: dict[str, Any]) -> str:
+    return str(found.get("clientMetadata", {}).get("driver", {}).get("version", ""))
