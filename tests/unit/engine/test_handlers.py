@@ -72,7 +72,8 @@ def test_nothing_is_sent_that_a_failing_handler_sent_before_it_failed(log: Log, 
     [letter] = distinct(log, "dead")
     assert letter.v == b'{"amount": 2}'
     assert (header(letter, "sluicegate-dead-stage"), header(letter, "sluicegate-dead-attempts")) == ("handler", "2")
-    assert header(letter, "sluicegate-dead-error") == "the handler raised ValueError"
+    assert header(letter, "sluicegate-dead-error") == "the handler raised ValueError: payload"
+    assert header(letter, "sluicegate-dead-where") == "tests/unit/engine/handlers.py:34 in _maybe_fail"
 
 
 def test_a_failure_is_tried_again_after_growing_pauses_and_no_other_is_called_again(log: Log, store: MemoryStore, clock: Clock) -> None:
