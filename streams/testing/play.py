@@ -9,15 +9,17 @@ from streams.testing import matching
 from streams.testing.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, Send, Step
 from streams.testing.deaths import REPLIES, Deaths, Kind
 from streams.testing.driver import TestDriver
+from streams.testing.heard import told
 from streams.testing.outputs import Output
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Where and why a test failed; `text` says what was expected and what came instead."""
+    """Where and why a test failed; `text` says what was expected and what came instead, `trace` where the user's code raised."""
 
     line: int
     text: str
+    trace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
     except SluicegateError as error:
         return Failure(at, f"the app could not go on: {error}")
     except (Exception, SystemExit) as error:
-        return Failure(at, f"the app raised {type(error).__name__}: {error}")
+        return Failure(at, f"the app raised {type(error).__name__}: {error}", told(error))
     return None
 
 

@@ -59,11 +59,10 @@ def test_installed_code_is_the_users_where_nothing_else_is(tmp_path: Path, monke
     monkeypatch.syspath_prepend(str(folder))
     import shopx  # type: ignore[import-not-found]
 
-    try:
+    with pytest.raises(KeyError) as caught:
         shopx.enter(1)
-    except KeyError as error:
-        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
-        assert cause(error).where == "shopx/__init__.py:4 in enter"
+    caught.value.__traceback__ = caught.value.__traceback__.tb_next  # type: ignore[union-attr]
+    assert cause(caught.value).where == "shopx/__init__.py:4 in enter"
     for name in ("shopx", "libx"):
         sys.modules.pop(name)
 
