@@ -39,7 +39,7 @@ class Frame(NamedTuple):
     function: str
 
     def __str__(self) -> str:
-        return f"{_short(self.file)}:{self.line} in {self.function}"
+        return f"{short(self.file)}:{self.line} in {self.function}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _package(file: str) -> str:
     return ""
 
 
-def _short(file: str) -> str:
+def short(file: str) -> str:
     """As it was imported: below the folder in which Python looked it up."""
     path = os.path.abspath(file)
     folders = [os.path.abspath(each) for each in sys.path]

@@ -203,9 +203,10 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
 
 
 def _aggregation_refusal(target: str) -> str | None:
-    allowed = ("streams.aggregation", "streams.values", "streams.errors", "streams.agent", "streams.record", "streams.causes", "schemas")
+    allowed = ("streams.aggregation", "streams.values", "streams.errors", "streams.agent", "streams.record", "schemas")
+    allowed += ("streams.causes", "streams.importing")
     if within(target, *PACKAGES) and not within(target, *allowed):
-        return "streams.aggregation imports only values, errors, agent, record, causes and schemas"
+        return "streams.aggregation imports only values, errors, agent, record, causes, importing and schemas"
     return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
 
 

@@ -161,7 +161,9 @@ def test_a_group_whose_handler_fails_for_good_is_a_dead_letter_with_its_document
 @pytest.mark.parametrize(
     ("path", "error"),
     [
-        ("nothing.here:f", "cannot be imported"), (f"{HERE}:absent", "cannot be imported"), (f"{HERE}:HERE", "cannot be imported"),
+        ("nothing.here:f", "there is no module nothing; "),
+        (f"{HERE}:absent", r"handlers\.py has no absent; "),
+        (f"{HERE}:HERE", "has no HERE; "),
         (f"{HERE}:calls", "is not a function"), (f"{HERE}:_maybe_fail", None), ("json:dump", "`fp` is unknown"),
         (f"{HERE}:result", "gets a message, not a batch"),
     ],
