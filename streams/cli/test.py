@@ -31,7 +31,9 @@ def play_tests(
     json: AsJson = False,
 ) -> int:
     """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""
+    from streams.testing.cases import Setup
     from streams.testing.files import loaded
+    from streams.testing.stores import on_sqlite, require_sqlalchemy
 
     found = loaded(file)
     for problem in found.problems:
@@ -39,6 +41,8 @@ def play_tests(
     if found.app is None:
         return USAGE
     cases = _chosen(file, found.cases, names or [])
+    if any(on_sqlite(found.app, any(isinstance(step, Setup) for step in case.steps)) for case in cases):
+        require_sqlalchemy()
     verdicts = []
     with _quiet() as heard:
         for case in cases:

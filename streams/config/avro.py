@@ -23,9 +23,9 @@ def findings(file: File, folder: FilePath) -> Iterator[Finding]:
     """What is wrong with single keys, and schema files that cannot be read."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
-        ends = [(agent, path), *([(agent.to, (*path, "to"))] if agent.to is not None else [])]
-        if missing := [(*at, "format") for model, at in ends if model.format == "avro" and not installed()]:
-            yield Finding(missing[0], "the Avro library is not installed", 'pip install "sluicegate[avro]"', (missing[0],))
+        form: Path = (*path, "format") if agent.format == "avro" else (*path, "to", "format")
+        if "avro" in (agent.format, agent.to and agent.to.format) and not installed():
+            yield Finding(form, "the Avro library is not installed", 'pip install "sluicegate[avro]"', (form,))
             continue
         yield from _of(agent, path, folder)
         if agent.to is not None:
