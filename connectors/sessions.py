@@ -57,6 +57,17 @@ class MemorySession:
 
     values: MutableMapping[str, Any]
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a session of the memory store has `values` and no `{name}`{_ELSEWHERE.get(name, '')}")
+
+
+_REAL = "; a test of it needs a real server: TestDriver(app, store=open_store(URL))"
+_ELSEWHERE = {
+    "connection": "; a test of it begins with a step `setup: FILE.sql`, which gives it a SQLite file",
+    **dict.fromkeys(("client_session", "database"), f": MongoDB's has{_REAL}"),
+    **dict.fromkeys(("pipeline", "key"), f": Redis' has{_REAL}"),
+}
+
 
 class Raised(Exception):
     """What `work` raised, on its way through a store that translates its driver's errors."""

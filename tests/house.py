@@ -36,6 +36,8 @@ DRIVERS = {
     "opentelemetry": "streams.observe.tracing",
 }
 
+FOR_TESTS = ("connectors.memory", "connectors.sql.scratch")  # what streams.testing may import, inside of functions
+
 # With commas, so that this file does not name one either.
 _HOSTS = "pypi,org pythonhosted,org maven,org maven,apache,org npmjs,org docker,io crates,io"
 _HOSTS += " golang,org debian,org sonatype,org ghcr,io quay,io"
@@ -197,15 +199,16 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
     if within(module, "streams.aggregation"):
         return _aggregation_refusal(target)
     if within(module, "streams"):
-        joins = within(module, "streams.cli") or (within(module, "streams.testing") and lazy and within(target, "connectors.memory"))
+        joins = within(module, "streams.cli") or (within(module, "streams.testing") and lazy and within(target, *FOR_TESTS))
         return "only streams.cli joins the rooms" if within(target, "connectors") and not joins else None
     return _connector_refusal(root, module, target, lazy)
 
 
 def _aggregation_refusal(target: str) -> str | None:
     allowed = ("streams.aggregation", "streams.values", "streams.errors", "streams.agent", "streams.record", "schemas")
+    allowed += ("streams.causes", "streams.importing")
     if within(target, *PACKAGES) and not within(target, *allowed):
-        return "streams.aggregation imports only values, errors, agent, record and schemas"
+        return "streams.aggregation imports only values, errors, agent, record, causes, importing and schemas"
     return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
 
 

@@ -15,6 +15,7 @@ import msgspec
 from streams.aggregation.groups import Groups
 from streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, State
 from streams.aggregation.reducers import plus
+from streams.causes import Cause, cause, masked, message
 from streams.errors import DecodeStopped, DecodeWaits, Halt
 from streams.record import Record
 
@@ -190,23 +191,38 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
         text = f"{len(value)} bytes are more than max_record_bytes {rule.max_record_bytes}"
         _unread(groups, record, rule.on_error.decode, "too-large", text)
     elif isinstance(error, msgspec.ValidationError) and _passes(rule.valid, value):
-        _unread(groups, record, rule.aggregation.on_missing if rule.grouped else rule.on_error.decode, "missing-field", str(error))
+        missing = rule.aggregation.on_missing if rule.grouped else rule.on_error.decode
+        _unread(groups, record, missing, "missing-field", message(error), cause(error, record.key() or b"", value))
     else:
-        _unread(groups, record, rule.on_error.decode, "undecodable", _said(error))
+        raised = cause(error, record.key() or b"", value)
+        _unread(groups, record, rule.on_error.decode, "undecodable", _said(error, raised), raised)
 
 
-def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str) -> None:
-    if policy == "wait" and reason == "undecodable":
-        where = f"{record.topic()}/{record.partition()}/{record.offset()}"
-        text = f"{where}: {error}; on_error.decode is wait: tried again until it can be read; else let it be dead-letter, and restart"
-        raise DecodeWaits(text, record.offset())
+def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str, raised: Cause | None = None) -> None:
+    """`raised`: by what read it, which may be the user's code."""
+    at = raised.where if raised is not None else ""
     if policy == "skip":
         groups.counts["skipped"] += 1
-    elif policy == "stop":
-        where = f"{record.topic()}/{record.partition()}/{record.offset()}"
-        raise DecodeStopped(f"{where}: {reason} ({error}), and on_error.decode is stop; let it be dead-letter or skip, and restart")
+    elif policy == "stop" or (policy == "wait" and reason == "undecodable"):
+        raise _halted(record, policy, reason, error if raised is None else _for_logs(error, raised))
     else:
-        groups.refuse(record, "decode", reason, error)
+        groups.refuse(record, "decode", reason, error, at)
+
+
+def _halted(record: Record, policy: str, reason: str, error: str) -> DecodeWaits | DecodeStopped:
+    place = f"{record.topic()}/{record.partition()}/{record.offset()}"
+    if policy == "wait":
+        text = f"{place}: {error}; on_error.decode is wait: tried again until it can be read; else let it be dead-letter, and restart"
+        return DecodeWaits(text, record.offset())
+    return DecodeStopped(f"{place}: {reason} ({error}), and on_error.decode is stop; let it be dead-letter or skip, and restart")
+
+
+def _for_logs(error: str, raised: Cause) -> str:
+    """Without the payload; msgspec ends its messages with the path of the field, as the type names it."""
+    if raised.where:
+        return raised.placed(raised.shown)
+    said, before, path = error.rpartition(" - at `$")
+    return masked(said, raised.payload) + before + path if before else masked(error, raised.payload)
 
 
 def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:
@@ -217,8 +233,10 @@ def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:
     return True
 
 
-def _said(error: Exception) -> str:
-    """The decoder's own words where they are known to quote no payload."""
+def _said(error: Exception, raised: Cause) -> str:
+    """The decoder's own words where they are known to quote no payload, and what a decoder of the user's says."""
     if isinstance(error, UnicodeDecodeError):
         return f"invalid UTF-8 at byte {error.start}"
-    return str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
+    if isinstance(error, msgspec.DecodeError):
+        return message(error)
+    return raised.text if raised.where else type(error).__name__

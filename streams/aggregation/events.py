@@ -33,13 +33,14 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler, produce or crash; `reason` is stable, `error` says
-    more and never quotes the payload."""
+    more: what the user's code raised may quote the payload. `where` is the place in the user's code that raised it, or empty."""
 
     record: Record
     stage: str
     reason: str
     error: str
     attempts: int = 1
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Unhandled:
     error: str
     attempts: int
     reason: str = "handler-failed"
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from streams.aggregation.events import COUNT_LOWERED, Fire, Refused
 from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, State
 from streams.aggregation.reducers import apply
 from streams.aggregation.rule import Rule
+from streams.causes import cause
 from streams.errors import BufferFull
 from streams.record import Record, headers
 
@@ -133,8 +134,8 @@ class Groups:
         self.bytes -= state[BYTES]
         return state, bags
 
-    def refuse(self, record: Record, stage: str, reason: str, error: str) -> None:
-        self.events.append(Refused(record, stage, reason, error))
+    def refuse(self, record: Record, stage: str, reason: str, error: str, where: str = "") -> None:
+        self.events.append(Refused(record, stage, reason, error, where=where))
 
     def refuse_key(self, record: Record, key: bytes | None, longest: int) -> None:
         """It has none, or one of more than `longest` bytes."""
@@ -193,7 +194,8 @@ class Groups:
             message = self.rule.message(value)
             accumulators = [apply(fold, state, message) for fold in folds]
         except Exception as e:
-            return self._unopened(key, state, record, "reducer", f"a reducer of this agent raised {type(e).__name__}")
+            raised = cause(e)
+            return self._unopened(key, state, record, "reducer", f"a reducer of this agent raised {raised.text}", raised.where)
         size, most = sum(map(len, accumulators)), min(self.rule.aggregation.max_bytes, LARGEST_ITEM)
         if size > most:
             return self._unopened(key, state, record, "too-large", f"its reducers would hold {size} bytes, more than max_bytes {most}")
@@ -201,9 +203,9 @@ class Groups:
             state[fold.slot] = accumulator
         return True
 
-    def _unopened(self, key: bytes, state: State, record: Record, reason: str, error: str) -> bool:
+    def _unopened(self, key: bytes, state: State, record: Record, reason: str, error: str, where: str = "") -> bool:
         """Refuse a record that its reducers cannot take; a group that was opened for it never was. Always False."""
-        self.refuse(record, "aggregate", reason, error)
+        self.refuse(record, "aggregate", reason, error, where)
         if not state[COUNT]:
             del self.states[key]
             self.bags.pop(key, None)

@@ -5,7 +5,6 @@ which is what makes the number of reducers almost free (see accept.py). User red
 their accumulator is kept encoded, so that they can neither share nor half-change it.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from schemas.json import canonical, encode, is_number
 from streams.agent import Reducer
 from streams.aggregation.layout import COLUMNS, COUNT, Bags, State
 from streams.errors import ConfigurationError
+from streams.importing import loaded
 
 Getter = Callable[[Any], Any]
 Add = Callable[[State, Any], None]
@@ -98,11 +98,7 @@ def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, 
 
 def imported(path: str) -> Callable[..., Any]:
     """The function at `module:function`. Raises ConfigurationError."""
-    module, _, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as e:
-        raise ConfigurationError(f"{path}: cannot be imported ({type(e).__name__}); write it as package.module:function") from e
+    found = loaded(path)
     if not callable(found):
         raise ConfigurationError(f"{path}: is not a function")
     return found  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streams.cli import extras
 from streams.cli.outcome import DONE, SYSTEM, USAGE, complain, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -24,7 +25,7 @@ def check(
     """Check the file; say in words what it means and what is unsafe."""
     from streams.config import load
 
-    loaded = _opened(file, load(file, os.environ, tolerant=not connect))
+    loaded = _traced(file, _opened(file, load(file, os.environ, tolerant=not connect)))
     found: list[Finding] = []
     if connect and loaded.app is not None:
         from streams.cli.systems import inspect
@@ -48,9 +49,26 @@ def _opened(file: str, loaded: "Loaded") -> "Loaded":
 
     try:
         open_store(app.store, app.folder).close()
+        wrong = extras.lacking(app)
     except ConfigurationError as error:
-        what, _, hint = str(error).partition(": ")
-        return replace(loaded, app=None, problems=(Problem(file, *loaded.store_at, "store", what, hint or "correct the URL"),))
+        wrong = str(error)
+    if wrong is None:
+        return loaded
+    what, _, hint = wrong.partition(": ")
+    return replace(loaded, app=None, problems=(Problem(file, *loaded.store_at, "store", what, hint or "correct the URL"),))
+
+
+def _traced(file: str, loaded: "Loaded") -> "Loaded":
+    """Spans that OpenTelemetry's variables ask for and that cannot be had are a problem, too: `run` would end with it."""
+    from streams.config import Problem
+    from streams.observe import tracing
+
+    try:
+        tracing.asked(os.environ)
+    except ConfigurationError as error:
+        what, _, hint = str(error).rpartition(": ")
+        problem = Problem(file, 1, 1, "environment", what or hint, hint if what else "correct the variables OTEL_*")
+        return replace(loaded, app=None, problems=(*loaded.problems, problem))
     return loaded
 
 

@@ -12,6 +12,8 @@ from typing import ParamSpec
 
 import typer
 
+from streams.cli import extras
+
 P = ParamSpec("P")
 
 DONE, UNEXPECTED, USAGE, SYSTEM, DONE_BEFORE = 0, 1, 2, 3, 5
@@ -48,6 +50,8 @@ def _code(command: Callable[[], int]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader is gone: the flush at exit must not fail again
         return DONE
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and (text := extras.remedy(error)):
+            return failed(text, USAGE)
         if debugging():
             complain(masked(traceback.format_exc()))
         return failed(f"unexpected {type(error).__name__}: {error}; {DEBUG}=debug shows where", UNEXPECTED)

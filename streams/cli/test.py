@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from streams.agent import App
     from streams.testing.cases import Case
+    from streams.testing.heard import Heard
     from streams.testing.play import Progress, Verdict
 
 EVERY = 0.1  # seconds between two looks at the progress
@@ -29,7 +31,9 @@ def play_tests(
     json: AsJson = False,
 ) -> int:
     """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""
+    from streams.testing.cases import Setup
     from streams.testing.files import loaded
+    from streams.testing.stores import on_sqlite, require_sqlalchemy
 
     found = loaded(file)
     for problem in found.problems:
@@ -37,10 +41,12 @@ def play_tests(
     if found.app is None:
         return USAGE
     cases = _chosen(file, found.cases, names or [])
+    if any(on_sqlite(found.app, any(isinstance(step, Setup) for step in case.steps)) for case in cases):
+        require_sqlalchemy()
     verdicts = []
-    with _quiet():
+    with _quiet() as heard:
         for case in cases:
-            verdicts.append(_verdict(found.app, case, crash))
+            verdicts.append(_traced(_verdict(found.app, case, crash), heard.taken()))
             if not json:
                 print(_line(file, verdicts[-1], crash), flush=True)
     failed = [verdict for verdict in verdicts if verdict.failure is not None]
@@ -72,12 +78,20 @@ def _verdict(app: "App", case: "Case", crash: bool) -> "Verdict":
         return play_with_crashes(app, case, progress)
 
 
+def _traced(verdict: "Verdict", trace: tuple[str, ...]) -> "Verdict":
+    """A test that failed, with what its handlers raised."""
+    failure = verdict.failure
+    return verdict if failure is None else replace(verdict, failure=replace(failure, trace=failure.trace or trace))
+
+
 def _line(file: str, verdict: "Verdict", crash: bool) -> str:
     survived = f" ({verdict.deaths} deaths and {verdict.lost} unanswered requests survived)" if crash else ""
     if verdict.failure is None:
         return f"ok      {verdict.case.name}{survived}"
     where = "" if verdict.place is None else f" with {verdict.place}{survived}"
-    return f"FAILED  {verdict.case.name}{where}: {file}:{verdict.failure.line}: {verdict.failure.text}"
+    return f"FAILED  {verdict.case.name}{where}: {file}:{verdict.failure.line}: {verdict.failure.text}" + "".join(
+        f"\n        {line}" for line in verdict.failure.trace
+    )
 
 
 def _as_json(file: str, verdicts: "Sequence[Verdict]") -> None:
@@ -88,7 +102,7 @@ def _as_json(file: str, verdicts: "Sequence[Verdict]") -> None:
             "name": verdict.case.name,
             "line": verdict.case.line,
             "ok": verdict.failure is None,
-            "failure": verdict.failure and {"file": file, "line": verdict.failure.line, "text": verdict.failure.text},
+            "failure": verdict.failure and {"file": file, **asdict(verdict.failure)},
             "deaths": verdict.deaths,
             "lost": verdict.lost,
             "place": verdict.place,
@@ -117,14 +131,16 @@ def _progress(name: str) -> "Iterator[Progress]":
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """The engine's log is for people who run it: here only when debugging."""
+def _quiet() -> "Iterator[Heard]":
+    """The engine's log is for people who run it: here only when debugging. What handlers raise is heard in any case."""
     import structlog
 
-    before = structlog.get_config()
-    if not debugging():
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    from streams.testing.heard import Heard
+
+    before, heard = structlog.get_config(), Heard(quiet=not debugging())
+    wrapper = structlog.make_filtering_bound_logger(logging.DEBUG)
+    structlog.configure(processors=[heard, *before["processors"]], wrapper_class=wrapper)
     try:
-        yield
+        yield heard
     finally:
         structlog.configure(**before)

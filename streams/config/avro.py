@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -22,12 +23,21 @@ def findings(file: File, folder: FilePath) -> Iterator[Finding]:
     """What is wrong with single keys, and schema files that cannot be read."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
+        form: Path = (*path, "format") if agent.format == "avro" else (*path, "to", "format")
+        if "avro" in (agent.format, agent.to and agent.to.format) and not installed():
+            yield Finding(form, "the Avro library is not installed", 'pip install "sluicegate[avro]"', (form,))
+            continue
         yield from _of(agent, path, folder)
         if agent.to is not None:
             yield from _of(agent.to, (*path, "to"), folder)
             needs = ((*path, "to", "framing"), (*path, "to", "schema_id"))
             if agent.to.framing == "confluent" and agent.to.schema_id is None:
                 yield Finding(needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs)
+
+
+def installed() -> bool:
+    """Are both libraries there: the one that reads and writes, and the one that compares schemas?"""
+    return all(find_spec(name) is not None for name in ("fastavro", "avro"))
 
 
 def _of(model: AgentModel | Destination, path: Path, folder: FilePath) -> Iterator[Finding]:

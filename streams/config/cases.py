@@ -11,10 +11,10 @@ from streams.config.document import Place
 from streams.config.fields import Duration, Text, Topic, refused, unless_unknown
 from streams.config.problems import Finding, Path, did_you_mean
 from streams.config.scalars import Decimal, Integer, Unknown
-from streams.testing.cases import ANYTHING, PARTITIONS, Advance, Case, Expect, ExpectNothing, Send, Step
+from streams.testing.cases import ANYTHING, PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
-KINDS = ("send", "expect", "advance", "expect_nothing")
+KINDS = ("setup", "send", "expect", "advance", "expect_nothing", "expect_rows")
 Partition = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
 Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
 
@@ -76,14 +76,24 @@ class ExpectStep(BaseModel):
     headers: Headers = Field(default_factory=dict)
 
 
+class ExpectRowsStep(BaseModel):
+    """What a query finds in the tables of the test: as many rows, in this order."""
+
+    model_config = _CLOSED
+    sql: Text
+    rows: list[dict[str, AnyValue]]
+
+
 class StepModel(BaseModel):
     """Exactly one of its keys; `_as_step` sees to it."""
 
     model_config = ConfigDict(**_CLOSED, json_schema_extra={"minProperties": 1, "maxProperties": 1})
+    setup: Text | None = None
     send: Annotated[SendStep, unless_unknown(lambda: SendStep.model_construct(topic="unknown"))] | None = None
     expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = None
     advance: Duration | None = None
     expect_nothing: Topic | None = None
+    expect_rows: Annotated[ExpectRowsStep, unless_unknown(lambda: ExpectRowsStep.model_construct(sql="", rows=[]))] | None = None
 
 
 def _as_steps(value: object) -> object:
@@ -117,6 +127,8 @@ def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
+            if step.setup is not None and any(each.setup is None for each in steps[:number]):
+                yield Finding((*path, "setup"), "comes after another step", "begin the test with it")
             for kind, topic, known, verb in _topics(step, reads, writes):
                 if known is not None and topic not in known:
                     at = (*path, kind) if kind == "expect_nothing" else (*path, kind, "topic")
@@ -149,6 +161,10 @@ def _step(step: StepModel, line: int) -> Step:
         wanted = step.expect
         value = wanted.value if "value" in wanted.model_fields_set else ANYTHING
         return Expect(line, wanted.topic, wanted.key, value, wanted.reason, wanted.headers)
+    if step.setup is not None:
+        return Setup(line, step.setup)
+    if step.expect_rows is not None:
+        return ExpectRows(line, step.expect_rows.sql, tuple(step.expect_rows.rows))
     if step.expect_nothing is not None:
         return ExpectNothing(line, step.expect_nothing)
     return Advance(line, step.advance or 0.0)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from streams.agent import App
 from streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, transport, words
-from streams.config.cases import ExpectStep, SendStep, StepModel
+from streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
 from streams.config.dedupe import Deduplication, IdSource
 from streams.config.document import Document, Place, Unreadable
 from streams.config.leased import Degraded, Outbox, Timeouts, Unhealthy
@@ -157,5 +157,6 @@ def _keys() -> Mapping[str, list[str]]:
         "tests.*": StepModel,
         "tests.*.send": SendStep,
         "tests.*.expect": ExpectStep,
+        "tests.*.expect_rows": ExpectRowsStep,
     }
     return {place: [f.alias or name for name, f in model.model_fields.items()] for place, model in models.items()}

@@ -8,6 +8,7 @@ from streams.agent import Agent, App
 from streams.config import avro
 from streams.config.problems import Finding, printable
 from streams.errors import ConfigurationError
+from streams.importing import loaded
 
 
 def findings(app: App) -> Iterator[Finding]:
@@ -31,11 +32,13 @@ def _codecs(path: tuple[str, ...], name: str) -> Iterator[Finding]:
     if name == "avro":
         return
     try:
+        if ":" in name:
+            loaded(name)
         codec(name)
+    except ConfigurationError as error:
+        yield _finding(path, error)
     except ValueError:
-        yield Finding(path, "is no codec that can be imported", "name an object with decode and encode, as package.module:codec")
-    except (Exception, SystemExit) as error:
-        yield _raised(path, error)
+        yield Finding(path, f"{name}: has no decode or no encode", "name an object with both, as package.module:codec")
 
 
 def _rule(agent: Agent) -> Iterator[Finding]:
@@ -47,13 +50,24 @@ def _rule(agent: Agent) -> Iterator[Finding]:
         form = formats.reads(agent)
     except (Exception, SystemExit):
         return
-    try:
-        Rule(agent, form)
-    except ConfigurationError as error:
-        what, _, hint = printable(str(error)).removeprefix("aggregate: ").partition("; ")
-        yield Finding(path, what, hint or "change the field names, or the reducers")
-    except (Exception, SystemExit) as error:
-        yield _raised(path, error)
+    found = list(_reducers(agent, path))
+    yield from found
+    if not found:
+        try:
+            Rule(agent, form)
+        except ConfigurationError as error:
+            yield _finding(path, error, "change the field names, or the reducers")
+
+
+def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[Finding]:
+    from streams.aggregation.reducers import imported
+
+    for reducer in agent.aggregation.compute if agent.aggregation else ():
+        try:
+            if reducer.function is not None:
+                imported(reducer.function)
+        except ConfigurationError as error:
+            yield _finding((*path, "compute", reducer.name), error)
 
 
 def _functions(agent: Agent) -> Iterator[Finding]:
@@ -66,11 +80,9 @@ def _functions(agent: Agent) -> Iterator[Finding]:
         found = functions(agent.handler.functions, item, lambda coroutine: None, agent.handler.session)
         decoder(found.value_type)
     except ConfigurationError as error:
-        what, _, hint = printable(str(error)).partition("; ")
-        yield Finding(path, what, hint or "correct the function, or the name")
-    except (Exception, SystemExit) as error:
-        yield _raised(path, error)
+        yield _finding(path, error)
 
 
-def _raised(path: tuple[str, ...], error: BaseException) -> Finding:
-    return Finding(path, f"the module it names raised {type(error).__name__} when it was imported", "correct the module")
+def _finding(path: tuple[str, ...], error: ConfigurationError, otherwise: str = "correct the function, or the name") -> Finding:
+    what, _, hint = printable(str(error)).removeprefix("aggregate: ").partition("; ")
+    return Finding(path, what, hint or otherwise)

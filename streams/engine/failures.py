@@ -5,6 +5,7 @@ from typing import Any
 
 from streams.agent import Handler
 from streams.aggregation.events import Event
+from streams.causes import Cause
 from streams.engine.backoff import Backoff
 from streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
 from streams.handlers.values import BadItems, Outage
@@ -13,7 +14,7 @@ OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutErr
 LONGEST_OUTAGE_PAUSE = 30.0
 
 
-def outage(error: Exception) -> bool:
+def outage(error: BaseException) -> bool:
     return isinstance(error, OUTAGES) and not isinstance(error, NotCommitted)
 
 
@@ -54,23 +55,32 @@ class Policy:
         """Are the messages of a group tried alone, now that it failed so many times? Not where the error says whose it is."""
         return 0 < self._handler.isolate_after <= attempts and not isinstance(error, BadItems) and not outage(error)
 
-    def outage(self, error: Exception, where: str, log: Any) -> float:
+    def outage(self, cause: Cause, where: str, log: Any) -> float:
         """An outage is no attempt; returns the pause in seconds."""
         delay = self._outage.delay()
         self._away_until = self._clock() + delay
-        log.warning("handler.outage", where=where, error=type(error).__name__, retry_in=round(delay, 3))
+        log.warning("handler.outage", where=where, error=cause.shown, raised_at=cause.where, retry_in=round(delay, 3))
         return delay
 
-    def again(self, attempts: int, identity: str, error: Exception, where: str, log: Any) -> float | None:
+    def again(self, attempts: int, identity: str, cause: Cause, where: str, log: Any) -> float | None:
         """The pause in seconds before the next attempt, None when there is none. Raises HandlerStopped."""
-        handler, kind = self._handler, type(error).__name__
-        log.warning("handler.failed", where=where, id=identity, attempt=attempts, of=handler.attempts, error=kind)
-        log.debug("handler.traceback", exc_info=error)
+        handler, said = self._handler, cause.shown
+        log.warning(
+            "handler.failed",
+            where=where,
+            id=identity,
+            attempt=attempts,
+            of=handler.attempts,
+            error=said,
+            raised_at=cause.where,
+        )
+        log.debug("handler.traceback", exc_info=cause.error)
         if attempts < handler.attempts:
             bound: float = min(handler.backoff_most, handler.backoff_first * 2 ** (attempts - 1))
             return bound * (0.5 + self._random() / 2)
         if handler.then == "stop":
-            raise HandlerStopped(f"{where}: the handler raised {kind} {attempts} times and `then` is stop; correct it, and restart")
+            text = cause.placed(f"{where}: the handler raised {said} {attempts} times")
+            raise HandlerStopped(f"{text} and `then` is stop; correct it, and restart")
         return None
 
 
@@ -81,7 +91,7 @@ class Failures:
     def __init__(self, attempts: int, policy: Policy) -> None:
         self._attempts, self._policy = attempts, policy
         self.counts: dict[str, int] = {}
-        self.verdicts: dict[str, tuple[str, str]] = {}  # dead: why, as a stable word and in words
+        self.verdicts: dict[str, tuple[str, str, str]] = {}  # dead: why, as a stable word and in words, and where it was raised
         self.bad: dict[str, dict[int, str]] = {}  # of a group: which of its messages are set apart, and why
         self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}  # by id: of which messages (extent), and what it sent
         self.apart: set[int] = set()  # offsets of messages that failed
@@ -102,17 +112,18 @@ class Failures:
             self.bad.pop(identity, None)
             self.done.pop(identity, None)
 
-    def judge(self, identity: str, error: Exception, where: str, first: bool, log: Any) -> None:
+    def judge(self, identity: str, cause: Cause, where: str, first: bool, log: Any) -> None:
         """Returns when the item is to be given up as a dead letter. Raises HandlerFailed and HandlerStopped. What is not the `first` of
         its batch is tried again at once, apart from the others."""
-        kind = type(error).__name__
-        if outage(error):
-            raise HandlerFailed(f"{where}: the handler reports an outage ({kind})", self._policy.outage(error, where, log))
+        if outage(cause.error):
+            text = f"{where}: the handler reports an outage ({cause.shown})"
+            raise HandlerFailed(text, self._policy.outage(cause, where, log))
         attempts = self.counts[identity] = self.attempt(identity)
-        delay = self._policy.again(attempts, identity, error, where, log)
+        delay = self._policy.again(attempts, identity, cause, where, log)
         if delay is not None:
-            raise HandlerFailed(f"{where}: the handler raised {kind} (attempt {attempts} of {self._attempts})", delay if first else 0.0)
-        self.verdicts[identity] = "handler-failed", f"the handler raised {kind}"
+            text = f"{where}: the handler raised {cause.shown} (attempt {attempts} of {self._attempts})"
+            raise HandlerFailed(text, delay if first else 0.0)
+        self.verdicts[identity] = "handler-failed", f"the handler raised {cause.text}", cause.where
 
     def step(self, offset: int) -> int:
         """How many records may be taken before a commit: those that failed are handled apart. 0: as many as there are."""

@@ -16,10 +16,11 @@ from streams.aggregation.accept import refuse
 from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from streams.aggregation.groups import Groups, traceparent
 from streams.aggregation.rule import Rule
+from streams.causes import Cause, cause
 from streams.engine.failures import Failures, Policy, outage
 from streams.engine.members import Members
 from streams.engine.pool import Pool
-from streams.engine.rows import document
+from streams.engine.rows import contents, document
 from streams.errors import HandlerFailed
 from streams.handlers.functions import decoder, functions
 from streams.handlers.values import BadItems, Batch, Calls, Context, Flag, Message, Outputs, plain
@@ -132,7 +133,8 @@ class Handling:
                     return letters
                 rest = left
             if identity in failures.verdicts:
-                return [*letters, given_up(rest, *failures.verdicts[identity], failures.counts.get(identity, 1))]
+                attempts = failures.counts.get(identity, 1)
+                return [*letters, given_up(rest, *failures.verdicts[identity], attempts)]
             self._current = rest, calls, first, failures, ()
             try:
                 return [*letters, *self._call(rest, calls)]
@@ -167,7 +169,8 @@ class Handling:
             return
         if isinstance(item, Message) and not first:
             failures.apart.add(item.record.offset())
-        failures.judge(calls.identify(item), error, self.where(item), first or not isinstance(item, Message), self._log)
+        whole = first or not isinstance(item, Message)
+        failures.judge(calls.identify(item), caused(item, error), self.where(item), whole, self._log)
 
     def _set_apart(self, error: Exception) -> bool:
         """Does the error name the bad ones of what was called last? Then they are remembered until the commit."""
@@ -182,7 +185,7 @@ class Handling:
         if item is not None or not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
             return False
         for index, why in error.reasons.items():
-            failures.verdicts[calls.identify(owners[index])] = "bad-item", why
+            failures.verdicts[calls.identify(owners[index])] = "bad-item", why, ""
         self._log.warning("handler.bad_items", where=self.where(owners[0]), items=len(error.reasons))
         return True
 
@@ -236,11 +239,19 @@ class Handling:
         return self._log.bind(where=self.where(item))
 
 
-def given_up(item: Message | Fire, reason: str, error: str, attempts: int) -> Refused | Unhandled:
+def given_up(item: Message | Fire, reason: str, error: str, where: str, attempts: int) -> Refused | Unhandled:
     """The dead letter of what its handler failed for good."""
     if isinstance(item, Message):
-        return Refused(item.record, "handler", reason, error, attempts)
-    return Unhandled(item, error, attempts, reason)
+        return Refused(item.record, "handler", reason, error, attempts, where)
+    return Unhandled(item, error, attempts, reason, where)
+
+
+def caused(item: Message | Fire, error: Exception) -> Cause:
+    """What a handler raised for this message or group."""
+    if isinstance(item, Fire):
+        return cause(error, *contents(item))
+    headers = [value for _, value in item.headers if value is not None]
+    return cause(error, item.record.key() or b"", item.record.value() or b"", item.value, *headers)
 
 
 def extent(item: Message | Fire) -> tuple[int, int]:

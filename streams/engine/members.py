@@ -17,6 +17,7 @@ from streams.aggregation.events import BadItem, Fire
 from streams.aggregation.layout import COUNT, State
 from streams.aggregation.reducers import apply
 from streams.aggregation.rule import Rule
+from streams.causes import cause
 from streams.engine.failures import outage
 from streams.errors import Fenced
 from streams.handlers.values import BadItems
@@ -76,7 +77,8 @@ class Members:
                 if outage(each):
                     return each
                 said = each.reasons.get(0) if isinstance(each, BadItems) else None
-                reasons[index] = said or f"the handler raised {type(each).__name__}"
+                raised = cause(each)
+                reasons[index] = said or raised.placed(f"the handler raised {raised.text}")
         return BadItems(reasons) if 0 < len(reasons) < len(messages) else error
 
     def _group(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:

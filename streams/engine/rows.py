@@ -1,7 +1,7 @@
 """Decisions as outbox rows: result documents and dead letters with their ids, headers and output partition."""
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
@@ -11,6 +11,7 @@ from schemas.codecs import Unwritable, base64_text
 from streams import __version__, failpoints
 from streams.agent import Agent
 from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
+from streams.causes import cause
 from streams.contracts import OutputFacts
 from streams.errors import ProduceStopped
 from streams.ids import dead_ids, fire_ids, output_id
@@ -19,8 +20,9 @@ from streams.record import headers as headers_of
 from streams.values import OutboxRow, Partition
 
 Header = tuple[str, bytes | None]
+LONGEST_WHERE = 300  # characters of a place in the user's code
 OVERHEAD = 1024  # what headers and framing may add to a message
-TIMED_OUT = "aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1
+TIMED_OUT = "aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1, ""
 LAST_MOMENT = 253_402_300_799.0  # of the year 9999, in seconds since 1970: a record may claim any time
 
 
@@ -53,7 +55,7 @@ class Rows:
             elif isinstance(event, Sent):
                 rows.append(self._sent(event))
             elif isinstance(event, Unhandled):
-                rows.append(self._fire(event.fire, ("handler", event.reason, event.error, event.attempts)))
+                rows.append(self._fire(event.fire, ("handler", event.reason, event.error, event.attempts, event.where)))
             elif isinstance(event, BadItem):
                 rows.append(self._bad_item(event))
             elif isinstance(event, Refused):
@@ -66,19 +68,22 @@ class Rows:
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
         return self._row(output_id(sent.fire, sent.index), sent.topic, sent.key, sent.value, headers)
 
-    def _fire(self, fire: Fire, dead: tuple[str, str, str, int] | None) -> OutboxRow:
+    def _fire(self, fire: Fire, dead: tuple[str, str, str, int, str] | None) -> OutboxRow:
         identity, headers = self.fire_id(fire.first), self._of_group(fire)
         try:
             value = self._encode(document(fire))
         except Exception as error:
-            said = str(error) if isinstance(error, Unwritable) else type(error).__name__
-            why = f"the result cannot be written as {self._agent.to.format if self._agent.to else 'json'} ({said})"
-            return self._unsendable(identity, fire, "unencodable", why, headers)
+            raised = cause(error, *contents(fire))
+            why = f"the result cannot be written as {self._agent.to.format if self._agent.to else 'json'}"
+            if isinstance(error, Unwritable):
+                return self._unsendable(identity, fire, "unencodable", f"{why} ({error})", headers)
+            said, shown = f"{why} ({raised.text})", raised.placed(f"{why} ({raised.shown})")
+            return self._unsendable(identity, fire, "unencodable", said, headers, raised.where, shown)
         topic = self._to
         if dead is not None or topic is None:
             topic = self._agent.dead_letters
-            stage, reason, text, attempts = dead or ("produce", "no-destination", "the agent has no `to`", 1)
-            headers += self._explained(stage, reason, text, fire.first, fire.opened, attempts)
+            stage, reason, text, attempts, where = dead or ("produce", "no-destination", "the agent has no `to`", 1, "")
+            headers += self._explained(stage, reason, text, fire.first, fire.opened, attempts, where)
         if len(value) + len(fire.key) + OVERHEAD > self._most:
             why = f"the result has {len(value)} bytes, more than a message may have"
             return self._unsendable(identity, fire, "too-large", why, headers)
@@ -106,14 +111,17 @@ class Rows:
         identity = output_id(self.fire_id(fire.first), -1 - bad.index)  # outputs of the fire count from 0
         return self._row(identity, self._agent.dead_letters, fire.key, bad.value, headers)
 
-    def _unsendable(self, identity: str, fire: Fire, reason: str, why: str, headers: list[Header]) -> OutboxRow:
-        """What no broker would take: a dead letter that says from which records it can be had again. Raises ProduceStopped."""
+    def _unsendable(
+        self, identity: str, fire: Fire, reason: str, why: str, headers: list[Header], raised_at: str = "", shown: str = ""
+    ) -> OutboxRow:
+        """What no broker would take: a dead letter that says from which records it can be had again. Raises ProduceStopped, whose text
+        is logged: with `shown` in place of `why`."""
         if self._agent.on_error.produce == "stop":
-            where = f"{self._partition.topic}/{self._partition.number}"
-            raise ProduceStopped(f"{where}: {why}; its records are {fire.first} to {fire.last}, and on_error.produce is stop")
+            records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
+            raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")
         headers = [header for header in headers if not header[0].startswith("sluicegate-dead-")]
         error = f"{why}; its records are {fire.first} to {fire.last}"
-        headers += self._explained("produce", reason, error, fire.first, fire.opened)
+        headers += self._explained("produce", reason, error, fire.first, fire.opened, where=raised_at)
         return self._row(output_id(identity, 0), self._agent.dead_letters, fire.key, None, headers)
 
     def _dead(self, refused: Refused) -> OutboxRow:
@@ -121,13 +129,18 @@ class Rows:
         headers: list[Header] = [
             (f"dead-{name}" if name.startswith("sluicegate-") else name, value) for name, value in headers_of(record)
         ]
-        headers += self._explained(refused.stage, refused.reason, refused.error, offset, timestamp(record), refused.attempts)
+        headers += self._explained(
+            refused.stage, refused.reason, refused.error, offset, timestamp(record), refused.attempts, refused.where
+        )
         return self._row(self._dead_id(offset), self._agent.dead_letters, record.key(), record.value(), headers)
 
-    def _explained(self, stage: str, reason: str, error: str, offset: int, at: float, attempts: int = 1) -> list[Header]:
+    def _explained(
+        self, stage: str, reason: str, error: str, offset: int, at: float, attempts: int = 1, where: str = ""
+    ) -> list[Header]:
         says = {
             "reason": reason,
             "error": error[:1000].encode("ascii", "replace").decode().replace("\n", " "),
+            **({"where": where[:LONGEST_WHERE]} if where else {}),
             "stage": stage,
             "attempts": "3" if reason == "crash" else str(attempts),
             "topic": self._partition.topic,
@@ -168,6 +181,16 @@ def renumbered(row: OutboxRow, partition: Partition, number: int, lineage: str) 
     ours = {"sluicegate-shard": shard_name(partition, row.topic, lineage), "sluicegate-seq": b"%d" % number}
     headers = [(name, ours.get(name, value)) for name, value in row.headers]
     return OutboxRow(number, lineage, row.id, row.topic, row.partition, row.key, row.value, headers)
+
+
+def contents(fire: Fire) -> Iterator[object]:
+    """Everything of the payload that the group holds, as streams.causes reads it."""
+    yield fire.key
+    for value in fire.values.values():
+        try:
+            yield json.decode_any(json.encode(value))
+        except Exception:
+            yield value
 
 
 def document(fire: Fire) -> dict[str, object]:

@@ -15,7 +15,7 @@ from streams.aggregation.events import Event, Fire, Refused
 from streams.contracts import Store
 from streams.engine.amending import appended
 from streams.engine.failures import Policy, outage
-from streams.engine.handling import Handling, Item, given_up
+from streams.engine.handling import Handling, Item, caused, given_up
 from streams.engine.packing import SealedRecord
 from streams.engine.pool import Pool
 from streams.engine.sealed import Held, Park, Parted, Sealed, Verdict
@@ -135,20 +135,21 @@ class Slow:
     def judge(self, identify: Identify, held: Held, error: Exception) -> Verdict:
         """The pause in seconds before it is tried again, its dead letter, the group without what is bad, or that it is parked. Raises
         HandlerStopped."""
-        kind, where, identity = type(error).__name__, self._handling.where(held.item), identify(held.number)
+        where, identity = self._handling.where(held.item), identify(held.number)
         if isinstance(held.item, Fire) and (bad := self._handling.members.named(held.item, error)):
             self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
             return Parted(*self._handling.members.without(held.item, bad))
+        cause = caused(held.item, error)
         if outage(error):
             held.attempts -= 1
-            return self._policy.outage(error, where, self._log)
-        delay = self._policy.again(held.attempts, identity, error, where, self._log)
+            return self._policy.outage(cause, where, self._log)
+        delay = self._policy.again(held.attempts, identity, cause, where, self._log)
         if delay is not None:
             return delay
         if self._handler.then == "park":
-            self._log.error("handler.parked", where=where, id=identity, error=kind)
-            return Park(f"the handler raised {kind} (attempt {held.attempts})")
-        return given_up(held.item, "handler-failed", f"the handler raised {kind}", held.attempts)
+            self._log.error("handler.parked", where=where, id=identity, error=cause.shown, raised_at=cause.where)
+            return Park(cause.placed(f"the handler raised {cause.text}") + f" (attempt {held.attempts})")
+        return given_up(held.item, "handler-failed", f"the handler raised {cause.text}", cause.where, held.attempts)
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:

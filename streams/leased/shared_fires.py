@@ -18,7 +18,7 @@ from streams import failpoints
 from streams.engine.backoff import Backoff
 from streams.engine.counting import count_events
 from streams.engine.failures import Policy, outage
-from streams.engine.handling import Handling
+from streams.engine.handling import Handling, caused
 from streams.engine.sealed import DEATHS
 from streams.errors import ConcurrencyError, Halt, SluicegateError
 from streams.leased.calls import Calls
@@ -234,18 +234,19 @@ class SharedFires:
             known.bad.setdefault(identity, {}).update(bad)
             self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
             return
+        cause = caused(fire, error)
         if outage(error):
-            job.at = self._clock() + self._policy.outage(error, where, self._log)
+            job.at = self._clock() + self._policy.outage(cause, where, self._log)
             return
         attempts = known.attempts[identity] = max(known.attempts.get(identity, 0) + 1, known.deaths)
         try:
-            delay = self._policy.again(attempts, identity, error, where, self._log)
+            delay = self._policy.again(attempts, identity, cause, where, self._log)
         except Halt as halt:
             self.halt = halt
             self._give_back(self._resting())
             return
         if delay is None:
-            known.given_up[identity] = f"the handler raised {type(error).__name__}"
+            known.given_up[identity] = f"the handler raised {cause.text}", cause.where
         job.at = self._clock() + (delay or 0.0)
 
     def _failed(self, jobs: Sequence[Job], error: SluicegateError) -> None:

@@ -52,11 +52,11 @@ class HandlerError(Exception):
 
 @dataclass(slots=True)
 class Known:
-    """Of the handler's failures with one batch, by the ids of its groups: attempts so far, what was given up, and bad messages. `deaths`:
-    so often it ended its process that it is not called any more (0: it is)."""
+    """Of the handler's failures with one batch, by the ids of its groups: attempts so far, what was given up (why, and the place in the
+    user's code), and bad messages. `deaths`: so often it ended its process that it is not called any more (0: it is)."""
 
     attempts: dict[str, int] = field(default_factory=dict)
-    given_up: dict[str, str] = field(default_factory=dict)
+    given_up: dict[str, tuple[str, str]] = field(default_factory=dict)
     bad: dict[str, dict[int, str]] = field(default_factory=dict)
     deaths: int = 0
 
@@ -133,7 +133,8 @@ class SharedFiring:
                 return letters
             fire = rest
         if identity in known.given_up:
-            return [*letters, Unhandled(fire, known.given_up[identity], known.attempts.get(identity, 1))]
+            why, where = known.given_up[identity]
+            return [*letters, Unhandled(fire, why, known.attempts.get(identity, 1), where=where)]
         if known.deaths:
             raise HandlerError(fire, identity, ProcessEnded())
         try:

@@ -46,7 +46,24 @@ class Advance:
     seconds: float
 
 
-Step = Send | Expect | ExpectNothing | Advance
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A file of SQL that makes the tables of the test, relative to the folder of the app's file."""
+
+    line: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectRows:
+    """What a query finds, in this order; of each row only the columns named must be equal."""
+
+    line: int
+    sql: str
+    rows: tuple[Mapping[str, object], ...]
+
+
+Step = Setup | ExpectRows | Send | Expect | ExpectNothing | Advance
 
 
 @dataclass(frozen=True, slots=True)

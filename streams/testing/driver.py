@@ -1,7 +1,7 @@
 """The test driver: an app on the real engine without a broker, without a server and without waiting."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -20,6 +20,7 @@ from streams.testing.group import Group, groups
 from streams.testing.hashing import partition_of
 from streams.testing.log import Clock, Log
 from streams.testing.outputs import Output, Outputs, sender, sent_by_us
+from streams.testing.stores import Setup, TestStore
 from streams.testing.workers import Workers, on_path
 from streams.values import PartitionView
 
@@ -30,21 +31,30 @@ class TestDriver:
     """Feed records, move the clock, read what comes out. Every call returns when nothing moves any more, chains of agents included.
 
     `app` is an App or the path of a declarative file; its `kafka:` and `store:` are not used. Every topic has `partitions`, every agent
-    `workers`. State lives in memory, or in `store`, whose own time is only asked whether what handlers scheduled is due. Times are
+    `workers`. State lives in memory; in a SQLite file of the test's own where a handler has a session of SQL or there is a `setup`, which
+    makes its tables; or in `store`, whose own time is only asked whether what handlers scheduled is due. Times are
     seconds; the clock begins at 2026-01-01 and stands still until `advance`.
     """
 
     __test__ = False  # no test case, whatever pytest makes of its name
 
     def __init__(
-        self, app: App | str | Path, workers: int = 1, partitions: int = 4, *, store: Store | None = None, deaths: Deaths | None = None
+        self,
+        app: App | str | Path,
+        workers: int = 1,
+        partitions: int = 4,
+        *,
+        store: Store | None = None,
+        deaths: Deaths | None = None,
+        setup: Setup | Sequence[Setup] = (),
     ) -> None:
         if workers < 1 or partitions < 1:
             raise ConfigurationError("workers and partitions must be at least 1")
         self.app = opened(app)
         self.clock, self.log = Clock(), Log(partitions=partitions)
         self.deaths = deaths or Deaths()
-        self._store = store or _memory(self.clock)
+        self._tests = TestStore(self.app, self.clock, setup, store)
+        self._store = self._tests.store
         self._folder = self.app.folder if on_path(self.app.folder) else None
         self._outputs = Outputs(self.app)
         self._readers = {topic: agent for agent in reversed(self.app.agents) for topic in agent.topics}
@@ -164,6 +174,10 @@ class TestDriver:
         """What handlers wrote through their sessions (of the memory store)."""
         return dict(cast(Any, self._store).values)
 
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """What a query finds in the tables of the test. Raises ConfigurationError."""
+        return self._tests.rows(sql)
+
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _views(self, agent: str) -> list[PartitionView]:
@@ -185,6 +199,7 @@ class TestDriver:
 
     def _release(self) -> None:
         self._workers.die()
+        self._tests.close()
         if self._folder in sys.path:
             sys.path.remove(self._folder)
             self._folder = None
@@ -192,12 +207,6 @@ class TestDriver:
     def _check_crashes(self) -> None:
         if self.deaths.planned:
             raise AssertionError(f"a crash was asked for at {', '.join(self.deaths.planned)}, which was never reached")
-
-
-def _memory(clock: Clock) -> Store:
-    from connectors.memory.state import MemoryStore
-
-    return MemoryStore(clock.time)
 
 
 def _written(agent: Agent, value: object) -> bytes | None:

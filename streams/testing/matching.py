@@ -69,7 +69,9 @@ def described(output: Output) -> str:
     """What an output is, for a failure's text."""
     reason = "" if output.reason is None else f", reason {output.reason}"
     key = output.key if isinstance(output.key, str) else repr(output.key)
-    return f"key {key}{reason}, value {shown(output.value)}"
+    said = [output.headers.get(f"sluicegate-dead-{name}") for name in ("error", "where")]
+    why = " at ".join(each for each in said if isinstance(each, str))
+    return f"key {key}{reason}{', error ' if why else ''}{why}, value {shown(output.value)}"
 
 
 def shown(value: Any) -> str:

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from streams.agent import App
 from streams.errors import SluicegateError
 from streams.testing import matching
-from streams.testing.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, Send, Step
+from streams.testing.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
 from streams.testing.deaths import REPLIES, Deaths, Kind
 from streams.testing.driver import TestDriver
+from streams.testing.heard import told
 from streams.testing.outputs import Output
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Where and why a test failed; `text` says what was expected and what came instead."""
+    """Where and why a test failed; `text` says what was expected and what came instead, `trace` where the user's code raised."""
 
     line: int
     text: str
+    trace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,10 @@ Progress = Callable[[int, int], object]
 
 def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
     """None when everything came as expected. What the app raises is a failure, too."""
-    at = case.line
+    at = case.steps[0].line if case.steps else case.line
+    setup = [step.file for step in case.steps if isinstance(step, Setup)]
     try:
-        with TestDriver(app, partitions=PARTITIONS, deaths=deaths) as driver:
+        with TestDriver(app, partitions=PARTITIONS, deaths=deaths, setup=setup) as driver:
             stage = _Stage(driver, case)
             for step in case.steps:
                 at = step.line
@@ -50,7 +53,7 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
     except SluicegateError as error:
         return Failure(at, f"the app could not go on: {error}")
     except (Exception, SystemExit) as error:
-        return Failure(at, f"the app raised {type(error).__name__}: {error}")
+        return Failure(at, f"the app raised {type(error).__name__}: {error}", told(error))
     return None
 
 
@@ -72,6 +75,10 @@ def play_with_crashes(app: App, case: Case, progress: Progress) -> Verdict:
             return Verdict(case, failure, survived["kill"], survived["lost"], f"{what} at {plain.reached[number - 1]}, place {number}")
         survived[kind] += len(deaths.done)
     return Verdict(case, None, survived["kill"], survived["lost"])
+
+
+def counted(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows} rows"
 
 
 class _Unexpected(Exception):
@@ -101,6 +108,8 @@ class _Stage:
             case ExpectNothing():
                 self._lines[step.topic] = step.line
                 self._expect_nothing(step.line, step.topic, "no further output")
+            case ExpectRows():
+                self._expect_rows(step)
 
     def end(self) -> None:
         """Nothing may be left on a topic that some step expects of, nor a dead letter, nor a partition that stands still. Raises
@@ -118,6 +127,16 @@ class _Stage:
                 outputs.remove(output)
                 return
         raise _Unexpected(step.line, f"expected {matching.wanted(step)}; {self._instead(step, found, outputs)}")
+
+    def _expect_rows(self, step: ExpectRows) -> None:
+        found = self._driver.rows(step.sql)
+        if len(found) != len(step.rows):
+            raise _Unexpected(step.line, f"expected {counted(len(step.rows))}; {counted(len(found))} came: {matching.shown(found)}")
+        for number, (wanted, row) in enumerate(zip(step.rows, found, strict=True), 1):
+            wrong = [name for name, value in wanted.items() if name not in row or not matching.same(value, row[name])]
+            if wrong:
+                text = f"expected row {number} to be {matching.shown(wanted)}; {', '.join(wrong)} differs: {matching.shown(row)}"
+                raise _Unexpected(step.line, text)
 
     def _instead(self, step: Expect, found: list[Output], outputs: list[Output]) -> str:
         if found:

@@ -1,6 +1,6 @@
 """The pytest plugin: one fixture, and nothing imported before a test asks for it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +11,27 @@ if TYPE_CHECKING:
     from streams.agent import App
     from streams.contracts import Store
     from streams.testing.driver import TestDriver
+    from streams.testing.stores import Setup
 
 MakeDriver = Callable[..., "TestDriver"]
 
 
 @pytest.fixture
 def sluicegate_driver() -> Iterator[MakeDriver]:
-    """`sluicegate_driver(app_or_path, workers=1, partitions=4, store=None)` makes a streams.testing.driver.TestDriver, closed after the
-    test."""
+    """`sluicegate_driver(app_or_path, workers=1, partitions=4, store=None, setup=())` makes a
+    streams.testing.driver.TestDriver, closed after the test."""
     from streams.testing.driver import TestDriver
 
     with ExitStack() as stack:
 
-        def make(app: "App | str | Path", workers: int = 1, partitions: int = 4, store: "Store | None" = None) -> TestDriver:
-            driver = TestDriver(app, workers, partitions, store=store)
+        def make(
+            app: "App | str | Path",
+            workers: int = 1,
+            partitions: int = 4,
+            store: "Store | None" = None,
+            setup: "Setup | Sequence[Setup]" = (),
+        ) -> TestDriver:
+            driver = TestDriver(app, workers, partitions, store=store, setup=setup)
             stack.callback(driver.close)
             return driver
 

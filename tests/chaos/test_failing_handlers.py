@@ -43,7 +43,8 @@ def test_a_payment_that_always_fails_is_a_dead_letter_after_its_attempts_and_lea
     verdict = app.verdict()
     assert verdict.clean, verdict
     headers = letter(app, "handler-failed").headers
-    assert (headers["sluicegate-dead-attempts"], headers["sluicegate-dead-error"]) == ("3", "the handler raised RuntimeError")
+    error = headers["sluicegate-dead-error"]
+    assert (headers["sluicegate-dead-attempts"], error) == ("3", "the handler raised RuntimeError: this payment is refused")
 
 
 def test_the_judge_finds_the_entry_of_a_failed_payment_without_a_shared_transaction(ledger: MakeLedger) -> None:

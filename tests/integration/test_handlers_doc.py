@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -36,6 +37,11 @@ def named(text: str, ns: str) -> str:
     return text.replace("into orders", f"into {ns}_orders")
 
 
+def written_modules(folder: Path, rename: Callable[[str], str]) -> None:
+    for name, text in modules().items():
+        (folder / f"{name}.py").write_text(rename(text), encoding="utf-8")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, kafka: str, postgres_url: str, ns: str) -> Path:
     """With the document's file and modules; its topics and tables are there."""
@@ -45,8 +51,7 @@ def folder(tmp_path: Path, kafka: str, postgres_url: str, ns: str) -> Path:
     store.close()
     with psycopg.connect(postgres_url) as connection:
         connection.execute(f"create table {ns}_orders (id text primary key, amount integer)")
-    for name, text in modules().items():
-        (tmp_path / f"{name}.py").write_text(named(text, ns), encoding="utf-8")
+    written_modules(tmp_path, lambda text: named(text, ns))
     return tmp_path
 
 
@@ -74,6 +79,18 @@ def test_its_file_enters_each_order_and_sends_each_invoice(module: str, folder: 
     with psycopg.connect(postgres_url) as connection:
         [row] = connection.execute(f"select count(*), sum(amount) from {ns}_orders").fetchall()
     assert tuple(row) == (MESSAGES, sum(range(MESSAGES)))
+
+
+@pytest.mark.parametrize("options", [(), ("--crash",)])
+def test_the_tests_in_its_file_pass_without_a_server(options: tuple[str, ...], tmp_path: Path) -> None:
+    written_modules(tmp_path, lambda text: text)
+    [file], [sql] = blocks("yaml"), blocks("sql")
+    (tmp_path / "shop.yaml").write_text(file, encoding="utf-8")
+    (tmp_path / "orders.sql").write_text(sql, encoding="utf-8")
+    environ = {name: value for name, value in os.environ.items() if name not in ("KAFKA_BOOTSTRAP_SERVERS", "STORE_URL")}
+    command = [str(Path(sys.executable).with_name("sluicegate")), "test", "shop.yaml", *options]
+    result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "2 of 2 tests passed"), result.stdout + result.stderr
 
 
 def test_every_argument_is_in_its_table() -> None:

@@ -62,7 +62,7 @@ def test_it_lists_what_waits_and_lets_go_what_is_named(file: str, parked: Callab
     feed(log, ("x", 0), ("y", 1), ("z", 2))
     driver(file, log).turns(8)
     listed = json.loads(parked("ls", "--json").stdout)["parked"]
-    error = "the handler raised ValueError (attempt 1)"
+    error = "the handler raised ValueError (tests/unit/engine/handlers.py:34 in _maybe_fail) (attempt 1)"
     assert listed == [
         {"place": f"in/0/{n}", "kind": "message", "key": key, "attempts": 1, "error": error} for n, key in enumerate("xy")
     ]

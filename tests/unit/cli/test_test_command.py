@@ -91,7 +91,7 @@ def test_for_machines_there_is_one_document(invoke):
     text = test["failure"].pop("text")
     assert text.startswith("expected an output on delays")
     assert test == {
-        "name": "it", "line": FIRST - 1, "ok": False, "failure": {"file": "f.yaml", "line": FIRST + 2},
+        "name": "it", "line": FIRST - 1, "ok": False, "failure": {"file": "f.yaml", "line": FIRST + 2, "trace": []},
         "deaths": 0, "lost": 0, "place": None,
     }  # fmt: skip
 
@@ -123,3 +123,56 @@ def test_a_terminal_sees_how_far_it_is_and_nothing_is_left_of_it(monkeypatch):
     with command._progress("it") as progress:
         progress(3, 97)
     assert terminal.getvalue() == "\r\x1b[Kit: 3 of 97\r\x1b[K"
+
+
+HANDLED = """\
+app: shop
+kafka: {bootstrap.servers: "${BROKER}"}
+store: memory://
+agents:
+  a:
+    from: in
+    handler: brokenshop:enter
+    retry: {attempts: 1}
+tests:
+  it:
+"""
+BROKEN = """\
+def enter(value):
+    secret = 'a local'
+    check(value)
+
+
+def check(value):
+    raise ValueError(f"no {value['name']}")
+"""
+
+
+def test_the_traceback_of_a_handler_stands_below_the_test_that_failed_without_locals(invoke, tmp_path):
+    (tmp_path / "brokenshop.py").write_text(BROKEN)
+    try:
+        result = invoke(text_of("- send: {topic: in, value: {name: Bob}}\n", HANDLED))
+        as_json = invoke(text_of("- send: {topic: in, value: {name: Bob}}\n", HANDLED), "--json")
+    finally:
+        sys.modules.pop("brokenshop", None)
+    assert (result.exit_code, result.stderr) == (1, "")
+    first, *rest = result.stdout.splitlines()
+    assert first.startswith("FAILED  it: f.yaml:")
+    trace = [
+        "ValueError: no Bob",
+        "  brokenshop.py:3 in enter: check(value)",
+        "  brokenshop.py:7 in check: raise ValueError(f\"no {value['name']}\")",
+    ]
+    assert rest == [*(f"        {line}" for line in trace), "0 of 1 tests passed"]
+    assert "a local" not in result.stdout
+    assert json.loads(as_json.stdout)["tests"][0]["failure"]["trace"] == trace
+
+
+def test_what_a_handler_raised_on_purpose_is_not_shown(invoke, tmp_path):
+    (tmp_path / "brokenshop.py").write_text(BROKEN)
+    steps = "- send: {topic: in, value: {name: Bob}}\n- expect: {topic: shop.dead, reason: handler-failed}\n"
+    try:
+        result = invoke(text_of(steps, HANDLED))
+    finally:
+        sys.modules.pop("brokenshop", None)
+    assert result.stdout.splitlines() == ["ok      it", "1 of 1 tests passed"]

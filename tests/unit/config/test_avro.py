@@ -184,7 +184,7 @@ def test_an_absent_extra_is_a_problem_of_the_file(folder: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "fastavro", None)
     monkeypatch.delitem(sys.modules, "schemas.avro", raising=False)
     assert problems(folder, agent(f"{IN}\nschema: schemas/order.avsc\n{COUNT}\n{TO}")) == [
-        '9:5: agents.a.schema: the Avro library is not installed; pip install "sluicegate[avro]"'
+        '8:5: agents.a.format: the Avro library is not installed; pip install "sluicegate[avro]"'
     ]
 
 

@@ -68,7 +68,7 @@ AGENT = [
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),
     (f"{FROM}\nhandler: a:b\n{COUNT}\n{TO}", [
-        "8:5: agents.a.handler: a:b: cannot be imported (ModuleNotFoundError); write it as package.module:function",
+        "8:5: agents.a.handler: a:b: there is no module a; put a.py or the folder a next to the file, or install it",
     ]),
     (f"{FROM}\nhandler: os.path:sep", ["8:5: agents.a.handler: os.path:sep: is not a function; correct the function, or the name"]),
     (f"{FROM}\nhandler: []", ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"]),
@@ -232,7 +232,8 @@ RULE = [
         "8:5: agents.a.aggregate: a.b lies inside another wanted field; change the field names, or the reducers",
     ]),
     ("count: 1, compute: {x: {reduce: no_such_module:f}}", [
-        "8:5: agents.a.aggregate: no_such_module:f: cannot be imported (ModuleNotFoundError); write it as package.module:function",
+        "8:37: agents.a.aggregate.compute.x: no_such_module:f: there is no module no_such_module; "
+        "put no_such_module.py or the folder no_such_module next to the file, or install it",
     ]),
 ]  # fmt: skip
 

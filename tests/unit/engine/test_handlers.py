@@ -72,7 +72,8 @@ def test_nothing_is_sent_that_a_failing_handler_sent_before_it_failed(log: Log, 
     [letter] = distinct(log, "dead")
     assert letter.v == b'{"amount": 2}'
     assert (header(letter, "sluicegate-dead-stage"), header(letter, "sluicegate-dead-attempts")) == ("handler", "2")
-    assert header(letter, "sluicegate-dead-error") == "the handler raised ValueError"
+    assert header(letter, "sluicegate-dead-error") == "the handler raised ValueError: payload"
+    assert header(letter, "sluicegate-dead-where") == "tests/unit/engine/handlers.py:34 in _maybe_fail"
 
 
 def test_a_failure_is_tried_again_after_growing_pauses_and_no_other_is_called_again(log: Log, store: MemoryStore, clock: Clock) -> None:
@@ -160,7 +161,9 @@ def test_a_group_whose_handler_fails_for_good_is_a_dead_letter_with_its_document
 @pytest.mark.parametrize(
     ("path", "error"),
     [
-        ("nothing.here:f", "cannot be imported"), (f"{HERE}:absent", "cannot be imported"), (f"{HERE}:HERE", "cannot be imported"),
+        ("nothing.here:f", "there is no module nothing; "),
+        (f"{HERE}:absent", r"handlers\.py has no absent; "),
+        (f"{HERE}:HERE", "has no HERE; "),
         (f"{HERE}:calls", "is not a function"), (f"{HERE}:_maybe_fail", None), ("json:dump", "`fp` is unknown"),
         (f"{HERE}:result", "gets a message, not a batch"),
     ],

@@ -272,7 +272,7 @@ def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: L
     assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])
     [item] = parking.parked(store, "app", an_agent(then="park"))
     assert (item.partition, item.offset, item.key, item.attempts, item.kind) == (PLACE, 0, b"a", 2, "message")
-    assert item.error == "the handler raised ValueError (attempt 2)"
+    assert item.error == "the handler raised ValueError (tests/unit/engine/handlers.py:34 in _maybe_fail) (attempt 2)"
 
 
 def test_what_is_let_go_is_tried_anew_and_its_key_goes_on(log: Log, store: MemoryStore, clock: Clock) -> None:

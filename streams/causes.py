@@ -1,0 +1,174 @@
+"""What an exception of the user's code says, and where it was raised: for dead letters as it is, for logs without the payload.
+
+Every runner uses this: handlers, reducers and codecs. A log line never holds a piece of the record: in `Cause.shown` each word of the
+message that occurs in the record's key, value or headers is `<value>`, and so is what could be such a piece in other letters: a word with
+digits, a number of more than three digits, an escape sequence. What a handler makes of a value by itself (reversed, translated, encoded in
+plain letters) cannot be recognized.
+"""
+
+import os
+import re
+import sys
+import sysconfig
+import traceback
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
+from typing import Literal, NamedTuple
+
+LONGEST = 300  # characters of a message
+LONGEST_READ = 2_000  # characters of it that are looked at
+MASK = "<value>"
+Origin = Literal["user", "installed", "library", "ours"]
+
+_ESCAPE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
+_WORD = re.compile(rf"(?:{_ESCAPE}|(?<=\d)[.,](?=\d)|[^\W_]|[^\x00-\x7f])+")
+_REPEATED = re.compile(rf"{MASK}(?:[^\w\s]?{MASK})+")
+_IN_REPR = re.compile(rf"{_ESCAPE}|\\.", re.DOTALL)
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_OURS = tuple(os.path.join(os.path.dirname(_HERE), name) for name in ("streams", "connectors", "schemas"))
+_LIBRARY = tuple({os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
+
+
+class Frame(NamedTuple):
+    """One call of a traceback."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{short(self.file)}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """`text` is `ValueError: message`, in one line. `where` is the innermost frame of the user's code, empty when there is none. `payload`
+    is what the call was given."""
+
+    error: BaseException
+    text: str
+    where: str
+    payload: tuple[object, ...]
+
+    @property
+    def shown(self) -> str:
+        """The text for a log."""
+        kind, separator, said = self.text.partition(": ")
+        try:
+            return kind + separator + masked(said, self.payload)
+        except Exception:  # a value of the user's type that cannot be looked at
+            return f"{kind}: {MASK}"
+
+    def placed(self, text: str) -> str:
+        """The text with the place behind it, where there is one."""
+        return f"{text} ({self.where})" if self.where else text
+
+
+def cause(error: BaseException, *payload: object) -> Cause:
+    """Of an exception that the user's code raised when it was called with this payload."""
+    kind, said = type(error).__name__, message(error)
+    frames = users(error)
+    return Cause(error, f"{kind}: {said}" if said else kind, str(frames[-1]) if frames else "", payload)
+
+
+def message(error: BaseException) -> str:
+    """One line of at most LONGEST characters, without control characters."""
+    try:
+        said = str(error)
+    except Exception:
+        return ""
+    line = " ".join("".join(each if each.isprintable() else " " for each in said[:LONGEST_READ]).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+
+
+def masked(said: str, payload: tuple[object, ...]) -> str:
+    """The message with each word that occurs in the payload as MASK."""
+    held = " ".join(map(_text, payload))
+    words = {word for word in _WORD.findall(held) if len(word) < LONGEST_READ}
+
+    cut = len(said) == LONGEST and said.endswith("...")
+
+    def shown(found: re.Match[str]) -> str:
+        partial = cut and found.end() == LONGEST - 3
+        return MASK if partial or _hidden(_same(found.group()), held, words) else found.group()
+
+    return _REPEATED.sub(MASK, _WORD.sub(shown, said))
+
+
+def _hidden(word: str, held: str, words: set[str]) -> bool:
+    if "\\" in word or word in words or (len(word) > 3 and word in held):
+        return True
+    if any(each.isnumeric() for each in word):
+        return not word.isdecimal() or len(word) > 3 or word in held
+    parts = (word[begin:end] for begin in range(len(word)) for end in range(begin + 3, len(word) + 1))
+    return any(part in words for part in parts)
+
+
+def _same(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _text(value: object) -> str:
+    """All words of a value, however deep."""
+    if isinstance(value, bytes | bytearray):
+        return _same(value.decode("utf-8", "replace"))
+    return _same(value if isinstance(value, str) else _IN_REPR.sub(" ", repr(value)))
+
+
+def users(error: BaseException) -> list[Frame]:
+    """The frames of the user's code, outermost first: neither ours nor the standard library's, and no installed package's unless the
+    user's code is installed, too. Where the error has none: those of its cause."""
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        if frames := _users(at.__traceback__):
+            return frames
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+    return []
+
+
+def _users(trace: TracebackType | None) -> list[Frame]:
+    walked = [(frame.f_code, line) for frame, line in traceback.walk_tb(trace)]
+    frames = [Frame(code.co_filename, line, code.co_qualname) for code, line in walked]
+    own = [frame for frame in frames if origin(frame.file) == "user"]
+    if own:
+        return own
+    installed = [frame for frame in frames if origin(frame.file) == "installed"]
+    return [frame for frame in installed if _package(frame.file) == _package(installed[0].file)]
+
+
+@cache
+def origin(file: str) -> Origin:
+    """Whose code a file is."""
+    if file.startswith("<"):
+        return "library"
+    path = os.path.abspath(file)
+    if _below(path, _OURS):
+        return "ours"
+    if _package(path):
+        return "installed"
+    return "library" if _below(os.path.realpath(path), _LIBRARY) else "user"
+
+
+def _below(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path.startswith(folder + os.sep) for folder in folders)
+
+
+def _package(file: str) -> str:
+    """The folder or file of an installed package, empty when it is none."""
+    parts = os.path.abspath(file).split(os.sep)
+    for at, part in enumerate(parts[:-1]):
+        if part in ("site-packages", "dist-packages"):
+            return os.sep.join(parts[: at + 2])
+    return ""
+
+
+def short(file: str) -> str:
+    """As it was imported: below the folder in which Python looked it up."""
+    path = os.path.abspath(file)
+    folders = [os.path.abspath(each) for each in sys.path]
+    inside = max((folder for folder in folders if path.startswith(folder.rstrip(os.sep) + os.sep)), key=len, default="")
+    return os.path.relpath(path, inside) if inside else path

