@@ -22,6 +22,7 @@ import structlog
 
 from streams import failpoints
 from streams.agent import App
+from streams.config import values
 from streams.engine.backoff import Backoff
 from streams.engine.child import Job, RuleChange
 from streams.engine.process import Ended, Event, spawn
@@ -85,6 +86,7 @@ def run(
     meter.set("build_info", 1, version=_version())
     with _signals(events):
         try:
+            values.check(app)
             names = chosen(app, agents)
             with _port(app if http else None, board, meter), prepare(app, names, lambda seconds: _pause(events, seconds)) as ready:
                 job = Job(ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level)

@@ -111,7 +111,7 @@ def test_a_worker_that_cannot_run_any_thread_dies_with_a_killed_supervisor(start
 
 
 def test_no_secret_is_in_a_workers_command_line_or_environment(start: Start) -> None:
-    run = start("steady", store="redis://user:canary@host")
+    run = start("steady", store="rediss://user:canary@host")
     wait_until(run.ready)
     worker = psutil.Process(run.pids(1)[0])
     assert "canary" not in json.dumps([worker.cmdline(), worker.environ()])

@@ -14,7 +14,8 @@ def main(settings: dict) -> int:
     agents = tuple(Agent(name, ("t",), Aggregation(count=1), Destination("o"), "d") for name in settings["agents"])
     http = Http(port=0, **settings.get("http", {}))
     store, outbox = settings.get("store", "sqlite:///state.db"), Outbox() if settings.get("dispatches") else None
-    app = App("app", store, agents, http=http, folder=settings["folder"], outbox=outbox)
+    kafka = {"bootstrap.servers": "localhost:9092"}
+    app = App("app", store, agents, kafka, http=http, folder=settings["folder"], outbox=outbox)
 
     @contextmanager
     def prepare(app: App, names: Sequence[str], pause: Pause) -> Iterator[App]:
