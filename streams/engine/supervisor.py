@@ -36,6 +36,8 @@ from streams.observe.report import DISPATCHER, WorkerReport
 
 CHILD = (sys.executable, "-P", "-m", "streams.cli.child")
 
+SAME_SIGNAL = 1.0
+
 Pause = Callable[[float], None]
 """Waits so many seconds; a signal ends the wait and the start."""
 
@@ -262,7 +264,14 @@ def _event(agent: str, what: str) -> str:
 
 @contextlib.contextmanager
 def _signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
+    """A signal within SAME_SIGNAL seconds of the first is the same one: wrappers forward what the terminal sent to all."""
+    first: list[float] = []
+
     def note(number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if first and now - first[0] < SAME_SIGNAL:
+            return
+        first.append(now)
         events.put(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from streams.agent import Agent, Aggregation, App, Destination, Http, Outbox
+from streams.engine import supervisor
 from streams.engine.supervisor import Pace, Pause, run
 from streams.errors import SystemNotReady
 
@@ -26,6 +27,7 @@ def main(settings: dict) -> int:
         yield app
 
     command = (sys.executable, "-m", "tests.integration.supervised.worker")
+    supervisor.SAME_SIGNAL = settings.get("same_signal", supervisor.SAME_SIGNAL)
     pace = Pace(**settings.get("pace", {}))
     return run(app, settings.get("only", ()), settings.get("workers", 1), prepare=prepare, command=command, pace=pace)
 
