@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from streams.agent import App
 from streams.cli.outcome import complain
 from streams.config.fields import REDIS
+from streams.config.kafka import EMBEDDED
 from streams.engine.backoff import Backoff
 from streams.errors import PersistenceError, SystemNotReady, permanent
 
@@ -22,6 +23,7 @@ KNOCK = 2.0
 PORTS = {**dict.fromkeys(REDIS, 6379), "redis+sentinel": 26379, "rediss+sentinel": 26379}
 PORTS |= {"postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mongodb": 27017}
 
+KAFKA = "kafka.bootstrap.servers"
 ELSEWHERE = re.compile(r"(?:^|&)(host|hostaddr|unix_socket)=")
 """Options that replace the host of a URL."""
 
@@ -57,8 +59,10 @@ def store_of(app: App) -> System:
 
 
 def kafka_of(app: App) -> System:
+    if app.kafka.get("bootstrap.servers") == EMBEDDED:
+        return System("Kafka", (EMBEDDED,), KAFKA)
     servers = ",".join(each.rpartition("://")[2] for each in str(app.kafka.get("bootstrap.servers", "")).split(","))
-    return _of_servers("Kafka", servers, 9092, "kafka.bootstrap.servers")
+    return _of_servers("Kafka", servers, 9092, KAFKA)
 
 
 def _of_servers(name: str, listed: str, port: int, key: str) -> System:
@@ -97,7 +101,9 @@ def within(
                 return attempt()
             except (PersistenceError, SystemNotReady) as error:
                 if error.permanent:
-                    raise error if isinstance(error, SystemNotReady) else permanent(SystemNotReady(str(error))) from error
+                    raise (
+                        error if isinstance(error, SystemNotReady) else permanent(SystemNotReady(str(error)))
+                    ) from error
                 left = deadline - clock()
                 if left <= 0:
                     raise SystemNotReady(_given_up(system, error, seconds)) from error

@@ -31,17 +31,17 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     Raises ConfigurationError and SystemNotReady."""
     chosen = [agent for agent in app.agents if agent.name in agents]
     topics = topics_of(chosen)
-    store, kafka = store_of(app), kafka_of(app)
 
     def asked(system: System, attempt: Callable[[], T]) -> T:
         return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
 
-    to_do, level = asked(store, lambda: _store_facts(app))
+    to_do, level = asked(store_of(app), lambda: _store_facts(app))
     judge_store(app, to_do, level)
     structlog.get_logger().info("store.ready", durability=level.name, reasons=list(level.reasons))
     with _with_broker(app, topics) as ready:
         from connectors.kafka.admin import existing
 
+        kafka = kafka_of(ready)
         found = asked(kafka, lambda: _with_own(ready, chosen, existing(ready.kafka, topics, call_timeout(app))))
         judge_topics(found)
         if ready is app:
