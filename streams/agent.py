@@ -199,7 +199,7 @@ class Timeouts:
 class App:
     """A whole file. `kafka` holds librdkafka settings (`bootstrap.servers` may be `embedded`); relative SQLite paths
     are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts. What may hold a secret is
-    in no representation of it."""
+    in no representation of it. `allow_plaintext`: brokers and store on other machines may be reached without TLS."""
 
     name: str
     store: str = field(repr=False)
@@ -212,3 +212,4 @@ class App:
     folder: str = "."
     outbox: Outbox | None = None
     timeouts: Timeouts | None = None
+    allow_plaintext: bool = False

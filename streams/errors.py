@@ -31,8 +31,24 @@ SluicegateError
 """
 
 
+from typing import TypeVar
+
+
 class SluicegateError(Exception):
     """The root: whatever we raise on purpose."""
+
+    permanent = False
+    """Must a person change something before the same call can succeed? A command then ends at its start instead of
+    waiting. A process that has reached the system before treats the error as an outage."""
+
+
+E = TypeVar("E", bound=SluicegateError)
+
+
+def permanent(error: E) -> E:
+    """The error, marked as permanent."""
+    error.permanent = True
+    return error
 
 
 class ConfigurationError(SluicegateError):
@@ -50,6 +66,8 @@ class TopicMissing(SystemNotReady):
 class NotPermitted(SystemNotReady):
     """Our user lacks a right that somebody must grant: at the start the command ends; later it is waited for."""
 
+    permanent = True
+
 
 class Fenced(SluicegateError):
     """A newer claim exists: nothing was changed by this commit."""
@@ -62,6 +80,8 @@ class PersistenceError(SluicegateError):
 class NotAuthenticated(PersistenceError, SystemNotReady):
     """A certificate or a password was refused, by us or by the other side. The same try would be refused again: at the start the command
     ends, later the process, which is started with what the file's secrets are then."""
+
+    permanent = True
 
 
 class NotCommitted(PersistenceError):

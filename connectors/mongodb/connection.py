@@ -23,7 +23,7 @@ from pymongo.write_concern import WriteConcern
 
 from connectors import admission
 from connectors.mongodb import left_open
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
@@ -40,6 +40,7 @@ FILES = ("tlscafile", "tlscertificatekeyfile", "", "tlscertificatekeyfilepasswor
 
 _ILLEGAL_OPERATION = 20
 _AUTHENTICATION_FAILED = 18
+_UNAUTHORIZED = 13
 _FORM = "mongodb://[user:password@]host[:port][,host...][/database][?options]"
 
 Document = dict[str, Any]
@@ -177,6 +178,9 @@ def answering() -> Iterator[None]:
         text = str(error).split(", full error:")[0].split(" dup key:")[0]
         if getattr(error, "code", None) == _AUTHENTICATION_FAILED:
             raise admission.refused("mongodb", text, "the store's URL") from error
+        if getattr(error, "code", None) == _UNAUTHORIZED:
+            hint = "write user and password into the store's URL, or grant this user readWrite and clusterMonitor"
+            raise permanent(PersistenceError(f"mongodb: not authorized: {text[:300]}; {hint}")) from error
         unsafe = admission.untrusted("mongodb", text, CERTIFICATES)
         raise unsafe or PersistenceError(f"mongodb: {type(error).__name__}: {text[:300]}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:

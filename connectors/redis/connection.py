@@ -11,11 +11,14 @@ import redis
 
 from connectors import admission
 from connectors.redis.addresses import CERTIFICATES, Server, clustered, sentinels
-from streams.errors import PersistenceError
+from streams.errors import PersistenceError, permanent
 from streams.values import Level
 
 LOWEST = (6, 2)
 QUOTED = re.compile(r", with args beginning with| to execute \(| : <")
+
+NO_DATABASE = "DB index is out of range"
+DATABASES = "; correct the number of the database in the store's URL"
 
 Script = Callable[[Sequence[str], Sequence[Any]], Any]
 
@@ -70,8 +73,10 @@ def translated() -> Iterator[None]:
         text = QUOTED.split(str(error))[0]
         if isinstance(error, redis.AuthenticationError):
             raise admission.refused("redis", text, "the store's URL") from error
-        unsafe = admission.untrusted("redis", text, CERTIFICATES)
-        raise unsafe or PersistenceError(f"redis: {type(error).__name__}: {text[:300]}") from error
+        failed = PersistenceError(f"redis: {type(error).__name__}: {text[:300]}{DATABASES if NO_DATABASE in text else ''}")
+        if isinstance(error, redis.exceptions.NoPermissionError) or NO_DATABASE in text:
+            raise permanent(failed) from error
+        raise admission.untrusted("redis", text, CERTIFICATES) or failed from error
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
         raise PersistenceError(f"redis: a stored value cannot be read: {type(error).__name__}") from error
 

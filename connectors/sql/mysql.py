@@ -32,6 +32,10 @@ TRUTH = {"true": True, "false": False}
 PACKET_BYTES = 10 * 1024 * 1024
 SYNTAX_ERROR = "1064"
 ACCESS_DENIED = ("1045", "1698", "3118", "4151")
+ABSENT = {
+    "1044": "grant the user all privileges on this database, or correct the store's URL",
+    "1049": "create the database, or correct the store's URL",
+}
 
 # Disk full, too many connections, shutdown, killed, read-only, table full, statement or idle timeout.
 OUTAGES = {"1021", "1040", "1053", "1114", "1290", "1317", "1836", "1927", "1969", "3024", "4031"}
@@ -159,6 +163,9 @@ class Mysql:
             place = str(self._target["host"]), int(self._target.get("port", 3306))
             said = admission.alert(place, self._context(), _ask_for_tls) or said
         return admission.untrusted(self.name, said, CERTIFICATES)
+
+    def absent(self, error: Exception) -> str:
+        return ABSENT.get(self.code(error), "")
 
     def if_absent(self, insert: str) -> str:
         return insert.replace("insert into", "insert ignore into")

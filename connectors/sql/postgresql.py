@@ -26,6 +26,8 @@ LOWEST = 130000
 CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"
 # What libpq says of a server that does not let us in: it has no codes before it is connected.
 DENIED = re.compile(r"(password|peer|ident|certificate|SCRAM).* authentication failed|no pg_hba.conf entry|no password supplied")
+# The role or the database of the URL is not there.
+ABSENT = re.compile(r'FATAL: +(role|database) ".*" does not exist')
 # What it says of a file of our own.
 UNUSABLE = re.compile(r"private key file|could not (load|read) .*certificate file|certificate file .* does not exist")
 ASK_FOR_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
@@ -147,6 +149,10 @@ class Postgresql:
             return NotAuthenticated(f"{self.name}: a file of ours cannot be used: {text[:300]}; correct {CERTIFICATES}")
         why = admission.reason(self._places(), self._said.get("sslrootcert"), _greet) if admission.UNTRUSTED.search(text) else ""
         return admission.untrusted(self.name, text, CERTIFICATES, why)
+
+    def absent(self, error: Exception) -> str:
+        found = ABSENT.search("" if self.code(error) else self.said(error))
+        return f"create the {found[1]}, or correct the store's URL" if found else ""
 
     def _places(self) -> Sequence[tuple[str, int]]:
         hosts, ports = self._said.get("host", "").split(","), self._said.get("port", "").split(",")

@@ -10,7 +10,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from connectors.sql.lending import Lender
-from streams.errors import NotAuthenticated, PersistenceError, SystemNotReady
+from streams.errors import NotAuthenticated, PersistenceError, SystemNotReady, permanent
 from streams.values import Level
 
 CONNECT_SECONDS = 5
@@ -92,6 +92,9 @@ class Product(Protocol):
 
     def turned_away(self, error: Exception) -> NotAuthenticated | None:
         """The error when it was a certificate or a password that did not let us in."""
+
+    def absent(self, error: Exception) -> str:
+        """What to do when the server answers that the role or the database of the URL is not there; empty for other errors."""
 
     def if_absent(self, insert: str) -> str: ...
 
@@ -176,6 +179,8 @@ class Server:
             if not code:
                 self._forget()
             text = f"{name}: {type(error).__name__} {code}: {self.product.said(error)[:300]}"
+            if absent := self.product.absent(error):
+                raise permanent(PersistenceError(f"{text}; {absent}")) from error
             raise self.product.turned_away(error) or PersistenceError(text) from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise PersistenceError(f"{name}: a stored value cannot be read: {type(error).__name__}") from error

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from connectors.sql import statements
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
 from streams.values import Level
 
 BUSY_SECONDS = 20.0
@@ -64,7 +64,7 @@ class Database:
             if "no such table" in text:
                 raise SystemNotReady(f"the store {self._path} has no tables yet: run `sluicegate migrate`") from error
             if "unable to open database file" in text and not os.access(self._path, os.R_OK | os.W_OK):
-                raise SystemNotReady(self._why_closed()) from error
+                raise permanent(SystemNotReady(self._why_closed())) from error
             raise PersistenceError(f"sqlite {self._path}: {text}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise PersistenceError(f"sqlite {self._path}: a row cannot be read: {error}") from error
@@ -89,7 +89,7 @@ class Database:
         """Of a file that is not there yet: what it will be. Makes none."""
         if not self._path.exists():
             if not os.access(self._path.parent, os.W_OK):
-                raise SystemNotReady(self._why_closed())
+                raise permanent(SystemNotReady(self._why_closed()))
             return judged("wal", FULL, filesystem(self._path))
         with self._lock, self._translated():
             db = self.connection(create=False)

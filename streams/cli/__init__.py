@@ -1,5 +1,8 @@
 """The command `sluicegate`: one file per command; what a command needs is imported when it runs."""
 
+from streams.cli import early  # noqa: F401 - first: it handles signals during the imports below
+
+# isort: split
 import typer
 
 from streams.cli.accept_gap import accept_gap

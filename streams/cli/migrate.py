@@ -16,12 +16,12 @@ def migrate(
     """The store's schema: stepwise, idempotent; nothing to do is fine."""
     from connectors import open_store
     from streams.cli.files import loaded
-    from streams.cli.systems import within
+    from streams.cli.waiting import store_of, within
 
     app = loaded(file)
     store = open_store(app.store, app.folder)
     try:
-        steps = within(app.start_timeout, lambda: store.migrate(dry_run=dry_run))
+        steps = within(app.start_timeout, lambda: store.migrate(dry_run=dry_run), system=store_of(app))
     finally:
         store.close()
     for step in steps:

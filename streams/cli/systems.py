@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from streams.agent import App
 from streams.cli import duplicates
 from streams.cli.finding import Finding
 from streams.cli.topics import needed, written
+from streams.cli.waiting import System, kafka_of, store_of, within
 from streams.config import redacted
 from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
-from streams.engine.backoff import Backoff
-from streams.errors import NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
+from streams.errors import SystemNotReady
 from streams.values import LEVELS, Level, Partition
 
 SAID = {
@@ -21,29 +22,9 @@ SAID = {
     "volatile": "volatile: everything is lost when the process ends",
 }
 LONGEST_CALL = 5.0
+ASKED = 3.0
 CHECKED = 2**31 - 1  # no topic has so many partitions
 SAFER = "one broker that dies may take acknowledged records along: replication 3 and min.insync.replicas 2 prevent it"
-
-T = TypeVar("T")
-
-
-def within(
-    seconds: float, attempt: Callable[[], T], pause: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic
-) -> T:
-    """The result of `attempt`, tried again while a system does not answer. Raises SystemNotReady with the last reason
-    after `seconds`, and at once when it was a certificate, a password or a right."""
-    deadline = clock() + seconds
-    backoff = Backoff(0.1, 2.0, lambda: 1.0)
-    while True:
-        try:
-            return attempt()
-        except (NotAuthenticated, NotPermitted):
-            raise
-        except (PersistenceError, SystemNotReady) as error:
-            left = deadline - clock()
-            if left <= 0:
-                raise SystemNotReady(f"{error} (tried for {seconds:g} s)") from error
-        pause(min(backoff.delay(), left))
 
 
 def accepted(app: App, level: Level) -> bool:
@@ -66,15 +47,20 @@ def call_timeout(app: App) -> float:
 
 
 def inspect(app: App) -> list[Finding]:
-    """Store and brokers, each as far as it can be reached."""
-    return [*_guarded("store", app, _store), *_guarded("kafka", app, _kafka)]
+    """Store and brokers at the same time, each as far as it can be reached. It asks whether they are ready now: a
+    system that is down is waited for only ASKED seconds."""
+    asked = replace(app, start_timeout=min(app.start_timeout, ASKED))
+    with ThreadPoolExecutor(2) as pool:
+        store = pool.submit(_guarded, "store", store_of(app), asked, lambda: _store(app))
+        kafka = pool.submit(_guarded, "kafka", kafka_of(app), asked, lambda: _kafka(app))
+        return [*store.result(), *kafka.result()]
 
 
-def _guarded(system: str, app: App, look: Callable[[App], list[Finding]]) -> list[Finding]:
+def _guarded(name: str, system: System, app: App, look: Callable[[], list[Finding]]) -> list[Finding]:
     try:
-        return within(app.start_timeout, lambda: look(app))
+        return within(app.start_timeout, look, system=system)
     except SystemNotReady as error:
-        return [Finding(system, False, f"is not ready: {error}", "start it, or correct its address in the file")]
+        return [Finding(name, False, str(error))]
 
 
 def _store(app: App) -> list[Finding]:

@@ -79,10 +79,11 @@ def topics(
 
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
     from connectors.kafka import admin
-    from streams.cli.systems import call_timeout, within
+    from streams.cli.systems import call_timeout
+    from streams.cli.waiting import kafka_of, within
 
     names = [need.topic for need in needed(app)]
-    there = within(app.start_timeout, lambda: admin.existing(app.kafka, names, call_timeout(app)))
+    there = within(app.start_timeout, lambda: admin.existing(app.kafka, names, call_timeout(app)), system=kafka_of(app))
     if not create:
         return there, []
     wanted = planned(app, there, partitions)

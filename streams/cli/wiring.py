@@ -1,9 +1,10 @@
 """What a run checks before it starts, and the embedded broker: where the supervisor meets the connectors."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 import structlog
 
@@ -11,14 +12,17 @@ from connectors import open_store
 from streams.agent import Agent, App
 from streams.cli import duplicates
 from streams.cli.finding import Finding
-from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said, within
+from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said
 from streams.cli.topics import written
+from streams.cli.waiting import System, kafka_of, store_of, within
 from streams.config.kafka import EMBEDDED
 from streams.engine.supervisor import Pause
 from streams.errors import SystemNotReady
 from streams.values import Level
 
 EMBEDDED_PARTITIONS = 4
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -27,20 +31,31 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     Raises ConfigurationError and SystemNotReady."""
     chosen = [agent for agent in app.agents if agent.name in agents]
     topics = topics_of(chosen)
-    to_do, level = within(app.start_timeout, lambda: _store_facts(app), pause)
+
+    def asked(system: System, attempt: Callable[[], T]) -> T:
+        return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
+
+    to_do, level = asked(store_of(app), lambda: _store_facts(app))
     judge_store(app, to_do, level)
     structlog.get_logger().info("store.ready", durability=level.name, reasons=list(level.reasons))
     with _with_broker(app, topics) as ready:
         from connectors.kafka.admin import existing
 
-        judge_topics(within(app.start_timeout, lambda: _with_own(ready, chosen, existing(ready.kafka, topics, call_timeout(app))), pause))
+        kafka = kafka_of(ready)
+        found = asked(kafka, lambda: _with_own(ready, chosen, existing(ready.kafka, topics, call_timeout(app))))
+        judge_topics(found)
         if ready is app:
-            weak = within(app.start_timeout, lambda: _fragile(app, chosen), pause)
+            weak = asked(kafka, lambda: _fragile(app, chosen))
             if weak:
                 structlog.get_logger().warning("topics.fragile", topics=weak, text=SAFER)
-            for short in within(app.start_timeout, lambda: _forgetful(app, chosen), pause):
+            for short in asked(kafka, lambda: _forgetful(app, chosen)):
                 structlog.get_logger().warning("dedupe.short", text=f"{short.text}; {short.hint}")
         yield ready
+
+
+def _waiting(system: System, left: float, why: str) -> None:
+    log = structlog.get_logger()
+    log.warning("start.waiting", system=system.name, address=", ".join(system.places), left=f"{left:.0f} s", error=why)
 
 
 def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:

@@ -16,10 +16,11 @@ from streams.config.problems import Finding, Path, did_you_mean, printable
 
 KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id")} | {"schema": "schema_"}
 NUMERIC = ("int", "long", "float", "double")
+Unreadability = Callable[[FilePath, str], str | None]
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 
 
-def findings(file: File, folder: FilePath) -> Iterator[Finding]:
+def findings(file: File, folder: FilePath, unreadable: Unreadability) -> Iterator[Finding]:
     """What is wrong with single keys, and schema files that cannot be read."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
@@ -27,9 +28,9 @@ def findings(file: File, folder: FilePath) -> Iterator[Finding]:
         if "avro" in (agent.format, agent.to and agent.to.format) and not installed():
             yield Finding(form, "the Avro library is not installed", 'pip install "sluicegate[avro]"', (form,))
             continue
-        yield from _of(agent, path, folder)
+        yield from _of(agent, path, folder, unreadable)
         if agent.to is not None:
-            yield from _of(agent.to, (*path, "to"), folder)
+            yield from _of(agent.to, (*path, "to"), folder, unreadable)
             needs = ((*path, "to", "framing"), (*path, "to", "schema_id"))
             if agent.to.framing == "confluent" and agent.to.schema_id is None:
                 yield Finding(needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs)
@@ -40,7 +41,7 @@ def installed() -> bool:
     return all(find_spec(name) is not None for name in ("fastavro", "avro"))
 
 
-def _of(model: AgentModel | Destination, path: Path, folder: FilePath) -> Iterator[Finding]:
+def _of(model: AgentModel | Destination, path: Path, folder: FilePath, unreadable: Unreadability) -> Iterator[Finding]:
     given = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
     if model.format != "avro":
         for key in given:
@@ -48,7 +49,7 @@ def _of(model: AgentModel | Destination, path: Path, folder: FilePath) -> Iterat
             yield Finding((*path, key), what, "write format: avro, or leave it out", needs)
         return
     for key in ("schema", "writer_schema"):
-        if key in given and (why := _unreadable(folder, str(given[key]))):
+        if key in given and (why := unreadable(folder, str(given[key]))):
             yield Finding((*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),))
     if "writer_schemas" in given:
         yield from _of_writers(given, path, folder)
@@ -68,7 +69,8 @@ def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Itera
         yield Finding(at, "excludes writer_schema", "keep one of them", (at, (*path, "writer_schema")))
 
 
-def _unreadable(folder: FilePath, name: str) -> str | None:
+def unreadable(folder: FilePath, name: str) -> str | None:
+    """Why this file cannot be read, None when it can."""
     try:
         read(folder / name)
     except Unreadable as error:

@@ -31,6 +31,7 @@ def app(file: File, folder: str) -> run.App:
         folder=folder,
         outbox=_outbox(file.outbox) if file.outbox else None,
         timeouts=run.Timeouts(file.timeouts.lease, file.timeouts.batch, file.timeouts.poll) if file.timeouts else None,
+        allow_plaintext=file.allow_plaintext,
     )
 
 

@@ -6,13 +6,13 @@ A refusal is a PydanticCustomError of type `refused` whose context holds `what` 
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
 from streams.config import units
-from streams.config.scalars import Decimal, Integer, Scalar, Unknown, as_written
+from streams.config.scalars import Decimal, Integer, Native, Scalar, Unknown, as_written
 
 NAME = r"^[A-Za-z0-9._-]+$"
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
@@ -63,6 +63,16 @@ def _topic(value: str) -> str:
     return value
 
 
+def _no_object(value: object) -> object:
+    """Only text can name a function in other processes."""
+    if callable(value):
+        path = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}"
+        usable = re.fullmatch(FUNCTION, path) and not path.startswith("__main__:")
+        hint = f"write {path!r}" if usable else "put the function into a module of its own and write 'module:function'"
+        raise refused("is a function itself, but worker processes import functions by their names", hint)
+    return value
+
+
 Name = Annotated[
     str,
     _matching(NAME, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})", LONGEST_NAME),
@@ -87,51 +97,95 @@ Function = Annotated[
     _matching(FUNCTION, "is no import path", "write module:function", 1000),
     WithJsonSchema({"type": "string", "pattern": FUNCTION}),
     WrapValidator(_known_text),
+    BeforeValidator(_no_object),
 ]
 
 
-def _parsed(parse: Callable[[str], float | int | tuple[float, float] | None], what: str, hint: str) -> BeforeValidator:
+T = TypeVar("T")
+
+
+def _parsed(
+    parse: Callable[[str], T | None],
+    known: Callable[[object], T | None],
+    what: str,
+    hint: str,
+    native_hint: str,
+    bounded: Callable[[T], None] = lambda value: None,
+) -> BeforeValidator:
+    """Text of the file by `parse`, a value built in Python by `known`; both must be `bounded`, which raises."""
+
     def validate(value: object) -> object:
         if isinstance(value, Unknown):
             return value
-        result = parse(value) if isinstance(value, str) else None
+        native = isinstance(value, Native)
+        result = known(value.value) if isinstance(value, Native) else parse(value) if isinstance(value, str) else None
         if result is None:
-            raise refused(what, hint)
+            raise refused(what, native_hint if native else hint)
+        bounded(result)
         return result
 
     return BeforeValidator(validate)
 
 
-def _duration(text: str) -> float | None:
-    seconds = units.duration(text)
-    if seconds is not None and not 0 < seconds <= LONGEST_DURATION:
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _two(value: object) -> tuple[float, float] | None:
+    first, most = map(_number, value) if isinstance(value, tuple) else (None, None)
+    return (first, most) if first is not None and most is not None and 0 < first <= most < math.inf else None
+
+
+def _a_time(seconds: float) -> None:
+    if not 0 < seconds <= LONGEST_DURATION:
         raise refused("is out of range", "write more than 0 and at most 3650d")
-    return seconds
 
 
-def _size(text: str) -> int | None:
-    amount = units.size(text)
-    if amount is not None and not 0 < amount <= 1 << 50:
+def _an_amount(amount: int) -> None:
+    if not 0 < amount <= 1 << 50:
         raise refused("is out of range", "write at least 1B and at most 1048576GiB")
-    return amount
 
 
 Duration = Annotated[
     float,
     unless_unknown(1.0),
-    _parsed(_duration, "is not a duration", "write a number and ms, s, m, h or d, such as 30s"),
+    _parsed(
+        units.duration,
+        _number,
+        "is not a duration",
+        "write a number and ms, s, m, h or d, such as 30s",
+        "write the number of seconds, such as 30.0",
+        _a_time,
+    ),
     WithJsonSchema({"type": "string", "pattern": units.DURATION}),
 ]
 Span = Annotated[
     tuple[float, float],
     unless_unknown((1.0, 60.0)),
-    _parsed(units.span, "is no span of durations", "write the shortest and the longest, such as 1s..60s"),
+    _parsed(
+        units.span,
+        _two,
+        "is no span of durations",
+        "write the shortest and the longest, such as 1s..60s",
+        "write the shortest and the longest as numbers of seconds, such as 1.0 and 60.0",
+    ),
     WithJsonSchema({"type": "string", "pattern": units.SPAN}),
 ]
 Size = Annotated[
     int,
     unless_unknown(1 << 20),
-    _parsed(_size, "is not a size", "write a number and B, kB, KiB, MB, MiB or GiB, such as 4MiB"),
+    _parsed(
+        units.size,
+        _whole,
+        "is not a size",
+        "write a number and B, kB, KiB, MB, MiB or GiB, such as 4MiB",
+        "write the whole number of bytes, such as 4_194_304",
+        _an_amount,
+    ),
     WithJsonSchema({"type": "string", "pattern": units.SIZE}),
 ]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
@@ -144,9 +198,18 @@ Flag = Annotated[bool, unless_unknown(True)]
 def _start(value: object) -> object:
     if isinstance(value, Unknown) or value in ("earliest", "latest"):
         return "earliest" if isinstance(value, Unknown) else value
+    if isinstance(value, Native):
+        return _native_start(value.value)
     when = units.moment(value) if isinstance(value, str) else None
     if when is None:
         raise refused("is no start", "write earliest, latest or a time such as 2026-01-31T00:00:00Z")
+    return when
+
+
+def _native_start(value: object) -> object:
+    when = value if value in ("earliest", "latest") else _number(value)
+    if when is None or (isinstance(when, float) and not math.isfinite(when)):
+        raise refused("is no start", "write 'earliest', 'latest' or the seconds since 1970 as a number")
     return when
 
 

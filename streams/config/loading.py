@@ -61,7 +61,14 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests)
 
 
-def _judge(found: Document, folder: FilePath, tolerant: bool) -> tuple[File | None, list[Finding]]:
+def judged(found: Document, folder: FilePath, unreadable: avro.Unreadability) -> list[Finding]:
+    """Everything wrong in a tree. `unreadable` says why a schema file cannot be read, None when it can."""
+    return _judge(found, folder, False, unreadable)[1]
+
+
+def _judge(
+    found: Document, folder: FilePath, tolerant: bool, unreadable: avro.Unreadability = avro.unreadable
+) -> tuple[File | None, list[Finding]]:
     """The model of what can be understood, and every finding: what was wrong once is Unknown from then on."""
     tree: Any = copy.deepcopy(found.tree)
     findings: list[Finding] = []
@@ -79,8 +86,8 @@ def _judge(found: Document, folder: FilePath, tolerant: bool) -> tuple[File | No
                 refusals.mended(tree, error)
             continue
         unknown = {f.path for f in (*findings, *found.unset)} | {f.path for f, _ in found.findings}
-        judged = [*checks.findings(model), *(() if tolerant else transport.findings(model)), *avro.findings(model, folder)]
-        return model, findings + list(_known(judged, unknown))
+        whole = [*checks.findings(model), *(() if tolerant else transport.findings(model))]
+        return model, findings + list(_known([*whole, *avro.findings(model, folder, unreadable)], unknown))
     return None, findings
 
 

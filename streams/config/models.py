@@ -95,6 +95,8 @@ def _as_reducer(value: object) -> object:
         [(kind, argument)] = value.items()
         if kind in OF_A_FIELD:
             return {"kind": kind, "field": argument if argument is not None else ""}
+        if kind == "count":
+            raise refused("takes no field", "write count")
         if kind == "reduce":
             return {"kind": kind, "function": argument if argument is not None else ""}
         raise refused("is no reducer", did_you_mean(str(kind), REDUCERS))

@@ -1,6 +1,7 @@
 """YAML 1.2 scalars (core schema, booleans only `true` and `false`) as Python values that remember how they were written."""
 
 import re
+from dataclasses import dataclass
 
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOLEAN = {"true": True, "false": False}
@@ -24,6 +25,13 @@ class Decimal(float):
 
 class Unknown(str):
     """Text in place of a value that is not known: its variable is unset, or it was wrong and has been reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A value built in Python where the file has text that is parsed: seconds, bytes, a span of seconds, or a start."""
+
+    value: object
 
 
 Scalar = str | int | float | bool | None

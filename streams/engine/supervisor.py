@@ -22,6 +22,7 @@ import structlog
 
 from streams import failpoints
 from streams.agent import App
+from streams.config import values
 from streams.engine.backoff import Backoff
 from streams.engine.child import Job, RuleChange
 from streams.engine.process import Ended, Event, spawn
@@ -34,6 +35,8 @@ from streams.observe.pages import pages
 from streams.observe.report import DISPATCHER, WorkerReport
 
 CHILD = (sys.executable, "-P", "-m", "streams.cli.child")
+
+SAME_SIGNAL = 1.0
 
 Pause = Callable[[float], None]
 """Waits so many seconds; a signal ends the wait and the start."""
@@ -85,6 +88,7 @@ def run(
     meter.set("build_info", 1, version=_version())
     with _signals(events):
         try:
+            values.check(app)
             names = chosen(app, agents)
             with _port(app if http else None, board, meter), prepare(app, names, lambda seconds: _pause(events, seconds)) as ready:
                 job = Job(ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level)
@@ -260,7 +264,14 @@ def _event(agent: str, what: str) -> str:
 
 @contextlib.contextmanager
 def _signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
+    """A signal within SAME_SIGNAL seconds of the first is the same one: wrappers forward what the terminal sent to all."""
+    first: list[float] = []
+
     def note(number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if first and now - first[0] < SAME_SIGNAL:
+            return
+        first.append(now)
         events.put(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streams.agent import App
-from streams.config import Loaded, load
+from streams.config import Loaded, load, values
 from streams.errors import ConfigurationError
 
 SYSTEMS = ("kafka", "store", "http")
@@ -19,8 +19,9 @@ def loaded(path: str | Path) -> Loaded:
 
 
 def opened(app_or_path: App | str | Path) -> App:
-    """Raises ConfigurationError that names every problem of the file."""
+    """Raises ConfigurationError that names every problem of the file, or of the values."""
     if isinstance(app_or_path, App):
+        values.check_without_systems(app_or_path)
         return app_or_path
     found = loaded(app_or_path)
     if found.app is None:

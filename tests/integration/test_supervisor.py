@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from streams.engine.supervisor import SAME_SIGNAL
 from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
 
@@ -111,7 +113,7 @@ def test_a_worker_that_cannot_run_any_thread_dies_with_a_killed_supervisor(start
 
 
 def test_no_secret_is_in_a_workers_command_line_or_environment(start: Start) -> None:
-    run = start("steady", store="redis://user:canary@host")
+    run = start("steady", store="rediss://user:canary@host")
     wait_until(run.ready)
     worker = psutil.Process(run.pids(1)[0])
     assert "canary" not in json.dumps([worker.cmdline(), worker.environ()])
@@ -203,10 +205,42 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
     wait_until(run.ready)
     run.signal(signal.SIGTERM)
     run.wait("supervisor.stopping")
+    later = time.monotonic() + SAME_SIGNAL  # what comes sooner is the same signal
+    wait_until(lambda: time.monotonic() > later)
     run.signal(signal.SIGINT)
     assert run.exit_code(timeout=5) == 1
     assert run.events("worker.ended")[0]["code"] == -signal.SIGKILL
     assert gone(pids)
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_within_a_second_is_the_same_signal(start: Start, tmp_path: Path, second: signal.Signals) -> None:
+    """A wrapper forwards to its child what the terminal or the service already sent to it."""
+    (tmp_path / "hold").touch()
+    run = start("steady-a", "steady-b")
+    pids = run.pids(2)
+    wait_until(run.ready)
+    run.signal(signal.SIGTERM)
+    run.wait("supervisor.stopping")
+    run.signal(second)
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: json.loads(run.get("/readyz")[1])["reasons"][0] == {"reason": "stopping"})
+    (tmp_path / "hold").unlink()
+    assert run.exit_code() == 0
+    assert [line["code"] for line in run.events("worker.ended")] == [0, 0]
+    assert run.events("supervisor.killing") == []
+
+
+def test_without_that_rule_a_forwarded_signal_kills(start: Start) -> None:
+    """The twin of the test above."""
+    run = start("stubborn", same_signal=0.0)
+    wait_until(run.ready)
+    run.signal(signal.SIGTERM)
+    run.wait("supervisor.stopping")
+    run.signal(signal.SIGTERM)
+    assert run.exit_code(timeout=5) == 1
+    assert run.events("supervisor.killing") != []
 
 
 def test_a_worker_that_overdraws_its_time_to_drain_is_killed(start: Start) -> None:

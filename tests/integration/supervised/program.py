@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from streams.agent import Agent, Aggregation, App, Destination, Http, Outbox
+from streams.engine import supervisor
 from streams.engine.supervisor import Pace, Pause, run
 from streams.errors import SystemNotReady
 
@@ -14,7 +15,8 @@ def main(settings: dict) -> int:
     agents = tuple(Agent(name, ("t",), Aggregation(count=1), Destination("o"), "d") for name in settings["agents"])
     http = Http(port=0, **settings.get("http", {}))
     store, outbox = settings.get("store", "sqlite:///state.db"), Outbox() if settings.get("dispatches") else None
-    app = App("app", store, agents, http=http, folder=settings["folder"], outbox=outbox)
+    kafka = {"bootstrap.servers": "localhost:9092"}
+    app = App("app", store, agents, kafka, http=http, folder=settings["folder"], outbox=outbox)
 
     @contextmanager
     def prepare(app: App, names: Sequence[str], pause: Pause) -> Iterator[App]:
@@ -25,6 +27,7 @@ def main(settings: dict) -> int:
         yield app
 
     command = (sys.executable, "-m", "tests.integration.supervised.worker")
+    supervisor.SAME_SIGNAL = settings.get("same_signal", supervisor.SAME_SIGNAL)
     pace = Pace(**settings.get("pace", {}))
     return run(app, settings.get("only", ()), settings.get("workers", 1), prepare=prepare, command=command, pace=pace)
 

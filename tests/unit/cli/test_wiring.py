@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from streams.agent import Agent, Aggregation, App, Destination
-from streams.cli.systems import within
+from streams.cli.waiting import within
 from streams.cli.wiring import judge_store, judge_topics, topics_of
 from streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
 from streams.values import Level

@@ -6,6 +6,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from streams.config import values
 from tests.unit.config.files import GOOD, loaded
 from tests.unit.config.test_build import EVERYTHING
 
@@ -31,6 +32,8 @@ def judged(tmp_path, text):
             assert problem.column >= 1
             assert problem.message
             assert problem.hint
+        if found.app is not None and not found.unset and not tolerant:
+            values.check(found.app)
     return found
 
 

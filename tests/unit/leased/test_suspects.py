@@ -7,7 +7,7 @@ import pytest
 
 from connectors.memory.buffer import MemoryBuffer
 from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, App, Destination, Handler, Reducer
+from streams.agent import Agent, Aggregation, App, Destination, Handler, Outbox, Reducer
 from streams.engine.sealed import DEATHS
 from streams.leased.shared import gate_of
 from streams.leased.shared_fires import COMPANY, SharedFires
@@ -36,7 +36,7 @@ def an_agent(**how: Any) -> Agent:
 
 
 def driven(**how: Any) -> TestDriver:
-    return TestDriver(App("app", "memory://", (an_agent(**how),)))
+    return TestDriver(App("app", "memory://", (an_agent(**how),), outbox=Outbox()))
 
 
 def times(driver: TestDriver, leases: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Reducer
+from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Outbox, Reducer
 from streams.errors import ConfigurationError
 from streams.testing.deaths import SHARED, Deaths
 from streams.testing.driver import TestDriver
@@ -31,7 +31,8 @@ def _reset() -> Iterator[None]:
 
 
 def an_app(rule: Aggregation = RULE, **more: Any) -> App:
-    return App("app", "memory://", (Agent("a", ("in",), rule, Destination("out"), "dead", scope="shared", **more),))
+    agent = Agent("a", ("in",), rule, Destination("out"), "dead", scope="shared", **more)
+    return App("app", "memory://", (agent,), outbox=Outbox())
 
 
 def handled(function: str = "total", **how: Any) -> App:

@@ -1,0 +1,168 @@
+"""Waiting for a system at the start of a command: for how long, what is said meanwhile, and what no waiting mends."""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+from urllib.parse import unquote
+
+from streams.agent import App
+from streams.cli.outcome import complain
+from streams.config.fields import REDIS
+from streams.config.kafka import EMBEDDED
+from streams.engine.backoff import Backoff
+from streams.errors import PersistenceError, SystemNotReady, permanent
+
+TELL_FIRST = 2.0
+TELL_EVERY = 5.0
+KNOCK = 2.0
+PORTS = {**dict.fromkeys(REDIS, 6379), "redis+sentinel": 26379, "rediss+sentinel": 26379}
+PORTS |= {"postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mongodb": 27017}
+
+KAFKA = "kafka.bootstrap.servers"
+ELSEWHERE = re.compile(r"(?:^|&)(host|hostaddr|unix_socket)=")
+"""Options that replace the host of a URL."""
+
+T = TypeVar("T")
+
+
+class System(NamedTuple):
+    """`places` are host:port or a path; `key` of the file names them."""
+
+    name: str
+    places: tuple[str, ...]
+    key: str
+    servers: tuple[tuple[str, int], ...] = ()
+    """Host and port of each place that is a server; one of them must accept a connection."""
+
+    def __str__(self) -> str:
+        return f"{self.name} at {', '.join(self.places)}"
+
+
+Tell = Callable[[System, float, str], object]
+"""Says that a system is waited for, for so many seconds still, and why the last attempt failed (empty: none has ended)."""
+
+
+def store_of(app: App) -> System:
+    scheme, _, rest = app.store.partition("://")
+    if scheme == "sqlite":
+        return System("the store", (str(Path(app.folder, unquote(rest[1:])).absolute()),), "store")
+    netloc, query = re.split(r"[/?#]", rest, maxsplit=1)[0], rest.partition("?")[2]
+    hosts = netloc.rpartition("@")[2]
+    if scheme not in PORTS or ELSEWHERE.search(query):
+        return System("the store", (f"{scheme}://{hosts}",), "store")
+    return _of_servers("the store", hosts, PORTS[scheme], "store")
+
+
+def kafka_of(app: App) -> System:
+    if app.kafka.get("bootstrap.servers") == EMBEDDED:
+        return System("Kafka", (EMBEDDED,), KAFKA)
+    servers = ",".join(each.rpartition("://")[2] for each in str(app.kafka.get("bootstrap.servers", "")).split(","))
+    return _of_servers("Kafka", servers, 9092, KAFKA)
+
+
+def _of_servers(name: str, listed: str, port: int, key: str) -> System:
+    """`listed` are comma-separated hosts, each with or without a port; an IPv6 address is in brackets."""
+    found = [each.strip() for each in listed.split(",") if each.strip()]
+    places = [each if each.rpartition("]")[2].rpartition(":")[1] else f"{each}:{port}" for each in found]
+    pairs = [place.rpartition(":") for place in places]
+    servers = tuple((host.strip("[]"), int(number)) for host, _, number in pairs if number.isdecimal())
+    return System(name, tuple(places), key, servers)
+
+
+def on_stderr(system: System, left: float, why: str) -> None:
+    complain(f"sluicegate: waiting for {system}, {left:.0f} s left{': ' + why if why else ''}")
+
+
+def within(
+    seconds: float,
+    attempt: Callable[[], T],
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+    system: System | None = None,
+    tell: Tell = on_stderr,
+) -> T:
+    """The result of `attempt`, tried again while a system does not answer. Raises SystemNotReady with the last reason
+    after `seconds`, and at once for an error that is permanent or a name that does not resolve."""
+    deadline = clock() + seconds
+    backoff = Backoff(0.1, 2.0, lambda: 1.0)
+    last = [""]
+    with _told(system, lambda: deadline - clock(), last, tell):
+        if system is not None:
+            _resolve(system)
+        while True:
+            try:
+                if system is not None:
+                    _knock(system)
+                return attempt()
+            except (PersistenceError, SystemNotReady) as error:
+                if error.permanent:
+                    raise (
+                        error if isinstance(error, SystemNotReady) else permanent(SystemNotReady(str(error)))
+                    ) from error
+                left = deadline - clock()
+                if left <= 0:
+                    raise SystemNotReady(_given_up(system, error, seconds)) from error
+                last[0] = str(error)
+            pause(min(backoff.delay(), left))
+
+
+def _given_up(system: System | None, error: Exception, seconds: float) -> str:
+    text = f"{error} (tried for {seconds:g} s)"
+    return text if system is None else f"{system} is not ready: {text}; start it, or correct `{system.key}` in the file"
+
+
+def _resolve(system: System) -> None:
+    """Raises SystemNotReady when none of the names resolves."""
+    failed = [why for host, _ in system.servers if (why := _unresolved(host))]
+    if failed and len(failed) == len(system.servers):
+        hint = f"correct `{system.key}` in the file, or the name service of this machine"
+        raise permanent(SystemNotReady(f"{system} cannot be found: {failed[0]}; {hint}"))
+
+
+def _unresolved(host: str) -> str:
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError) as error:
+        return f"the name {host} does not resolve ({getattr(error, 'strerror', None) or 'it is no name'})"
+    return ""
+
+
+def _knock(system: System) -> None:
+    """Raises SystemNotReady when no server accepts a connection. Some drivers take ten seconds to say so, or do not say why."""
+    failed = ""
+    for host, port in system.servers:
+        try:
+            socket.create_connection((host, port), KNOCK).close()
+            return
+        except OSError as error:
+            failed = failed or f"{host}:{port}: {error.strerror or error}"
+    if failed:
+        raise SystemNotReady(failed)
+
+
+@contextmanager
+def _told(system: System | None, left: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
+    """While the block runs: said by a thread, because a single attempt may take longer than the interval."""
+    if system is None:
+        yield
+        return
+    over = threading.Event()
+
+    def say() -> None:
+        wait = TELL_FIRST
+        while not over.wait(wait):
+            tell(system, max(0.0, left()), last[0])
+            wait = TELL_EVERY
+
+    thread = threading.Thread(target=say, name="waiting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

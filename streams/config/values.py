@@ -1,0 +1,237 @@
+"""Values built in Python (streams.agent), checked by the rules of the file.
+
+They are written as the tree that a file would give, and that tree passes the checks of a file. A duration, a size or
+a start is a number there and no text: it travels as `Native`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path as FilePath
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from schemas.options import Avro
+from streams import agent as run
+from streams.config import loading, rules
+from streams.config.document import Document
+from streams.config.problems import Finding, Path, did_you_mean, dotted
+from streams.config.scalars import Native
+from streams.errors import ConfigurationError
+
+Tree = dict[str, Any]
+NAMED = ("agents", "compute")
+"""Tuples whose items have names, as the keys of a mapping in the file have."""
+
+
+def check(app: run.App) -> None:
+    """Raises ConfigurationError with every finding, one per line, each with its key in the file."""
+    found = [*_kinds(app, ()), *_names(app)] or [*_orphans(app)]
+    if not found:
+        found = loading.judged(Document(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name: None)
+    if found := found or list(rules.findings(app)):
+        raise ConfigurationError(
+            "\n".join(f"{dotted(each.path) or 'app'}: {each.message}; {each.hint}" for each in found)
+        )
+
+
+def check_without_systems(app: run.App) -> None:
+    """As `check`, where neither the brokers nor the store nor the port of the app are used."""
+    check(replace(app, kafka={"bootstrap.servers": "localhost:9092"}, store="memory://", http=None))
+
+
+# -- what must be right before there is a tree -------------------------------------------------------------------------
+
+
+def _kinds(value: Any, path: Path) -> Iterator[Finding]:
+    """Values whose type is not the class, the tuple or the mapping that streams.agent declares."""
+    hints = get_type_hints(type(value))
+    for each in fields(value):
+        there, at, hint = getattr(value, each.name), (*path, each.name), hints[each.name]
+        kinds = get_args(hint) if get_origin(hint) is not tuple and not _is_mapping(hint) else (hint,)
+        yield from _kind(there, at, kinds or (hint,))
+
+
+def _kind(value: object, path: Path, kinds: Sequence[Any]) -> Iterator[Finding]:
+    if value is None and NoneType in kinds:
+        return
+    for kind in kinds:
+        if is_dataclass(kind) and isinstance(kind, type):
+            yield from _kinds(value, path) if isinstance(value, kind) else (_other(path, kind),)
+        elif get_origin(kind) is tuple:
+            yield from _items(value, path, get_args(kind)[0])
+        elif _is_mapping(kind) and not isinstance(value, Mapping):
+            yield Finding(path, "must be a mapping", "write {NAME: VALUE}")
+
+
+def _items(value: object, path: Path, kind: Any) -> Iterator[Finding]:
+    if not isinstance(value, tuple | list):
+        yield Finding(path, "must be a tuple", "write (ITEM,): the comma makes the tuple")
+        return
+    for number, item in enumerate(value):
+        name = getattr(item, "name", None) if path[-1] in NAMED else None
+        yield from _kind(item, (*path, name if isinstance(name, str) else number), (kind,))
+
+
+def _is_mapping(kind: object) -> bool:
+    return get_origin(kind) is dict
+
+
+def _other(path: Path, kind: type) -> Finding:
+    return Finding(path, f"must be a value of {kind.__name__}", f"build it with {kind.__module__}.{kind.__name__}(...)")
+
+
+def _names(app: run.App) -> Iterator[Finding]:
+    """What the keys of a mapping are in the file: text, each once."""
+    agents = app.agents if isinstance(app.agents, tuple | list) else ()
+    yield from _each_once([getattr(each, "name", "") for each in agents], ("agents",))
+    for each in agents:
+        compute = getattr(getattr(each, "aggregation", None), "compute", ())
+        if isinstance(compute, tuple | list):
+            path = ("agents", str(each.name), "aggregate", "compute")
+            yield from _each_once([getattr(reducer, "name", "") for reducer in compute], path)
+
+
+def _each_once(names: Sequence[object], path: Path) -> Iterator[Finding]:
+    for number, name in enumerate(names):
+        if not isinstance(name, str):
+            yield Finding((*path, number, "name"), "must be text", "write a name")
+        elif name in names[:number]:
+            yield Finding((*path, name), "is written twice", "keep one of them")
+
+
+def _orphans(app: run.App) -> Iterator[Finding]:
+    """Agents that re-key for none, or that do not say how."""
+    names = [each.name for each in app.agents if not each.rekeys]
+    for each in app.agents:
+        if each.rekeys and each.rekeys not in names:
+            hint = did_you_mean(str(each.rekeys), names) if names else "leave it out"
+            yield Finding(("agents", each.name, "rekeys"), "names no agent", hint)
+        elif each.rekeys and (each.aggregation is None or each.to is None):
+            yield Finding(("agents", each.name), "needs an aggregation with a key, and a destination", "give it both")
+
+
+# -- the tree ----------------------------------------------------------------------------------------------------------
+
+
+def _tree(app: run.App) -> Tree:
+    rekeying = {each.rekeys: each for each in app.agents if each.rekeys}
+    http = app.http
+    return _given(
+        app=app.name,
+        store=app.store,
+        kafka={str(name): value if isinstance(value, bool) else _text(value) for name, value in app.kafka.items()},
+        accept_level=app.accept_level,
+        auto_migrate=app.auto_migrate,
+        allow_plaintext=app.allow_plaintext,
+        start_timeout=Native(app.start_timeout),
+        http=False if http is None else _given(port=http.port, host=http.host, token=http.token),
+        outbox=False if app.outbox is None else _outbox(app.outbox),
+        timeouts=False if app.timeouts is None else _timeouts(app.timeouts),
+        agents={each.name: _agent(each, rekeying.get(each.name)) for each in app.agents if not each.rekeys},
+    )
+
+
+def _given(**keys: object) -> Tree:
+    """A key that is None is one that the file leaves out."""
+    return {name: value for name, value in keys.items() if value is not None}
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _outbox(outbox: run.Outbox) -> Tree:
+    return _given(
+        lanes=outbox.lanes,
+        order=outbox.order,
+        attempts=outbox.attempts,
+        backoff=Native((outbox.backoff_first, outbox.backoff_most)),
+        retention=Native(outbox.retention),
+        poll=Native(outbox.poll),
+        lease=Native(outbox.lease),
+        degraded={"age": Native(outbox.degraded.age), "dead": outbox.degraded.dead},
+        unhealthy={"age": Native(outbox.unhealthy.age), "dead": outbox.unhealthy.dead},
+    )
+
+
+def _timeouts(timeouts: run.Timeouts) -> Tree:
+    return {"lease": Native(timeouts.lease), "batch": timeouts.batch, "poll": Native(timeouts.poll)}
+
+
+def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
+    """`first` re-keys for it: the two are one agent of the file, with `repartition`."""
+    source = first or agent
+    rule = source.aggregation
+    found = _given(
+        format=source.format,
+        key=None if rule is None or rule.key is None else {"field": rule.key},
+        scope=agent.scope,
+        repartition=first.to.topic if first is not None and first.to is not None else None,
+        aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
+        to=None if agent.to is None else _given(topic=agent.to.topic, format=agent.to.format) | _avro(agent.to.avro),
+        dead_letters=agent.dead_letters,
+        start=Native(source.start),
+        max_record_bytes=Native(agent.max_record_bytes),
+        dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
+        on_error={"decode": agent.on_error.decode, "produce": agent.on_error.produce},
+        delivery=agent.delivery,
+    )
+    found["from"] = [
+        _given(topic=topic, dedupe="sluicegate" if topic in source.receive else None) for topic in source.topics
+    ]
+    return found | _avro(source.avro) | (_handler(agent.handler) if agent.handler else {})
+
+
+def _avro(avro: Avro | None) -> Tree:
+    """`schema` stands for the file that would hold its text."""
+    if avro is None:
+        return {}
+    given = _given(writer_schema=avro.writer_schema, schema_id=avro.schema_id, writer_schemas=avro.writers)
+    given |= {"framing": avro.framing} if avro.framing != "none" or avro.schema_id is not None else {}
+    return given | ({"schema": avro.schema} if avro.schema else {})
+
+
+def _dedupe(dedupe: run.Deduplication) -> Tree:
+    identity = "key" if dedupe.by == "key" else {str(dedupe.by): dedupe.name}
+    return {
+        "id": identity,
+        "horizon": Native(dedupe.horizon),
+        "on_missing": dedupe.on_missing,
+        "max_ids": dedupe.max_ids,
+    }
+
+
+def _handler(handler: run.Handler) -> Tree:
+    retry = _given(attempts=handler.attempts, backoff=Native((handler.backoff_first, handler.backoff_most)))
+    if handler.isolate_after != 0:
+        retry["isolate_after"] = handler.isolate_after
+    return {
+        "handler": list(handler.functions),
+        "session": handler.session,
+        "concurrency": handler.concurrency,
+        "retry": retry,
+        "then": handler.then,
+    }
+
+
+def _aggregate(rule: run.Aggregation) -> Tree:
+    times = _given(first=rule.since_first, last=rule.since_last)
+    return _given(
+        count=rule.count,
+        timeout={name: Native(each) for name, each in times.items()} or None,
+        until=None if rule.until is None else {"field": rule.until.field, "equals": rule.until.equals},
+        compute={each.name: _reducer(each) for each in rule.compute},
+        on_timeout=rule.on_timeout,
+        on_missing=rule.on_missing,
+        on_null=rule.on_null,
+        on_full=rule.on_full,
+        max_items=rule.max_items,
+        max_bytes=Native(rule.max_bytes),
+        max_groups=rule.max_groups,
+        max_buffered_bytes=Native(rule.max_buffered_bytes),
+    )
+
+
+def _reducer(reducer: run.Reducer) -> object:
+    argument = reducer.function if reducer.kind == "reduce" else reducer.field
+    return reducer.kind if argument is None and reducer.kind != "reduce" else {reducer.kind: argument}
