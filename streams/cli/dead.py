@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from streams.cli.changing import AgentName, By, Why, opened, person, store_of
+from streams.cli.listing import listing
 from streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError, SystemNotReady
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from streams.engine.dead_letters import Letter
     from streams.engine.dead_rows import DeadOutput
 
-dead = typer.Typer(name="dead", help="Dead letters, and rows that the broker never took: list, show, retry.", no_args_is_help=True)
+dead = listing("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")]
 COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")
@@ -39,7 +40,7 @@ class Seen(NamedTuple):
 @ending
 def ls(
     file: File,
-    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Of this agent only.", show_default=False)] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.", show_default=False)] = None,
     limit: Limit = NEWEST,
     json: AsJson = False,
 ) -> int:
@@ -90,7 +91,7 @@ def show(
 def retry(
     file: File,
     agent: AgentName,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="As `ls` shows them; or --all.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
     all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")] = False,

@@ -77,7 +77,8 @@ def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
     if claim.offset < 0:
         raise StoreWiped(
             f"this group had committed up to offset {facts.committed}, but the store knows nothing of the partition: it was wiped, "
-            "or it is another store; restore it, or accept that with `sluicegate accept-gap`"
+            "or it is another store; restore the store, or have the state made again with `sluicegate replay FILE AGENT --rebuild`; "
+            "only `sluicegate accept-gap` gives up what was open"
         )
     if incarnation != claim.incarnation:
         raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")

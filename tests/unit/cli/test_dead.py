@@ -85,7 +85,7 @@ def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dea
     assert [m.v for m in log.topics["in"][0]][-2:] == [b"{bad", b"secret"]
     said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
     assert sorted({(each["who"], each["what"], each["key"], each["why"]) for each in said if each["what"] == "dead retry"}) == [
-        ("ann", "dead retry", row, "mended"), ("ann", "dead retry", "a in/0/0", "mended"), ("ann", "dead retry", "a in/0/2", "mended"),
+        ("ann", "dead retry", row, "mended"), ("ann", "dead retry", "in/0/0", "mended"), ("ann", "dead retry", "in/0/2", "mended"),
     ]  # fmt: skip
 
 
