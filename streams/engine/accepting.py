@@ -30,7 +30,7 @@ from streams.errors import (
     StoreWiped,
     TopicRecreated,
 )
-from streams.values import Changes, Claim, Partition, PartitionView, Source, TopicFacts
+from streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
 
 WHAT = "accept-gap"
 AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)
@@ -126,7 +126,7 @@ def accept(
     """Let the partition go on behind its gap; None when there is none (any more). `look` asks Kafka. Raises ConfigurationError when
     something would be forgotten and `forget` does not say so, Fenced when somebody claimed in between (nothing was changed),
     PersistenceError (unknown: look again)."""
-    claim = store.claim(partition, person.token, f"{person.who} ({WHAT})")
+    claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # from here on nobody else changes it; what Kafka says is younger
     facts = look()
     found = gap(agent, view, facts, store.incarnation, truncated) if view is not None else None
