@@ -44,7 +44,7 @@ agents:
 
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
-    made = EmbeddedBroker({"in": 3, "other": 1, "out": 1, "app.dead": 1})
+    made = EmbeddedBroker({"in": 3, "other": 1, "out": 1, "app.dead": 3})
     yield made
     made.close()
 
