@@ -5,11 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def age(seconds: float) -> str:
     """`42 s`, `12 min`, `3.5 h`, `2.0 d`; negative where something is overdue."""
     for most, length, unit, digits in ((120.0, 1.0, "s", 0), (7_200.0, 60.0, "min", 0), (172_800.0, 3_600.0, "h", 1)):

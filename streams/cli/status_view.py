@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from streams.cli.output import age, counted
+from streams.cli.output import age
 from streams.cli.progress import Progress, Status, Total, total
+from streams.config.units import counted
 
 COLUMNS = ("agent, partition", "owner", ">offset", ">lag", ">open\ngroups", ">oldest", ">next\ndeadline", ">unsent", ">dead")
 ENDLESS = 10_000  # columns

@@ -13,6 +13,7 @@ from streams.agent import Agent, Aggregation
 from streams.aggregation.entry import Amendment, Section
 from streams.aggregation.layout import FIRST
 from streams.aggregation.rule import fingerprint
+from streams.config.units import counted
 from streams.contracts import Store
 from streams.engine import journal
 from streams.engine.amending import Person, appended
@@ -60,7 +61,8 @@ class Gap(NamedTuple):
         groups, items = self.forgets
         if not groups and not items:
             return said
-        return said + f"; {len(groups)} open groups and {len(items)} items that wait for handlers, whose records are gone, are forgotten"
+        lost = f"{counted(len(groups), 'open group')} and {counted(len(items), 'item')} that wait for handlers"
+        return f"{said}; forgotten, since their records are gone: {lost}"
 
 
 def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, truncated: bool = False) -> Gap | None:

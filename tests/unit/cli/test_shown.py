@@ -15,7 +15,8 @@ from typer.main import get_command
 from connectors import open_store
 from streams.cli import main
 from streams.cli.files import loaded
-from streams.cli.output import age, counted
+from streams.cli.output import age
+from streams.config.units import counted
 from tests.unit.cli.test_groups import FILE as GROUPS
 from tests.unit.cli.test_groups import driver, filled
 from tests.unit.engine.scene import a_log, feed
