@@ -149,6 +149,11 @@ class Agent:
     scope: Literal["partition", "shared"] = "partition"
     delivery: Literal["at-least-once", "transactional"] = "at-least-once"
 
+    @property
+    def grouped(self) -> bool:
+        """Can it have open groups?"""
+        return self.aggregation is not None and not self.rekeys
+
 
 @dataclass(frozen=True, slots=True)
 class Http:

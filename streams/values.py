@@ -80,6 +80,10 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.topic_id}#{self.era}" if self.era else self.topic_id
 
 
+NOBODY = ""
+"""The member of a claim that no worker made: a person's, who commits once and leaves."""
+
+
 class Claim(msgspec.Struct, frozen=True):
     """Ownership of a partition as the store granted it, and all that its row held at that moment.
 
@@ -101,6 +105,11 @@ class Claim(msgspec.Struct, frozen=True):
     incarnation: str
     member: str
     store_time: float
+
+    @property
+    def owner(self) -> str:
+        """The worker that owns the partition; empty when nobody does: its last owner let go of it (`CrashMarks.acquit`)."""
+        return self.member if self.token else NOBODY
 
 
 class Changes(msgspec.Struct, frozen=True):

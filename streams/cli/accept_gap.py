@@ -1,55 +1,121 @@
-"""`sluicegate accept-gap`: a partition that halted at a gap goes on behind it."""
+"""`sluicegate accept-gap`: partitions that halted at a gap go on behind it."""
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
-from streams.cli.changing import AgentName, By, Why, opened, person
-from streams.cli.outcome import DONE, ending
+from streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
+from streams.cli.outcome import DONE, USAGE, complain, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import Agent
-    from streams.engine.accepting import Gap
+    from collections.abc import Callable, Sequence
 
-Place = Annotated[str, typer.Argument(metavar="TOPIC/PARTITION", help="The partition that halted.", show_default=False)]
+    from streams.agent import Agent, App
+    from streams.contracts import Store
+    from streams.engine.accepting import Gap, Look
+    from streams.values import Partition
+
+T = TypeVar("T")
+Places = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.", show_default=False)
+]
+
+
+class Chosen(NamedTuple):
+    """A partition and its gap. `look` asks Kafka, `truncated` as in `streams.engine.accepting.preview`."""
+
+    name: str
+    partition: "Partition"
+    look: "Look"
+    gap: "Gap"
 
 
 @ending
 def accept_gap(
     file: File,
     agent: AgentName,
-    place: Place,
+    places: Places = None,
+    all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept: it is said before.")] = False,
     truncated: Annotated[bool, typer.Option("--truncated", help="It halted with log-truncated, and no other gap is found.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     why: Why = "",
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Let a partition go on that halted because records or the store's data are gone."""
+    """Let partitions go on that halted because records or the store's data are gone."""
     from streams.cli.letters import Topics
     from streams.cli.output import print_json
     from streams.engine import accepting
+
+    if bool(places) == all or (all and truncated):
+        raise ConfigurationError("name the partitions, or write --all (without --truncated, which is about single partitions)")
+    with opened(file, agent) as (app, its, store):
+        wanted = _named(its, places or ()) if places else Topics(app).places(its.topics)
+        chosen, lacking = _look(app, its, store, wanted, truncated)
+        if all and not chosen:
+            raise ConfigurationError(f"no partition of agent {agent} has a gap, so there is nothing to accept")
+        _ask(chosen, forget, yes)
+        done = []
+        for name, partition, look, gap in chosen:
+            found = accepting.accept(store, its, partition, look, person(why, by), forget, truncated) or gap
+            done.append(_document(name, found))
+            if not json:
+                print(f"{name}: {found.error.code} is accepted: {found.text}")
+        for name, partition in [] if all else lacking:
+            accepting.tell(store, partition, person(why, by))
+            complain(f"sluicegate: {name} has no gap (any more), so there is nothing to accept; its worker looks again")
+    if json:
+        print_json({"accepted": done})
+    return USAGE if lacking and not all else DONE
+
+
+def _look(
+    app: "App", agent: "Agent", store: "Store", wanted: "Sequence[tuple[str, int]]", truncated: bool
+) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
+    """Those with a gap, and those without. Changes nothing. Raises ConfigurationError for a gap that cannot be accepted."""
+    from streams.cli.letters import Topics
+    from streams.engine import accepting
     from streams.values import Partition
 
-    with opened(file, agent) as (app, its, store):
-        topic, number = _place(its, place)
-        topics, partition = Topics(app), Partition(app.name, its.name, topic, number)
-        group = f"{app.name}.{its.name}"
-        found = accepting.preview(store, its, partition, lambda: topics.facts(group, topic, number), truncated)
-        if found is None:
-            accepting.tell(store, partition, person(why, by))
-            raise ConfigurationError(f"{place} has no gap (any more), so there is nothing to accept; its worker looks again")
-        accepting.insist(found, forget)
-        if not yes and not typer.confirm(f"{found.error.code}: {found.error}; {found.text}. Accept that?", err=True):
-            raise ConfigurationError("nothing was changed")
-        found = accepting.accept(
-            store, its, partition, lambda: topics.facts(group, topic, number), person(why, by), forget, truncated
-        ) or found  # fmt: skip
-    print_json(_document(place, found)) if json else print(f"{place}: {found.error.code} is accepted: {found.text}")
-    return DONE
+    topics, group = Topics(app), f"{app.name}.{agent.name}"
+    chosen, lacking = [], []
+    for topic, number in wanted:
+        name, partition = f"{topic}/{number}", Partition(app.name, agent.name, topic, number)
+        look = partial(topics.facts, group, topic, number)
+        gap = _of(name, partial(accepting.preview, store, agent, partition, look, truncated))
+        if gap is None:
+            lacking.append((name, partition))
+        else:
+            chosen.append(Chosen(name, partition, look, gap))
+    return chosen, lacking
+
+
+def _ask(chosen: "Sequence[Chosen]", forget: bool, yes: bool) -> None:
+    """Raises ConfigurationError unless all of it may be done: nothing was changed then."""
+    from streams.engine import accepting
+
+    for each in chosen:
+        _of(each.name, partial(accepting.insist, each.gap, forget))
+    if chosen:
+        found = "; ".join(f"{each.name}: {each.gap.error.code}: {each.gap.error}; {each.gap.text}" for each in chosen)
+        confirm(f"{found}. Accept that?", yes)
+
+
+def _of(name: str, call: "Callable[[], T]") -> T:
+    """The call, with the partition's name in its ConfigurationError."""
+    try:
+        return call()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+
+
+def _named(agent: "Agent", places: "Sequence[str]") -> list[tuple[str, int]]:
+    """Each once. Raises ConfigurationError for what the agent does not read."""
+    return list(dict.fromkeys(_place(agent, text) for text in places))
 
 
 def _place(agent: "Agent", text: str) -> tuple[str, int]:

@@ -15,22 +15,23 @@ if TYPE_CHECKING:
     from streams.agent import Agent, App
     from streams.aggregation.entry import Amendment
     from streams.contracts import Store
-    from streams.values import Partition
 
+Place = tuple[str | None, str | None, int | None]
+"""Agent, topic, partition, as far as a change has them."""
+OF_AGENTS = ("groups ", "dead retry")
 COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
 
 
 @ending
 def audit(
     file: File,
-    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="In the state of this agent only.", show_default=False)] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="In the state of this agent only.", show_default=False)] = None,
     json: AsJson = False,
 ) -> int:
     """Who changed what within the last 30 days, when, and why; claims nothing."""
     from streams.cli.output import print_json, print_table
 
-    changes = sorted(_changes(file, agent), key=lambda each: each[0].at)
-    rows = [_row(said, place) for said, place in changes]
+    rows = [_row(said, place) for said, place in sorted(_changes(file, agent), key=lambda each: each[0].at)]
     if json:
         print_json({"changes": rows})
         return DONE
@@ -38,15 +39,14 @@ def audit(
     return DONE
 
 
-def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Partition | None]]":
-    """None: it is in no agent's state."""
+def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Place]]":
+    """Also what is written down in the app's journal, of no partition or even of no agent."""
     from streams.cli.files import loaded
-    from streams.engine.halted import ACCEPTED
-    from streams.engine.journal import notes
 
     if agent is not None:
         with opened(file, agent) as (app, its, store):
             yield from _amended(app, its, store)
+            yield from (each for each in _noted(app, store) if each[1][0] == agent)
         return
     app = loaded(file)
     with store_of(app) as store:
@@ -55,16 +55,32 @@ def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Partiti
                 yield from list(_amended(app, its, store))
             except (ChangelogIncomplete, ConfigurationError) as error:  # what the others say is wanted all the more
                 complain(f"sluicegate: what was changed in the state of {its.name} cannot be read: {error}")
-        yield from ((said, None) for said in notes(store, app.name) if said.what != ACCEPTED)
+        yield from _noted(app, store)
 
 
-def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, Partition]]":
+def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
     from streams.engine.open_groups import partitions
 
-    return ((said, held.partition) for held in partitions(store, app.name, agent) for said in held.amended)
+    return ((said, held.partition[1:]) for held in partitions(store, app.name, agent) for said in held.amended)
 
 
-def _row(said: "Amendment", place: "Partition | None") -> dict[str, object]:
+def _noted(app: "App", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
+    """What the journal has. A note about an agent begins with its name, which has no space."""
+    from msgspec.structs import replace
+
+    from streams.engine.halted import ACCEPTED
+    from streams.engine.journal import notes
+
+    names = {agent.name for agent in app.agents}
+    for said in notes(store, app.name):
+        agent, _, key = said.key.partition(" ")
+        if key and agent in names and said.what.startswith(OF_AGENTS):
+            yield replace(said, key=key), (agent, None, None)
+        elif said.what != ACCEPTED:
+            yield said, (None, None, None)
+
+
+def _row(said: "Amendment", place: "Place") -> dict[str, object]:
     at = datetime.fromtimestamp(said.at, UTC).isoformat(timespec="seconds")
-    where = dict(zip(("agent", "topic", "partition"), place[1:] if place else (None, None, None), strict=True))
+    where = dict(zip(("agent", "topic", "partition"), place, strict=True))
     return {"at": at, **where, "who": said.who, "what": said.what, "key": said.key, "why": said.why}

@@ -2,6 +2,7 @@
 
 import getpass
 import socket
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
 Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
 
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 By = Annotated[str, typer.Option("--by", help="Who changes it, for the audit; this user at this machine unless given.", show_default=False)]
 
 
@@ -66,6 +68,25 @@ def rows_of(file: str) -> AbstractContextManager["Store"]:
     from streams.cli.files import loaded
 
     return store_of(loaded(file))
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask at the terminal unless `yes`. Raises ConfigurationError for any other answer, and where there is no terminal."""
+    if yes:
+        return
+    if not terminal():
+        raise ConfigurationError(f"{question} Nothing was changed: there is no terminal to ask at; add --yes to do it")
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        agreed = False
+    if not agreed:
+        raise ConfigurationError("nothing was changed")
+
+
+def terminal() -> bool:
+    """Can a person be asked?"""
+    return sys.stdin.isatty()
 
 
 def person(why: str, by: str = "") -> "Person":

@@ -1,6 +1,5 @@
 """`sluicegate dead`: what failed for good. Rows that the broker never took, in the store, and dead letters, in Kafka."""
 
-import sys
 import time
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from streams.cli.changing import AgentName, By, Why, opened, person, store_of
+from streams.cli.changing import AgentName, By, Why, confirm, opened, person, store_of
+from streams.cli.listing import listing
 from streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError, SystemNotReady
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streams.engine.dead_letters import Letter
     from streams.engine.dead_rows import DeadOutput
 
-dead = typer.Typer(name="dead", help="Dead letters, and rows that the broker never took: list, show, retry.", no_args_is_help=True)
+dead = listing("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")]
 COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 @ending
 def ls(
     file: File,
-    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]", help="Of this agent only.", show_default=False)] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.", show_default=False)] = None,
     limit: Limit = NEWEST,
     json: AsJson = False,
 ) -> int:
@@ -80,7 +80,8 @@ def show(
     if json:
         print_json({**document, **more, "headers": headers})
         return DONE
-    print_table(("field", "value"), [[name, _text(value)] for name, value in {**document, **more}.items()])
+    fields = {**document, "age": _age(document["age"]), **more}  # type: ignore[arg-type]
+    print_table(("field", "value"), [[name, _text(value)] for name, value in fields.items()])
     print_table(("header", "value"), [[str(each["name"]), str(each["value"])] for each in headers])
     return DONE
 
@@ -90,7 +91,7 @@ def show(
 def retry(
     file: File,
     agent: AgentName,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="As `ls` shows them; or --all.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
     all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")] = False,
@@ -122,28 +123,26 @@ def retry(
 
 def _told(said: dict[str, Any], json: bool) -> int:
     from streams.cli.output import print_json
+    from streams.config.units import counted
 
     if json:
         print_json(said)
     else:
-        rows, records = _counted(said["rows"], "row"), _counted(said["sent"], "record")
+        rows, records = counted(said["rows"], "row"), counted(said["sent"], "record")
         print(f"{rows} in the outbox again, {records} sent, {said['found']} had been sent before this command")
         for place in said["refused"]:
             complain(f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once more")
     return DONE_BEFORE if said["refused"] else DONE
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _ask(app: "App", letters: "Sequence[Letter]") -> None:
     """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises ConfigurationError."""
     from streams.cli.letters import Topics
+    from streams.config.units import counted
     from streams.engine.checks import maker_of
 
     topics = sorted({letter.topic for letter in letters})
-    names, what = ", ".join(topics), _counted(len(letters), "record")
+    names, what = ", ".join(topics), counted(len(letters), "record")
     try:
         found = Topics(app).readers(topics)
     except SystemNotReady as error:
@@ -153,10 +152,7 @@ def _ask(app: "App", letters: "Sequence[Letter]") -> None:
         if not groups:
             return
         said = f"{names} is also read by {', '.join(groups)}, no agent of Sluicegate: it sees {what} again"
-    if not sys.stdin.isatty():
-        raise ConfigurationError(f"{said}; nothing was sent, --yes sends all the same")
-    if not typer.confirm(f"{said}. Send?", err=True):
-        raise ConfigurationError("nothing was sent")
+    confirm(f"{said}. Send?", yes=False)
 
 
 @contextmanager
@@ -262,15 +258,23 @@ def _of_letter(found: "Letter") -> dict[str, object]:
 
 
 def _shown(document: dict[str, Any]) -> list[str]:
-    age = "" if document["age"] is None else f"{document['age']:.0f} s"
-    return [str(document[name]) for name in ("id", "kind", "agent", "stage", "reason", "attempts")] + [age, str(document["error"])]
+    row = {**document, "age": _age(document["age"])}
+    return [str(row[name]) for name in ("id", "kind", "agent", "stage", "reason", "attempts", "age", "error")]
+
+
+def _age(seconds: float | None) -> str:
+    from streams.cli.output import age
+
+    return "" if seconds is None else age(seconds)
 
 
 def _hint(seen: Seen) -> None:
+    from streams.config.units import counted
+
     if seen.missing:
         complain(f"sluicegate: dead letters cannot be read: {seen.missing}")
     if seen.older:
-        complain(f"sluicegate: {seen.older} older records were not looked at; --limit looks at more")
+        complain(f"sluicegate: not looked at: {counted(seen.older, 'older record')}; --limit looks at more")
 
 
 def _text(value: object) -> str:

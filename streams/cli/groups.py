@@ -2,11 +2,14 @@
 
 import base64
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import AgentName, By, Why, opened, person
+from streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
+from streams.cli.listing import listing
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from streams.contracts import Store
     from streams.engine.open_groups import OpenGroup
 
-groups = typer.Typer(name="groups", help="The open groups of an agent: what they hold and wait for; fire or drop.", no_args_is_help=True)
+groups = listing("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)]
 Place = Annotated[str | None, typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")]
 COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
@@ -28,7 +31,7 @@ def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
     from streams.cli.output import print_json, print_table
 
-    with opened(file, agent) as (app, its, store):
+    with _opened(file, agent) as (app, its, store):
         found = _found(app, its, store)
     if json:
         print_json({"groups": [_document(each) for each in found]})
@@ -43,7 +46,7 @@ def show(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
     """What a group has computed so far: values of the application; claims nothing."""
     from streams.cli.output import print_json, print_table
 
-    with opened(file, agent) as (app, its, store):
+    with _opened(file, agent) as (app, its, store):
         found = _named(app, its, store, key)
     if json:
         print_json({"groups": [{**_document(each), "values": _plain(each)} for each in found]})
@@ -61,7 +64,7 @@ def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
     from streams.cli.output import print_json
     from streams.engine.open_groups import why as said
 
-    with opened(file, agent) as (app, its, store):
+    with _opened(file, agent) as (app, its, store):
         found = _named(app, its, store, key)
     if json:
         print_json({"groups": [{**_document(each), "why": said(each, its)} for each in found]})
@@ -76,19 +79,20 @@ def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from streams.cli.output import print_json
+    from streams.config.units import counted
     from streams.engine import open_groups
     from streams.engine.journal import note
     from streams.leased import shared_groups
 
-    with opened(file, agent) as (app, its, store):
+    with _opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
         if its.scope == "shared":
             batch = shared_groups.sealed(store.buffer, app.name, its, group.key)
-            note(store, app.name, person(why, by), "groups fire", key)
+            note(store, app.name, person(why, by), "groups fire", f"{its.name} {key}")
             shared_groups.fire(store.buffer, app.name, its, batch)
         else:
             open_groups.fire(store, group, person(why, by))
-    text = f"{_where(group)}: {key} fires with {group.records} records or more as soon as a worker runs"
+    text = f"{_where(group)}: {key} fires with {counted(group.records, 'record')} or more as soon as a worker runs"
     print_json({"fire": _document(group)}) if json else print(text)
     return DONE
 
@@ -102,27 +106,37 @@ def drop(
     partition: Place = None,
     why: Why = "",
     by: By = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: AsJson = False,
 ) -> int:
     """Forget a group and its records: nothing of it is ever sent."""
     from streams.cli.output import print_json
+    from streams.config.units import counted
     from streams.engine import open_groups
     from streams.engine.journal import note
     from streams.leased import shared_groups
 
-    with opened(file, agent) as (app, its, store):
+    with _opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
-        if not yes and not typer.confirm(f"{_where(group)}: forget {group.records} records of {key}?", err=True):
-            raise ConfigurationError("nothing was changed")
+        confirm(f"{_where(group)}: forget {counted(group.records, 'record')} of {key}?", yes)
         if its.scope == "shared":
             batch = shared_groups.sealed(store.buffer, app.name, its, group.key)
-            note(store, app.name, person(why, by), "groups drop", key)
+            note(store, app.name, person(why, by), "groups drop", f"{its.name} {key}")
             shared_groups.drop(store.buffer, app.name, its, batch)
         else:
             open_groups.drop(store, group, its, person(why, by))
     print_json({"drop": _document(group)}) if json else print(f"{_where(group)}: {key} is forgotten")
     return DONE
+
+
+@contextmanager
+def _opened(file: str, name: str) -> "Iterator[tuple[App, Agent, Store]]":
+    """As `opened`. Raises ConfigurationError for an agent that never has a group."""
+    with opened(file, name) as (app, agent, store):
+        if not agent.grouped:
+            does = "copies each record under another key" if agent.rekeys else "hands each record to its handler"
+            raise ConfigurationError(f"agent {name} has no groups: it {does}; only an agent with `aggregate` has groups")
+        yield app, agent, store
 
 
 def _found(app: "App", agent: "Agent", store: "Store", key: bytes | None = None) -> list["OpenGroup"]:
@@ -160,9 +174,11 @@ def _where(group: "OpenGroup") -> str:
 
 
 def _row(group: "OpenGroup") -> list[str]:
-    due = "-" if group.fires_in is None else f"{group.fires_in:.1f} s"
+    from streams.cli.output import age
+
+    due = "-" if group.fires_in is None else age(group.fires_in)
     place = [group.partition.topic, str(group.partition.number)]
-    return [group.key.decode(errors="replace"), *place, str(group.records), f"{group.age:.1f} s", due, str(group.bytes), group.owner or "-"]
+    return [group.key.decode(errors="replace"), *place, str(group.records), age(group.age), due, str(group.bytes), group.owner or "-"]
 
 
 def _document(group: "OpenGroup") -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Dead letters in Kafka, and the way back: where streams.engine.dead_letters meets the connector."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from streams.agent import App
@@ -84,6 +85,24 @@ class Topics:
         failed = [text for outcome, text in said if outcome != "delivered"]
         if left or failed or len(said) < len(rows):
             raise SystemNotReady(f"Kafka: not all is acknowledged ({(failed or ['no answer'])[0]}): the same call again finishes it")
+
+
+class Counts:
+    """How many dead letters there are of each (agent, topic, partition), as `dead ls` lists them. Reads them when their topics changed."""
+
+    def __init__(self, app: App, limit: int) -> None:
+        self._app, self._limit = app, limit
+        self._bounds: dict[Place, tuple[int, int]] | None = None
+        self._found = Counter[tuple[str, str, int]]()
+
+    def read(self) -> Counter[tuple[str, str, int]]:
+        """Raises SystemNotReady, and ConfigurationError for the embedded broker."""
+        topics = Topics(self._app)
+        bounds = topics.bounds(topics.places({agent.dead_letters for agent in self._app.agents}))
+        if bounds != self._bounds:
+            letters, _ = found(self._app, topics, [agent.name for agent in self._app.agents], self._limit)
+            self._bounds, self._found = bounds, Counter((each.agent, each.topic, each.partition) for each in letters)
+        return self._found
 
 
 def found(app: App, topics: Topics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import By, Why, noted, rows_of
+from streams.cli.changing import By, Why, Yes, confirm, noted, rows_of
+from streams.cli.listing import listing
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -12,8 +13,8 @@ from streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from streams.leased.messages import StoredMessage
 
-outbox = typer.Typer(name="outbox", help="Rows to be sent that are no agent's own: list, show, retry, drop.", no_args_is_help=True)
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of rows, as `ls` shows them.", show_default=False)]
+outbox = listing("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
 COLUMNS = ("id", "state", "topic", "key", ">lane", ">attempts", "created", "next attempt", "reason")
 
@@ -72,7 +73,7 @@ def show(
 @ending
 def retry(
     file: File,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="All dead rows unless named.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="All dead rows unless named.")] = None,
     why: Why = "",
     by: By = "",
 ) -> int:
@@ -84,12 +85,11 @@ def retry(
 
 @outbox.command("drop")
 @ending
-def drop(
-    file: File, ids: Ids, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, why: Why = "", by: By = ""
-) -> int:
+def drop(file: File, ids: Ids, yes: Yes = False, why: Why = "", by: By = "") -> int:
     """Delete rows that are pending or dead: they are never sent."""
-    if not yes and not typer.confirm(f"delete {len(ids)} rows unsent?", err=True):
-        raise ConfigurationError("nothing was changed")
+    from streams.config.units import counted
+
+    confirm(f"delete {counted(len(ids), 'row')} unsent?", yes)
     with noted(file, "outbox drop", ids, why, by) as store:
         print(f"{store.outbox.drop(ids)} dropped")
     return DONE

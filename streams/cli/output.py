@@ -5,6 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def age(seconds: float) -> str:
+    """`42 s`, `12 min`, `3.5 h`, `2.0 d`; negative where something is overdue."""
+    for most, length, unit, digits in ((120.0, 1.0, "s", 0), (7_200.0, 60.0, "min", 0), (172_800.0, 3_600.0, "h", 1)):
+        if abs(seconds) < most:
+            return f"{round(seconds / length, digits) + 0.0:.{digits}f} {unit}"
+    return f"{seconds / 86_400.0:.1f} d"
+
+
 def print_json(document: Any) -> None:
     """One line."""
     import json

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.changing import AgentName, By, Why, opened, person
+from streams.cli.listing import listing
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from streams.contracts import Store
     from streams.engine.parking import Parked
 
-parked = typer.Typer(name="parked", help="What handlers failed for good, with `then: park`: list it, let it go on.", no_args_is_help=True)
+parked = listing("parked", "What handlers failed for good, with `then: park`: list it, let it go on.")
 
 
 @parked.command("ls")
@@ -38,7 +39,7 @@ def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
 def retry(
     file: File,
     agent: AgentName,
-    places: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]...", help="All of them unless named.")] = None,
+    places: Annotated[list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="All of them unless named.")] = None,
     why: Why = "",
     by: By = "",
 ) -> int:

@@ -14,6 +14,7 @@ from streams.config import redacted
 from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
 from streams.errors import SystemNotReady
+from streams.config.units import counted
 from streams.values import LEVELS, Level, Partition
 
 SAID = {
@@ -99,7 +100,7 @@ def _kafka(app: App) -> list[Finding]:
     if missing:
         found.append(Finding("kafka", False, f"has no topic {', '.join(missing)}", "run `sluicegate topics FILE --create`"))
     for topic, (replicas, insync) in admin.durability(app.kafka, [t for t in topics if there[t]], call_timeout(app)).items():
-        facts = f"{there[topic]} partitions, replication {replicas}, min.insync.replicas {insync or 'unknown'}"
+        facts = f"{counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas {insync or 'unknown'}"
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
         found.append(Finding("kafka", True, f"topic {topic}: {facts}", hint))
     found += _transactions(app)

@@ -26,7 +26,7 @@ EVERY = 0.1  # seconds between two looks at the progress
 @ending
 def play_tests(
     file: File,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these tests.", show_default=False)] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.", show_default=False)] = None,
     crash: Annotated[bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")] = False,
     json: AsJson = False,
 ) -> int:

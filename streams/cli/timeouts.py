@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import typer
 
 from streams.cli.changing import By, Why, noted, rows_of
+from streams.cli.listing import listing
 from streams.cli.outcome import DONE, ending
 from streams.cli.parameters import AsJson, File
 from streams.errors import ConfigurationError
@@ -14,7 +15,7 @@ from streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from streams.leased.values import Timeout
 
-timeouts = typer.Typer(name="timeouts", help="The scheduled table: list, cancel, reschedule, add.", no_args_is_help=True)
+timeouts = listing("timeouts", "The scheduled table: list, cancel, reschedule, add.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)]
 When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.", show_default=False)]
 COLUMNS = ("id", "due", "destination", "key", "owner")
@@ -34,7 +35,7 @@ def ls(
     from streams.cli.output import print_json, print_table
 
     with rows_of(file) as store:
-        found = store.timeouts.find(destination, owner, None if key is None else key.encode(), limit)
+        found = store.timeouts.find(destination, owner, _bytes(key), limit)
     rows = [_document(each) for each in found]
     if json:
         print_json({"timeouts": rows})
@@ -71,7 +72,8 @@ def add(
     file: File,
     destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.", show_default=False)],
     when: When,
-    value: Annotated[str, typer.Option("--value", help="The message's value.")] = "",
+    value: Annotated[str | None, typer.Option("--value", help="The message's value.", show_default=False)] = None,
+    null: Annotated[bool, typer.Option("--null", help="Send null as the value.")] = False,
     key: Annotated[str | None, typer.Option("--key", help="The message's key.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="Whose it is.")] = None,
     why: Why = "",
@@ -82,8 +84,10 @@ def add(
     from streams.cli.output import print_json
     from streams.leased.values import Timeout
 
+    if (value is not None) == null:
+        raise ConfigurationError("give the message's value with --value TEXT, or send a message without a value with --null")
     try:
-        made = Timeout(uuid4(), destination, _due(when), None if key is None else key.encode(), value.encode(), owner=owner)
+        made = Timeout(uuid4(), destination, _due(when), _bytes(key), _bytes(value), owner=owner)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     with noted(file, "timeouts add", [f"{made.id} to {destination}"], why, by) as store:
@@ -95,6 +99,10 @@ def add(
 def _there(found: bool, id: str) -> None:
     if not found:
         raise ConfigurationError(f"no timeout {id} is armed; `sluicegate timeouts ls` lists what is")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
 
 
 def _uuid(text: str) -> UUID:

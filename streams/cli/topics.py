@@ -54,8 +54,9 @@ def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str
 
 
 def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
-    """For every agent with several inputs: whether they have equally many partitions."""
-    return {agent.name: len({counts[t] for t in agent.topics}) == 1 for agent in app.agents if len(agent.topics) > 1}
+    """For every agent with several inputs: whether they have equally many partitions. With `scope: shared` that is of no importance."""
+    several = [agent for agent in app.agents if len(agent.topics) > 1 and agent.scope == "partition"]
+    return {agent.name: len({counts[t] for t in agent.topics}) == 1 for agent in several}
 
 
 @ending
@@ -96,7 +97,7 @@ def _show(
 ) -> None:
     from streams.cli.output import print_json, print_table
 
-    together = copartitioned(app, wanted)
+    together, shared = copartitioned(app, wanted), [agent.name for agent in app.agents if agent.scope == "shared"]
     if as_json:
         document: dict[str, Any] = {
             "topics": [
@@ -110,6 +111,7 @@ def _show(
                 for need in needed(app)
             ],
             "copartitioned": together,
+            "shared": shared,
         }
         print_json(document)
         return
@@ -117,6 +119,8 @@ def _show(
     print_table(("topic", "use", "partitions"), rows)
     for agent, equal in together.items():
         print(f"{agent}: its inputs have {'equally many' if equal else 'different numbers of'} partitions; groups never span topics")
+    for name in shared:
+        print(f"{name}: its groups span all partitions and topics (scope: shared), whatever their number")
     if not embedded and not all(there.values()):
         print("`sluicegate topics FILE --create` makes the missing ones")
 

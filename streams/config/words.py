@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Reducer, Threshold
+from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Outbox, Reducer, Threshold, Timeouts
 from streams.config.problems import Finding, Path
 from streams.config.units import spoken_duration
 
@@ -73,8 +73,10 @@ def changing(app: App) -> str | None:
 
 
 def dispatching(app: App) -> list[str]:
-    """One sentence each: what `run` does besides the agents."""
-    sentences = []
+    """One sentence each: what `run` does besides the agents. Nothing of it when the file neither uses nor sets it."""
+    sentences: list[str] = []
+    if not _dispatches(app):
+        return sentences
     outbox, timeouts = app.outbox, app.timeouts
     if outbox is not None:
         lanes = "as many lanes as the store has" if outbox.lanes is None else f"{outbox.lanes} {'lane' if outbox.lanes == 1 else 'lanes'}"
@@ -93,6 +95,12 @@ def dispatching(app: App) -> list[str]:
             f"what a process died with is sent {spoken_duration(timeouts.lease)} later"
         )
     return sentences
+
+
+def _dispatches(app: App) -> bool:
+    """Does an agent send through the dispatcher, or does the file set how it works?"""
+    used = any(agent.scope == "shared" or agent.handler is not None for agent in app.agents)
+    return used or (app.outbox or Outbox(), app.timeouts or Timeouts()) != (Outbox(), Timeouts())
 
 
 def _threshold(limit: Threshold) -> str:

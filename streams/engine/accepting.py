@@ -13,6 +13,7 @@ from streams.agent import Agent, Aggregation
 from streams.aggregation.entry import Amendment, Section
 from streams.aggregation.layout import FIRST
 from streams.aggregation.rule import fingerprint
+from streams.config.units import counted
 from streams.contracts import Store
 from streams.engine import journal
 from streams.engine.amending import Person, appended
@@ -30,7 +31,7 @@ from streams.errors import (
     StoreWiped,
     TopicRecreated,
 )
-from streams.values import Changes, Claim, Partition, PartitionView, Source, TopicFacts
+from streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
 
 WHAT = "accept-gap"
 AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)
@@ -60,7 +61,8 @@ class Gap(NamedTuple):
         groups, items = self.forgets
         if not groups and not items:
             return said
-        return said + f"; {len(groups)} open groups and {len(items)} items that wait for handlers, whose records are gone, are forgotten"
+        lost = f"{counted(len(groups), 'open group')} and {counted(len(items), 'item')} that wait for handlers"
+        return f"{said}; forgotten, since their records are gone: {lost}"
 
 
 def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, truncated: bool = False) -> Gap | None:
@@ -126,7 +128,7 @@ def accept(
     """Let the partition go on behind its gap; None when there is none (any more). `look` asks Kafka. Raises ConfigurationError when
     something would be forgotten and `forget` does not say so, Fenced when somebody claimed in between (nothing was changed),
     PersistenceError (unknown: look again)."""
-    claim = store.claim(partition, person.token, f"{person.who} ({WHAT})")
+    claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # from here on nobody else changes it; what Kafka says is younger
     facts = look()
     found = gap(agent, view, facts, store.incarnation, truncated) if view is not None else None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from streams.aggregation.entry import Amendment, Entry, packed
 from streams.contracts import StateStore, Store
 from streams.errors import ConfigurationError
-from streams.values import Changes, Claim, Partition, PartitionView
+from streams.values import NOBODY, Changes, Claim, Partition, PartitionView
 
 Still = Callable[[PartitionView], bool]
 
@@ -25,7 +25,7 @@ def amend(store: Store, partition: Partition, person: Person, what: str, key: st
     """Append an entry with these fields, and who did `what` to `key` and why. The owner of the partition is fenced by it: it claims
     again and reads it. `still` looks, under the claim, whether there is anything to change. Raises ConfigurationError when there is not,
     Fenced when somebody claimed in between (nothing changed), PersistenceError (unknown: look again)."""
-    claim = store.claim(partition, person.token, f"{person.who} ({what})")
+    claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition) if still else None
     if still and (view is None or not still(view)):
         raise ConfigurationError(f"{what} {key}: it ended meanwhile; nothing was changed")

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streams.agent import Aggregation
+from streams.config.units import counted
 from streams.errors import LogTruncated, PartitionsChanged, RetentionPassed, StoreRewound, StoreSwapped, StoreWiped, TopicRecreated
 from streams.values import Claim, Source, TopicFacts
 
@@ -54,8 +55,8 @@ def check_claim(claim: Claim, facts: TopicFacts, known: Seen = NOTHING) -> None:
         return
     if claim.offset < facts.low:
         raise RetentionPassed(
-            f"the next offset is {claim.offset}, the topic begins at {facts.low}: {facts.low - claim.offset} records were deleted before "
-            "they were read; longer retention prevents it"
+            f"the next offset is {claim.offset}, the topic begins at {facts.low}: "
+            f"{counted(facts.low - claim.offset, 'record')} deleted before being read; longer retention prevents it"
         )
     if claim.offset > facts.high:
         raise LogTruncated(f"the next offset is {claim.offset}, the topic ends at {facts.high}: records that were read are gone from it")
@@ -77,7 +78,8 @@ def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
     if claim.offset < 0:
         raise StoreWiped(
             f"this group had committed up to offset {facts.committed}, but the store knows nothing of the partition: it was wiped, "
-            "or it is another store; restore it, or accept that with `sluicegate accept-gap`"
+            "or it is another store; restore the store, or have the state made again with `sluicegate replay FILE AGENT --rebuild`; "
+            "only `sluicegate accept-gap` gives up what was open"
         )
     if incarnation != claim.incarnation:
         raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")
@@ -123,8 +125,8 @@ def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggr
         return False
     if open_groups and aggregation.since_first is None and aggregation.since_last is None:
         raise PartitionsChanged(
-            f"the topic has {facts.partitions} partitions, it had {source.partition_count}: keys moved, and {open_groups} open groups may "
-            "never be completed; give the aggregation a timeout, they then end by it"
+            f"the topic has {facts.partitions} partitions, it had {source.partition_count}: keys moved, and "
+            f"{counted(open_groups, 'open group')} may never be completed; give the aggregation a timeout, they then end by it"
         )
     return True
 

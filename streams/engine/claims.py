@@ -68,6 +68,7 @@ class Claims:
         self.owners: dict[TopicPartition, Owner] = {}
         self._assigned: set[TopicPartition] = set()
         self._taking: dict[TopicPartition, Taking] = {}
+        self._last: dict[TopicPartition, Owner] = {}  # of each assigned partition, whether it still owns it or not
         self._waiting: dict[TopicPartition, float] = {}
         self._backoffs: dict[TopicPartition, Backoff] = {}
         self._halted = Halted()
@@ -124,7 +125,7 @@ class Claims:
         self._assigned.discard(place)
         owner = self.owners.pop(place, None)
         taking = self._taking.pop(place, None)
-        for known in (self._waiting, self._halted, self._backoffs, self._unreadable, self._again):
+        for known in (self._last, self._waiting, self._halted, self._backoffs, self._unreadable, self._again):
             known.pop(place, None)
         self._told.discard(place)
         self.intake.forget(place)
@@ -143,6 +144,7 @@ class Claims:
     def _begin(self, place: TopicPartition, now: float) -> None:
         partition = Partition(self._app, self._setting.agent.name, *place)
         owner = Owner(partition, self._setting, self._rows(partition))
+        self._last[place] = owner
         self._taking[place] = Taking(owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now)
 
     def _advance(self, place: TopicPartition, deadline: float) -> None:
@@ -288,9 +290,11 @@ class Claims:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
 
     def let_go(self) -> None:
-        """This process ends alive: what it worked on did not kill it."""
-        for owner in [*self.owners.values(), *(taking.owner for taking in self._taking.values())]:
+        """This process ends alive: what it worked on did not kill it, and nobody owns its partitions until the next claim."""
+        for owner in self._last.values():
             self._acquit(owner)
+            if hasattr(owner, "claim") and not owner.marks.names():
+                self._acquittals.add(owner.claim, (), self._clock())
 
     def _acquit(self, owner: Owner) -> None:
         """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""

@@ -8,7 +8,7 @@ from streams.aggregation.entry import Amendment
 from streams.contracts import Store
 from streams.engine.amending import Person, appended
 from streams.engine.rows import renumbered
-from streams.values import Changes, Claim, OutboxRow, Partition
+from streams.values import NOBODY, Changes, Claim, OutboxRow, Partition
 
 PAGE = 1000
 WHAT = "dead retry"
@@ -35,7 +35,7 @@ def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bo
     """Put these dead rows of the partition into its outbox, each under a new number and its old id, and off the list of dead ones in
     the same commit: once, whatever crashes. The owner claims again and sends them. Returns how many. Raises Fenced when somebody
     claimed in between, PersistenceError (unknown); earlier pages of PAGE rows are done then."""
-    claim = store.claim(partition, person.token, f"{person.who} ({WHAT})")
+    claim = store.claim(partition, person.token, NOBODY)
     rows = [row for row, _ in store.dead(partition, 1_000_000) if wanted(row)]
     for at in range(0, len(rows), PAGE):
         claim = _page(store, claim, rows[at : at + PAGE], person)

@@ -80,7 +80,7 @@ def _seen(within: Held, key: bytes, state: State) -> OpenGroup:
     now, due = within.claim.store_time, within.groups.due(state)
     values = within.rule.values(state, within.groups.bags.get(key, []))
     return OpenGroup(
-        within.partition, within.claim.member, key, state[COUNT], state[FIRST], state[LAST], state[BYTES], max(0.0, now - state[OPENED]),
+        within.partition, within.claim.owner, key, state[COUNT], state[FIRST], state[LAST], state[BYTES], max(0.0, now - state[OPENED]),
         None if due == inf else due - now, values,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from streams.engine.amending import Person
 from streams.engine.rebuild import Rebuilt
 from streams.engine.rows import Rows
 from streams.errors import ConfigurationError
-from streams.values import Changes, Claim, Partition, PartitionView, Source
+from streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
 
 WHAT = "replay --rebuild"
 COMMIT_BYTES = 1024 * 1024  # about, of state
@@ -27,7 +27,7 @@ def lost(view: PartitionView | None) -> bool:
 def write(store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int, source: Source, person: Person) -> Claim:
     """`number` is the highest of the outbox that is known. Raises Fenced (somebody else claimed meanwhile), PersistenceError, and
     ConfigurationError when the partition has a state by now."""
-    claim = store.claim(built.partition, person.token, f"{person.who} ({WHAT})")
+    claim = store.claim(built.partition, person.token, NOBODY)
     if claim.offset >= 0 and not lost(store.read(built.partition)):
         raise ConfigurationError(f"{_place(built.partition)} has a state meanwhile; nothing was changed there")
     begun = built.offset if failpoints.unsafe("rebuild-mark") else -1

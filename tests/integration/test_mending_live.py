@@ -138,6 +138,7 @@ def accept_the_gap(file: str, kafka: str, topic: str, live: Run, partition: int,
     before = len(live.events("partition.claimed", partition=partition))
     place = f"{topic}/{partition}"
     done = sluicegate("accept-gap", file, "sums", place, "--yes", "--why", "retention was too short", "--json")
+    [done] = done["accepted"]
     assert (done["code"], done["offset"], done["groups_forgotten"]) == ("retention-passed", begin, 0)
     live.wait("partition.claimed", before + 1, 60.0, partition=partition)
     send(kafka, topic, *[(b"good", record(100))] * 2)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors import open_store
-from streams.cli import letters, main
+from streams.cli import changing, letters, main
 from streams.cli.files import loaded
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
@@ -59,7 +59,10 @@ def worker(file: str, log: Log) -> Driver:
     return made
 
 
-def test_it_says_what_it_means_asks_and_the_worker_goes_on(worker: Driver, accept_gap: AcceptGap, log: Log, file: str) -> None:
+def test_it_says_what_it_means_asks_and_the_worker_goes_on(
+    worker: Driver, accept_gap: AcceptGap, log: Log, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changing, "terminal", lambda: True)
     needed = accept_gap("in/0", "--yes")
     assert (needed.exit_code, "2 open groups" in needed.stderr, "--forget accepts that" in needed.stderr) == (2, True, True)
     refused = accept_gap("in/0", "--forget", input="n\n")
@@ -67,7 +70,7 @@ def test_it_says_what_it_means_asks_and_the_worker_goes_on(worker: Driver, accep
     worker.later(6).turns(4)
     assert shown(worker)[1]["in", 0] == ("halted", "log-truncated")
     done = accept_gap("in/0", "--yes", "--forget", "--why", "the broker lost its disk", "--by", "ann", "--json")
-    said = json.loads(done.stdout)
+    [said] = json.loads(done.stdout)["accepted"]
     assert (said["code"], said["offset"], said["era"], said["groups_forgotten"]) == ("log-truncated", 3, 1, 2), done.stderr
     for _ in range(3):
         worker.later(6).turns(4)
@@ -86,3 +89,67 @@ def test_it_says_what_it_means_asks_and_the_worker_goes_on(worker: Driver, accep
 def test_what_is_no_partition_of_the_agent_is_refused(worker: Driver, accept_gap: AcceptGap, place: str) -> None:
     result = accept_gap(place, "--yes")
     assert (result.exit_code, "is no partition that agent a reads; write in/0" in result.stderr) == (2, True), result.stderr
+
+
+@pytest.fixture
+def three(file: str, log: Log) -> Driver:
+    """Three partitions are read; the topic has lost what 0 and 2 had read."""
+    log.create("in", 3)
+    app = loaded(file)
+    store = open_store(app.store, app.folder)
+    store.migrate()
+    for number in range(3):
+        feed(log, ("x", 1), ("x", 2), ("x", 3), number=number)
+    Driver(app.agents[0], store, log, Clock()).give(0, 1, 2).turns(6)
+    for number in (0, 2):
+        del log.topics["in"][number][1:]
+    return Driver(app.agents[0], store, log, Clock()).give(0, 1, 2).turns(4)
+
+
+def halted(worker: Driver) -> set[int]:
+    return {number for (_, number), (state, _) in shown(worker)[1].items() if state == "halted"}
+
+
+def test_several_partitions_are_accepted_by_name_and_one_without_a_gap_is_said(three: Driver, accept_gap: AcceptGap) -> None:
+    assert halted(three) == {0, 2}
+    result = accept_gap("in/0", "in/1", "in/2", "in/0", "--yes", "--why", "lost")
+    assert (result.exit_code, result.stderr.count("has no gap (any more)")) == (2, 1), result.stderr
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == ["in/0", "in/2"]
+    assert "in/1 has no gap" in result.stderr
+    for _ in range(3):
+        three.later(6).turns(4)
+    assert halted(three) == set()
+
+
+def test_all_accepts_each_partition_that_has_a_gap_or_none(three: Driver, accept_gap: AcceptGap, file: str) -> None:
+    assert accept_gap("--all").exit_code == 2
+    assert "--yes" in accept_gap("--all").stderr
+    result = CliRunner().invoke(main, ["accept-gap", file, "a", "--all", "--yes", "--json"])
+    assert (result.exit_code, [each["place"] for each in json.loads(result.stdout)["accepted"]]) == (0, ["in/0", "in/2"]), result.stderr
+    again = accept_gap("--all", "--yes")
+    assert (again.exit_code, "no partition of agent a has a gap" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("what", [[], ["in/0", "--all"], ["--all", "--truncated"]])
+def test_the_partitions_are_named_or_all(three: Driver, file: str, what: list[str]) -> None:
+    result = CliRunner().invoke(main, ["accept-gap", file, "a", *what, "--yes"])
+    assert (result.exit_code, "name the partitions, or write --all" in result.stderr) == (2, True), result.stderr
+
+
+def test_of_a_wiped_store_the_way_back_is_named_before_the_way_on(
+    file: str, log: Log, accept_gap: AcceptGap, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = loaded(file)
+    store = open_store(app.store, app.folder)
+    store.migrate()
+    feed(log, ("x", 1), ("x", 2), ("x", 3), ("y", 4))
+    Driver(app.agents[0], store, log, Clock()).give(0).turns(4)
+    store.close()
+    for left in tmp_path.glob("state.db*"):
+        left.unlink()
+    fresh = open_store(app.store, app.folder)
+    fresh.migrate()
+    worker = Driver(app.agents[0], fresh, log, Clock()).give(0).turns(4)
+    assert shown(worker)[1]["in", 0] == ("halted", "store-wiped")
+    for text in (capsys.readouterr().out, accept_gap("in/0").stderr):
+        assert 0 < text.index("sluicegate replay FILE AGENT --rebuild") < text.index("sluicegate accept-gap`"), text

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from connectors import open_store
 from streams.aggregation import changelog
 from streams.aggregation.groups import Groups
-from streams.cli import main
+from streams.cli import changing, main
 from streams.cli.files import loaded
 from streams.contracts import Store
 from streams.engine import amending, open_groups
@@ -146,8 +146,11 @@ def test_the_offset_of_the_first_record_is_what_tells_them_apart(file: str, monk
     assert asked_of_a_group_that_is_another_by_now(file) == [("x", "count", 3, 13), ("x", "manual", 1, 100)]
 
 
-def test_what_is_dropped_is_never_sent_and_the_next_record_opens_a_new_group(file: str, groups: Callable[..., Result]) -> None:
+def test_what_is_dropped_is_never_sent_and_the_next_record_opens_a_new_group(
+    file: str, groups: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     live, log = filled(file)
+    monkeypatch.setattr(changing, "terminal", lambda: True)
     refused = CliRunner().invoke(main, ["groups", "drop", file, "a", "x"], input="n\n")
     assert (refused.exit_code, "nothing was changed" in refused.stderr) == (2, True)
     assert groups("drop", "x", "--yes").exit_code == 0

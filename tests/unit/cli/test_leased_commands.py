@@ -98,7 +98,7 @@ def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invok
     why = ("--why", "a test", "--by", "ann")
     assert call("outbox", "retry", "two", *why).exit_code == 0
     assert call("outbox", "drop", "one", "two", "--yes", *why).exit_code == 0
-    added = call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", *why).stdout.strip()
+    added = call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", "--null", *why).stdout.strip()
     assert call("timeouts", "reschedule", added, "2030-01-02T00:00:00Z", *why).exit_code == 0
     assert call("timeouts", "cancel", added, *why).exit_code == 0
     assert call("timeouts", "cancel", added, "--why", "again").exit_code == 2
@@ -115,7 +115,7 @@ def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invok
 
 def test_the_audit_tells_the_rest_when_an_agent_cannot_be_read(store: Store, call: Invoke, tmp_path: Any) -> None:
     store.commit(store.claim(Partition("app", "a", "in", 0), "token", "member"), Changes(0, entries=[b"\xff"]))
-    call("timeouts", "add", "orders", "2030-01-01T00:00:00Z")
+    call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", "--value", "{}")
     result = CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "--json"])
     assert ([each["what"] for each in json.loads(result.stdout)["changes"]], result.exit_code) == (["timeouts add"], 0)
     assert "what was changed in the state of a cannot be read" in result.stderr
@@ -138,7 +138,9 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
     [
         (("cancel", str(UUID(int=9))), "no timeout"), (("cancel", "x"), "is no id"),
         (("reschedule", str(UUID(int=9)), "soon"), "neither a time"),
-        (("add", " ", "1m"), "destination"), (("add", "t", "2030-01-01T00:00:00"), "neither a time"),
+        (("add", " ", "1m", "--null"), "destination"), (("add", "t", "2030-01-01T00:00:00", "--null"), "neither a time"),
+        (("add", "t", "1m"), "--value TEXT, or send a message without a value with --null"),
+        (("add", "t", "1m", "--value", "x", "--null"), "--value TEXT, or send a message without a value with --null"),
     ],
 )  # fmt: skip
 def test_mistakes_about_timeouts_are_usage_errors(call: Invoke, what: tuple[str, ...], said: str) -> None:

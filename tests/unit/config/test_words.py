@@ -139,7 +139,8 @@ def test_the_search_for_bad_messages_is_said_in_words(tmp_path):
 
 
 def test_what_is_sent_besides_is_said_in_words(tmp_path):
-    assert dispatching(loaded(tmp_path, GOOD).app) == [
+    assert dispatching(loaded(tmp_path, GOOD).app) == [], "the file uses nothing of it"
+    assert dispatching(loaded(tmp_path, GOOD + "timeouts: {poll: 2s}\n").app) == [
         "sends the rows of the store's outbox, in their order for each key, by as many lanes as the store has; looks every 1 s where the store cannot tell",
         "tries a row 10 times, 1 s to 1 min apart, its lane waiting; then it is dead (a broker that is away is no try)",
         "has a lane for 30 s and renews it; what a process died with is sent by another after that",
