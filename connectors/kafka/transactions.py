@@ -180,7 +180,8 @@ class KafkaTransactions:
 
 
 class Aside:
-    """A daemon thread for calls that may never return. One that does not return in time keeps its thread; the next call gets another."""
+    """A daemon thread for calls that may never return. One that does not return in time keeps its thread; the next call
+    gets another."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Job | None] | None = None

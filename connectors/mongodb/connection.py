@@ -53,9 +53,9 @@ logging.getLogger("pymongo.command").setLevel(logging.INFO)
 
 
 def client(url: str, driver: DriverInfo | None = None) -> Client:
-    """Connects when first used. `driver` is what the server is told of this client. An option of the URL that pymongo does not know is
-    refused like one it cannot read. Over TLS the server is asked at once whether it lets us in: the driver goes on trying, and does not
-    say why. Raises ConfigurationError, NotAuthenticated."""
+    """Connects when first used. `driver` is what the server is told of this client. An option of the URL that pymongo
+    does not know is refused like one it cannot read. Over TLS the server is asked at once whether it lets us in: the
+    driver goes on trying, and does not say why. Raises ConfigurationError, NotAuthenticated."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
@@ -110,7 +110,7 @@ def database(server: Client) -> pymongo.database.Database[Document]:
 def transact(session: Session, concern: WriteConcern, work: Callable[[Session], T], attempts: int = ATTEMPTS) -> T:
     """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
     transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
-    time is up. Locks that stay may be those of a transaction that was left open: it is ended. Raises PersistenceError."""
+    time is up. Locks that stay may belong to a transaction that was left open: it is ended. Raises PersistenceError."""
     end = time.monotonic() + REPLY_SECONDS
     look_at = time.monotonic() + left_open.LOOK_AFTER
     with answering():

@@ -1,11 +1,13 @@
-"""Transactions whose process has died, or can no longer commit them. MongoDB keeps their locks for transactionLifetimeLimitSeconds (60).
+"""Transactions whose process has died, or can no longer commit them. MongoDB keeps their locks for a minute
+(transactionLifetimeLimitSeconds).
 
-The server tells each user of the user's own sessions and connections, and lets the user end them: no privilege is needed. Each of our
-clients puts a mark of its own into its connections, which the server shows for an open transaction, too:
+The server shows each user the user's own sessions and connections, and lets the user end them: no privilege is needed.
+Each of our clients puts a mark of its own into its connections. The server shows the mark of an open transaction, too:
 
-* No connection has the mark any more: the process has died, or it has lost its connections and begins the transaction again anyway.
-* The transaction has been open for REPLY_SECONDS: nothing runs longer under `connection.transact`, so its process has given it up, or
-  stands still.
+* No connection has the mark any more: the process has died, or it has lost its connections. In the second case it
+  begins the transaction again.
+* The transaction has been open for REPLY_SECONDS: nothing runs longer under `connection.transact`, so its process has
+  given it up, or stands still.
 
 Only liveness depends on this: each step compares the state that it expects with the state that it finds.
 """
@@ -31,8 +33,8 @@ def mark() -> DriverInfo:
 
 
 def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
-    """End what was left open by marked clients of this user; returns how many transactions that were. `limit` is in seconds. An error of
-    the server ends nothing: the caller is about to try its own transaction again."""
+    """End what was left open by marked clients of this user; returns how many transactions that were. `limit` is in
+    seconds. An error of the server ends nothing: the caller is about to try its own transaction again."""
     with suppress(PyMongoError):
         admin = server.get_database("admin", read_preference=pymongo.ReadPreference.PRIMARY)
         seen = list(admin.aggregate([{"$currentOp": _EVERYTHING}]))

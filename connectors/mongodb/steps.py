@@ -1,6 +1,6 @@
 """Transactions of the leased contracts: one per step, on the server's clock.
 
-A process that is killed inside one leaves it open. The next process that wants the same lock ends it (connectors.mongodb.left_open).
+A process that is killed inside one leaves it open. The next process that wants the same lock ends it (left_open.py).
 """
 
 import threading

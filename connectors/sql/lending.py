@@ -62,7 +62,8 @@ def _nothing() -> Any:
 
 
 def _stay_open(driver: Any) -> None:
-    """Our own pool closes it, also when it is lost. PyMySQL refuses a second close, and SQLAlchemy logs that with a traceback."""
+    """Our own pool closes it, also when it is lost. PyMySQL refuses a second close, and SQLAlchemy would log that
+    refusal with a traceback."""
 
 
 def _refuse(connection: Any) -> None:

@@ -42,9 +42,15 @@ class SharedIntake:
     batches = session = False
 
     def __init__(
-        self, name: str, gate: Gate, buffer: BufferIntake, runs: Runs, fires: SharedFires, source_of: Callable[[Place], str],
+        self,
+        name: str,
+        gate: Gate,
+        buffer: BufferIntake,
+        runs: Runs,
+        fires: SharedFires,
+        source_of: Callable[[Place], str],
         size: SharedSize,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.size = size
         self._name, self._most, self._buffer, self._runs, self.fires = name, gate.count or inf, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once

@@ -1,8 +1,8 @@
 """How many records the buffer of `scope: shared` holds, as a metric.
 
-The buffer belongs to all workers of the agent, so one of them counts: the owner of the first partition of the first topic. PostgreSQL,
-MariaDB, SQLite and MongoDB read the index entries of all rows of the buffer, Redis adds up a few counters. So a count comes at intervals,
-and the intervals are SHARE times as long as the last count took.
+The buffer belongs to all workers of the agent, so one of them counts: the owner of the first partition of the first
+topic. PostgreSQL, MariaDB, SQLite and MongoDB read one index entry for each row of the buffer, Redis adds up a few
+counters. So there is a count every EVERY seconds, or SHARE times as long as the last count took, whichever is longer.
 """
 
 from collections.abc import Callable

@@ -56,7 +56,7 @@ METRICS = (
     Metric("restore_seconds", "histogram", "Time to rebuild a partition's state from the store.", buckets=SECONDS),
     Metric("restore_bytes", "counter", "Bytes read from the store to rebuild state."),
     Metric("rebalances", "counter", "Changes of the consumer group's assignment."),
-    Metric("buffered_records", "gauge", "Records in the buffer of scope: shared, from the owner of the agent's first partition."),
+    Metric("buffered_records", "gauge", "Records in the buffer of scope: shared; from one worker of the agent."),
     Metric("open_groups", "gauge", "Groups that are not complete.", PARTITION, source="report"),
     Metric("buffered_bytes", "gauge", "Bytes that open groups hold.", PARTITION, source="report"),
     Metric("oldest_group_age_seconds", "gauge", "Age of the oldest open group.", PARTITION, source="report"),

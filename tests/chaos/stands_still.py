@@ -1,5 +1,6 @@
-"""Copied as `sitecustomize.py` beside a test's file: in each process of the test one transaction of a leased step on MongoDB stands still
-before its commit, whenever there is a file `go` in STANDS_STILL. The process writes its id to the file `inside` there."""
+"""Copied as `sitecustomize.py` into a folder of a test: when there is a file `go` in the folder STANDS_STILL, the next
+transaction of a leased step on MongoDB stands still before its commit. Its process writes its id to the file
+`inside`."""
 
 import os
 import time

@@ -1,5 +1,5 @@
-"""Processes on MongoDB that are killed, one after the other, inside the transaction of a leased step: once nobody is killed any more, all
-work is done within the lease and ten seconds."""
+"""Processes on MongoDB that are killed, one after the other, inside the transaction of a leased step: after the last
+kill all work is done within the lease and ten seconds."""
 
 import os
 import shutil

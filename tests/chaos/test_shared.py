@@ -183,7 +183,8 @@ def buffered(worker: Worker) -> list[float]:
     port = worker.wait("http.listening")[0]["port"]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
-    return [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith('sluicegate_buffered_records{agent="sums"')]
+    ours = [line for line in lines if line.startswith('sluicegate_buffered_records{agent="sums"')]
+    return [float(line.rsplit(" ", 1)[1]) for line in ours]
 
 
 def test_one_of_the_workers_shows_how_many_records_are_in_the_buffer(shared: MakeShared) -> None:

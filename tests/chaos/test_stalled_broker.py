@@ -1,4 +1,5 @@
-"""`delivery: transactional`, and a broker that stands still while cursors are added to transactions: the worker's loop goes on."""
+"""`delivery: transactional`, and a broker that stands still while cursors are added to transactions: the loop goes
+on."""
 
 import shutil
 import time
@@ -14,6 +15,8 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.rotates(3)
 
+MakeScene = Callable[..., Scene]
+OwnServer = Callable[..., Server]
 LONG = {"session.timeout.ms": 60_000}
 
 
@@ -21,7 +24,7 @@ def times(path: Path) -> list[float]:
     return [float(line) for line in path.read_text().split()] if path.exists() else []
 
 
-def test_the_loop_goes_on_while_the_broker_stands_still(scene: Callable[..., Scene], own_server: Callable[..., Server]) -> None:
+def test_the_loop_goes_on_while_the_broker_stands_still(scene: MakeScene, own_server: OwnServer) -> None:
     server = own_server(Kafka)
     app = scene("sqlite", 4, bootstrap=server.url, kafka=LONG)
     app.spec["agents"]["sums"]["delivery"] = "transactional"

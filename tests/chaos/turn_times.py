@@ -1,5 +1,6 @@
-"""Copied as `sitecustomize.py` beside a test's file: writes to TURN_TIMES how long each turn of a worker's loop took that took more than
-half a second; and each transaction stands before its cursor is added while there is a file `TURN_TIMES.hold`."""
+"""Copied as `sitecustomize.py` into a folder of a test: writes the seconds of each turn of a worker's loop that took
+more than half a second to the file TURN_TIMES. Transactions wait before they add their cursor while `TURN_TIMES.hold`
+exists."""
 
 import os
 import time

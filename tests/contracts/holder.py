@@ -1,6 +1,6 @@
-"""A process that takes a lease from a store, and then stands still inside the transaction of its next step, until it is killed.
+"""A process that takes a lease from a store, and then stands still inside the transaction of its next step.
 
-`complete` holds the completion of a sealed batch, `insert` an insert into the buffer, `emit` the emission of due timeouts.
+`complete` holds the completion of a sealed batch, `insert` an insert into the buffer, `emit` the emission of timeouts.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""A process is killed inside the transaction of a leased step: the others go on within the lease and ten seconds, on every store."""
+"""A process is killed inside the transaction of a leased step: the others go on within the lease and ten seconds."""
 
 import os
 import signal

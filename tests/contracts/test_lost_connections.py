@@ -1,4 +1,4 @@
-"""A SQL server that ends a connection in the middle of a session: the error says so, and the log has no traceback of a library."""
+"""A SQL server that ends a connection in the middle of a session: the log has no traceback of a library."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ def cut(other: Any, kind: str, connection: Any) -> None:
 
 
 def in_a_commit(store: Any, lose: Callable[[Any], None]) -> None:
-    claim = store.claim(Partition("lost", "connections", "t", 0), os.urandom(8).hex(), "m")
+    claim = store.claim(Partition(os.urandom(8).hex(), "sums", "t", 0), os.urandom(8).hex(), "m")
 
     def work(session: Any) -> Changes:
         lose(session.connection)
