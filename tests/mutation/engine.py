@@ -222,8 +222,8 @@ GUARDS = (
     ),
     Guard(
         "a refused certificate or password is not tried again",
-        "streams/cli/systems.py", "        except (NotAuthenticated, NotPermitted):\n",
-        "        except ZeroDivisionError:\n", ("tests/unit/cli/test_wiring.py",),
+        "streams/cli/waiting.py", "                if error.permanent:\n",
+        "                if False:\n", ("tests/unit/cli/test_wiring.py", "tests/unit/cli/test_waiting.py"),
     ),
     Guard(
         "the source's watermark moves with the insert", "streams/leased/shared_runs.py",
