@@ -35,7 +35,7 @@ def check(value):
 
 
 def group(batch):
-    check({"name": batch.key.decode()})
+    check({"name": batch.key})
 
 
 def rows(batch):
