@@ -1,6 +1,6 @@
 """A cron job: whoever has not paid gets a reminder tomorrow at nine. Run twice, each reminder is sent once.
 
-    python -m examples.library.cron postgresql://localhost/shop 2026-11-30 o-1 o-2
+    python -m examples.library.cron sqlite:///shop.db 2026-11-30 o-1 o-2
 
 `sluicegate run` on the same store sends a reminder to the topic `reminders` when it is due.
 """

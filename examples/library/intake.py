@@ -1,6 +1,6 @@
 """A script: the lines of a file go into a buffer, each once however often the script is run.
 
-python -m examples.library.intake postgresql://localhost/shop orders.jsonl
+python -m examples.library.intake sqlite:///shop.db orders.jsonl
 """
 
 import json

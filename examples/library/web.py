@@ -1,10 +1,10 @@
 """A web service on a store: each order and the message that tells of it are in one transaction, both or neither.
 
-    python -m examples.library.web postgresql://localhost/shop 8080
+    python -m examples.library.web sqlite:///shop.db 8080
     curl -d '{"id": "o-1", "customer": "ann", "amount": 40}' localhost:8080
 
-The table is the application's: create table orders (id varchar(50) primary key, customer varchar(50), amount integer). `sluicegate run`
-on the same store sends the messages.
+The table is the application's: create table orders (id varchar(50) primary key, customer varchar(50), amount integer). On SQLite this
+program makes it. `sluicegate run` on the same store sends the messages.
 """
 
 import json
@@ -13,14 +13,13 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from pymongo.errors import DuplicateKeyError
-from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
-
 from connectors import open_store
 from streams import OutboxMessage
 
-INSERT = text("insert into orders (id, customer, amount) values (:id, :customer, :amount)")
+INSERT = "insert into orders (id, customer, amount) values (:id, :customer, :amount)"
+
+
+TABLE = "create table if not exists orders (id varchar(50) primary key, customer varchar(50), amount integer)"
 
 
 def placed(order: dict[str, Any]) -> OutboxMessage:
@@ -28,9 +27,18 @@ def placed(order: dict[str, Any]) -> OutboxMessage:
 
 
 def place_in_sql(store: Any, order: dict[str, Any]) -> None:
+    from sqlalchemy import text
+
     with store.transaction() as session:
-        session.connection.execute(INSERT, order)
+        session.connection.execute(text(INSERT), order)
         store.outbox.add(session, [placed(order)])
+
+
+def make_table(store: Any) -> None:
+    from sqlalchemy import text
+
+    with store.transaction() as session:
+        session.connection.execute(text(TABLE))
 
 
 def place_in_mongodb(store: Any, order: dict[str, Any]) -> None:
@@ -40,8 +48,20 @@ def place_in_mongodb(store: Any, order: dict[str, Any]) -> None:
         store.outbox.add(session, [placed(order)])
 
 
+def taken(place: Callable[[Any, dict[str, Any]], None]) -> type[Exception]:
+    """What the store's driver raises for an id that is there already. Only the driver that is used need be installed."""
+    if place is place_in_mongodb:
+        from pymongo.errors import DuplicateKeyError
+
+        return DuplicateKeyError
+    from sqlalchemy.exc import IntegrityError
+
+    return IntegrityError
+
+
 def service(store: Any, place: Callable[[Any, dict[str, Any]], None], port: int) -> ThreadingHTTPServer:
     """Answers POST with 201, and with 409 when the order is there already."""
+    there_already = taken(place)
 
     class Orders(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -49,7 +69,7 @@ def service(store: Any, place: Callable[[Any, dict[str, Any]], None], port: int)
             try:
                 place(store, order)
                 self.send_response(201)
-            except (IntegrityError, DuplicateKeyError):
+            except there_already:
                 self.send_response(409)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -64,4 +84,6 @@ if __name__ == "__main__":
     url, port = sys.argv[1:]
     store = open_store(url)
     store.migrate()
+    if url.startswith("sqlite:"):
+        make_table(store)
     service(store, place_in_mongodb if url.startswith("mongodb") else place_in_sql, int(port)).serve_forever()

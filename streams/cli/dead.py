@@ -123,7 +123,7 @@ def retry(
 
 def _told(said: dict[str, Any], json: bool) -> int:
     from streams.cli.output import print_json
-    from streams.config.units import counted
+    from streams.wording import counted
 
     if json:
         print_json(said)
@@ -138,8 +138,8 @@ def _told(said: dict[str, Any], json: bool) -> int:
 def _ask(app: "App", letters: "Sequence[Letter]") -> None:
     """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises ConfigurationError."""
     from streams.cli.letters import Topics
-    from streams.config.units import counted
     from streams.engine.checks import maker_of
+    from streams.wording import counted
 
     topics = sorted({letter.topic for letter in letters})
     names, what = ", ".join(topics), counted(len(letters), "record")
@@ -269,7 +269,7 @@ def _age(seconds: float | None) -> str:
 
 
 def _hint(seen: Seen) -> None:
-    from streams.config.units import counted
+    from streams.wording import counted
 
     if seen.missing:
         complain(f"sluicegate: dead letters cannot be read: {seen.missing}")

@@ -125,7 +125,7 @@ def _document(found: "Output", made: "Explained") -> dict[str, object]:
 def _print(document: dict[str, object], made: "Explained") -> None:
     from streams.cli.outcome import complain
     from streams.cli.output import print_table
-    from streams.config.units import counted
+    from streams.wording import counted
 
     rows = [[name, str(value)] for name, value in document.items() if name not in ("offsets", "notes", "complete") and value is not None]
     print_table(("field", "value"), rows)

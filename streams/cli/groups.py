@@ -79,10 +79,10 @@ def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from streams.cli.output import print_json
-    from streams.config.units import counted
     from streams.engine import open_groups
     from streams.engine.journal import note
     from streams.leased import shared_groups
+    from streams.wording import counted
 
     with _opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
@@ -111,10 +111,10 @@ def drop(
 ) -> int:
     """Forget a group and its records: nothing of it is ever sent."""
     from streams.cli.output import print_json
-    from streams.config.units import counted
     from streams.engine import open_groups
     from streams.engine.journal import note
     from streams.leased import shared_groups
+    from streams.wording import counted
 
     with _opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)

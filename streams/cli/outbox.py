@@ -87,7 +87,7 @@ def retry(
 @ending
 def drop(file: File, ids: Ids, yes: Yes = False, why: Why = "", by: By = "") -> int:
     """Delete rows that are pending or dead: they are never sent."""
-    from streams.config.units import counted
+    from streams.wording import counted
 
     confirm(f"delete {counted(len(ids), 'row')} unsent?", yes)
     with noted(file, "outbox drop", ids, why, by) as store:

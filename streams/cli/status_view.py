@@ -5,7 +5,7 @@ from typing import Any
 
 from streams.cli.output import age
 from streams.cli.progress import Progress, Status, Total, total
-from streams.config.units import counted
+from streams.wording import counted
 
 COLUMNS = ("agent, partition", "owner", ">offset", ">lag", ">open\ngroups", ">oldest", ">next\ndeadline", ">unsent", ">dead")
 ENDLESS = 10_000  # columns

@@ -13,9 +13,9 @@ from streams.cli.waiting import System, kafka_of, store_of, within
 from streams.config import redacted
 from streams.config.fields import REDIS
 from streams.config.kafka import EMBEDDED
-from streams.config.units import counted
 from streams.errors import SystemNotReady
 from streams.values import LEVELS, Level, Partition
+from streams.wording import counted
 
 SAID = {
     "durable": "durable",

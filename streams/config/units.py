@@ -58,8 +58,3 @@ def spoken_duration(seconds: float) -> str:
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:g} {unit}"
     return f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1000:g} ms"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

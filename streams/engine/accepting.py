@@ -13,7 +13,6 @@ from streams.agent import Agent, Aggregation
 from streams.aggregation.entry import Amendment, Section
 from streams.aggregation.layout import FIRST
 from streams.aggregation.rule import fingerprint
-from streams.config.units import counted
 from streams.contracts import Store
 from streams.engine import journal
 from streams.engine.amending import Person, appended
@@ -32,6 +31,7 @@ from streams.errors import (
     TopicRecreated,
 )
 from streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
+from streams.wording import counted
 
 WHAT = "accept-gap"
 AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)

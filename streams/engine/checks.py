@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streams.agent import Aggregation
-from streams.config.units import counted
 from streams.errors import LogTruncated, PartitionsChanged, RetentionPassed, StoreRewound, StoreSwapped, StoreWiped, TopicRecreated
 from streams.values import Claim, Source, TopicFacts
+from streams.wording import counted
 
 MAKER = "sluicegate"
 LOST_WRITES = (

@@ -104,8 +104,6 @@ def test_a_script_inserts_each_line_into_a_buffer_once(store: Store) -> None:  #
 
 def test_the_code_of_the_document_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with sqlite3.connect("shop.db") as db:
-        db.execute("create table orders (id text)")
     for block in re.findall(r"```python\n(.*?)```", DOCUMENT, re.S):
         Path("block.py").write_text(block, encoding="utf-8")
         runpy.run_path("block.py")["store"].close()

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from connectors import open_store
 from streams.cli import main
 from streams.cli.files import loaded
+from streams.cli.letters import Counts
 from streams.cli.progress import Progress, status
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
@@ -52,7 +53,7 @@ def driver(file: str, log: Log) -> Driver:
 
 def status_of(file: str) -> Progress:
     app = loaded(file)
-    [row] = status(app, open_store(app.store, app.folder), 0.1).partitions
+    [row] = status(app, open_store(app.store, app.folder), 0.1, Counts(app, 10)).partitions
     return row
 
 

@@ -16,7 +16,7 @@ from connectors import open_store
 from streams.cli import main
 from streams.cli.files import loaded
 from streams.cli.output import age
-from streams.config.units import counted
+from streams.wording import counted
 from tests.unit.cli.test_groups import FILE as GROUPS
 from tests.unit.cli.test_groups import driver, filled
 from tests.unit.engine.scene import a_log, feed

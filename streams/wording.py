@@ -1,0 +1,6 @@
+"""How numbers are said to people."""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
