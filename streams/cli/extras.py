@@ -3,6 +3,8 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from streams.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from streams.agent import App
 
@@ -17,6 +19,16 @@ def remedy(error: ModuleNotFoundError) -> str | None:
     """What to say of a module that is not there; None when no extra has it."""
     extra = EXTRAS.get((error.name or "").partition(".")[0])
     return None if extra is None else f'{error.name} is not installed: pip install "sluicegate[{extra}]"'
+
+
+def require(app: "App") -> None:
+    """Raises ConfigurationError where the app's store lacks its driver, or what `lacking` says: before any server is waited for."""
+    from connectors import open_store
+
+    if wrong := lacking(app):
+        raise ConfigurationError(wrong)
+    if not app.store.startswith("memory:"):
+        open_store(app.store, app.folder).close()
 
 
 def lacking(app: "App") -> str | None:

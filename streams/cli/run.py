@@ -41,8 +41,7 @@ def run(
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")
     app = loaded(file)
-    if wrong := extras.lacking(app):
-        raise ConfigurationError(wrong)
+    extras.require(app)
     tracing.asked(os.environ)  # what it asks for and cannot have is said here, once, and not by each worker
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
     return supervisor.run(app, agent or (), workers, change, prepare=prepare, log_level=log_level.value, fresh=partial(read_again, file))
