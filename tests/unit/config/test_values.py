@@ -90,7 +90,7 @@ WRONG = {
         computing(Reducer("key", "count")),
         "agents.a.aggregate.compute.key: is reserved in the result; give the computed field another name",
     ),
-    "nobody's reduce": (computing(Reducer("x", "reduce", function="no.such:thing")), "agents.a.aggregate: "),
+    "nobody's reduce": (computing(Reducer("x", "reduce", function="no.such:thing")), f"{COMPUTE}: no.such:thing: "),
     "count": (ruled(count=-5), "agents.a.aggregate.count: must be at least 1; write a number in that range"),
     "count of text": (
         ruled(count="5"),
