@@ -1,7 +1,7 @@
 """Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop.
 
 A row counts as dispatched only by its own delivery report; reports of different output partitions come out of order.
-Nothing is ever purged: a late copy of a row is harmless, receivers drop it.
+A row is handed over again only when its producer failed: the end of an owner does not make a copy, since the relay outlives it.
 """
 
 import re
@@ -15,6 +15,7 @@ import structlog
 from streams import failpoints
 from streams.contracts import Output
 from streams.engine.backoff import Backoff
+from streams.engine.handed import Handed, Out, Reports
 from streams.errors import PersistenceError
 from streams.observe.metrics import Meter
 from streams.values import DeadRow, OutboxRow, Partition
@@ -31,6 +32,7 @@ CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # of a broker's refusal
 
 ReadPage = Callable[[int, int], Sequence[OutboxRow]]
 NOWHERE = Partition("", "", "", -1)
+NO_ROW = (None, 0.0)
 
 
 class Shard:
@@ -38,8 +40,8 @@ class Shard:
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 
     __slots__ = (
-        "_after", "_asked", "_bytes", "_claimed", "_handed", "_lineage", "_page", "_read", "_recorded", "dead", "delivered", "doubted",
-        "more", "oldest", "out", "partition", "refusal", "stops", "waiting",
+        "_after", "_asked", "_before", "_bytes", "_claimed", "_handed", "_lineage", "_page", "_read", "_recorded", "_reports", "_taken",
+        "doubted", "more", "oldest", "out", "partition", "refusal", "stops", "waiting",
     )  # fmt: skip
 
     def __init__(self, read: ReadPage, claimed: int, lineage: str, stops: bool = False, partition: Partition = NOWHERE) -> None:
@@ -52,9 +54,9 @@ class Shard:
         self._recorded: set[int] = set()  # those of them that it does not
         self.more = claimed > 0  # the store may hold rows beyond those in memory
         self.waiting: deque[OutboxRow] = deque()
-        self.out: dict[int, tuple[OutboxRow, float]] = {}
-        self.delivered: list[int] = []
-        self.dead: list[DeadRow] = []
+        self.out: Out = {}
+        self._reports, self._taken = Reports(), Reports()  # for the next commit; of the commit that is under way
+        self._before = Handed({}, Reports())  # under earlier claims, until the store's pages confirm it
         self.oldest: float | None = None  # monotonic time since when something waits
 
     @property
@@ -75,12 +77,17 @@ class Shard:
     @property
     def reported(self) -> bool:
         """Reports came that no commit has recorded yet."""
-        return bool(self.delivered or self.dead)
+        return bool(self._reports)
+
+    @property
+    def dead(self) -> bool:
+        """Rows were declared dead that no commit has recorded yet."""
+        return bool(self._reports.dead)
 
     @property
     def pressing(self) -> bool:
         """Must a commit come at once? So many reports that recording them lets many more rows out, or a doubt."""
-        return self.doubted or len(self.delivered) >= SPREAD // 2
+        return self.doubted or len(self._reports.delivered) >= SPREAD // 2
 
     @property
     def lowest(self) -> int | None:
@@ -107,12 +114,55 @@ class Shard:
             limit = min(self._page, PAGE)
             rows = self._read(self._after, limit)
             self.more = len(rows) == limit
-            self.waiting += [row for row in rows if row.number <= self._claimed or row.lineage == self._lineage]
+            self._sort([row for row in rows if row.number <= self._claimed or row.lineage == self._lineage])
             self._bytes = weight(self.waiting)
             if rows:
                 self._page = max(1, min(4 * limit, PAGE_BYTES * len(rows) // (weight(rows) + 1)))
                 self._after = rows[-1].number
-                self.oldest = now if self.oldest is None else self.oldest
+            if self.oldest is None and self.unsent:
+                self.oldest = now
+            if self.more:
+                self._before.forget(self._after)
+            else:
+                self._before.clear()
+
+    def _sort(self, rows: Sequence[OutboxRow]) -> None:
+        """Rows of the store: those that were handed over under an earlier claim are as they were, the others wait. Up to the highest one
+        that was handed over, all count as handed: receivers may know a number that is so much higher."""
+        highest = 0
+        for row in rows:
+            if self._resumed(row):
+                highest = row.number
+            else:
+                self.waiting.append(row)
+        self._handed.extend(row.number for row in rows if row.number <= highest)
+
+    def _resumed(self, row: OutboxRow) -> bool:
+        """Was this row handed over under an earlier claim? Then it is under way, or its report is for the next commit."""
+        number, lineage, before = row.number, row.lineage, self._before
+        if number in before.out and before.out[number][0].lineage == lineage:
+            self.out[number] = before.out.pop(number)
+            return True
+        if before.reports.delivered.get(number) == lineage:
+            self._reports.delivered[number] = lineage
+            return True
+        if number in before.reports.dead and before.reports.dead[number][0] == lineage:
+            self._reports.dead[number] = before.reports.dead[number]
+            return True
+        return False
+
+    def follow(self, last: "Shard") -> None:
+        """This shard is of a newer claim of the same partition in this process: what the `last` one handed over is remembered."""
+        before = last._before
+        for reports in (last._taken, last._reports):
+            before.reports.join(reports)
+        before.out.update(last.out)
+        self._before = before
+
+    def leave(self) -> None:
+        """Its owner ended: nothing more is handed over."""
+        self.waiting.clear()
+        self._bytes = 0
 
     def admits(self, number: int) -> bool:
         """May this number be handed over? Not while one that is SPREAD lower may have to be sent again: receivers forget."""
@@ -133,6 +183,7 @@ class Shard:
 
     def recorded(self, numbers: Sequence[int]) -> None:
         """A commit took these rows out of the store."""
+        self._taken = Reports()
         if self._asked:
             self.doubted = self._asked = False
         self._recorded.update(numbers)
@@ -142,39 +193,55 @@ class Shard:
     def taken(self) -> tuple[list[int], list[DeadRow]]:
         """For a commit that begins: exactly the numbers whose reports came since the last call, ascending, and the rows declared dead."""
         self._asked = self.doubted
-        delivered, self.delivered = sorted(self.delivered), []
-        dead, self.dead = self.dead, []
+        self._taken.join(self._reports)
+        self._reports = Reports()
+        delivered, dead = sorted(self._taken.delivered), [dead for _, dead in self._taken.dead.values()]
         if failpoints.unsafe("exact-acks") and delivered:
             delivered = list(range(1, delivered[-1] + 1))
         return delivered, dead
 
     def again(self) -> None:
-        """Everything unreported is to be sent again, lowest first, before anything newer."""
+        """The producer was replaced: everything unreported is to be sent again, lowest first, before anything newer."""
         self.waiting.extendleft(reversed([row for _, (row, _) in sorted(self.out.items())]))
         self.out.clear()
+        self._before.out.clear()
         self._bytes = weight(self.waiting)
 
+    def since(self, row: OutboxRow) -> float | None:
+        """When this very row was handed over; None: it is not under way, and a report of it changes nothing."""
+        for out in (self.out, self._before.out):
+            known = out.get(row.number)
+            if known is not None and known[0] is row:
+                return known[1]
+        return None
+
     def refused(self, row: OutboxRow, text: str, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
-        """The broker will never take this row, which was handed over: it is dead, or nothing follows it."""
-        del self.out[row.number]
+        """The broker will never take this row, which is under way: it is dead, or nothing follows it."""
+        reports = self._end(row)
         meter.count("dispatch_attempts", outcome="rejected")
         if self.stops:
             self.refusal = self.refusal or f"row {row.number} for topic {row.topic}: {text}"
             return
         meter.count("dead_rows", reason=(CODE.search(text) or ["other"])[0])
         log.error("relay.row_dead", error=text, number=row.number, id=row.id, topic=row.topic)
-        self.dead.append(DeadRow(row.number, text, 1))
-        if not (self.waiting or self.out):
-            self.oldest = None
+        reports.dead[row.number] = row.lineage, DeadRow(row.number, text, 1)
 
-    def sent(self, number: int) -> None:
-        """This row, which was handed over, has arrived."""
-        del self.out[number]
+    def sent(self, row: OutboxRow) -> None:
+        """This row, which was under way, has arrived."""
+        reports = self._end(row)
         if failpoints.armed:
             failpoints.hit("acked-not-recorded")
-        self.delivered.append(number)
+        reports.delivered[row.number] = row.lineage
+
+    def _end(self, row: OutboxRow) -> Reports:
+        """The row is no longer under way; returns where its report belongs."""
+        if self.out.get(row.number, NO_ROW)[0] is not row:
+            del self._before.out[row.number]
+            return self._before.reports
+        del self.out[row.number]
         if not (self.waiting or self.out):
             self.oldest = None
+        return self._reports
 
 
 def weight(rows: Iterable[OutboxRow]) -> int:
@@ -195,8 +262,18 @@ class Outgoing(Protocol):
     def close(self) -> None: ...
 
 
+class Way:
+    """Where the reports of one partition's rows go: to the shard of its newest claim in this process."""
+
+    __slots__ = ("shard",)
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+
+
 class Relay:
-    """All shards of one worker on one producer. Satisfies Outgoing."""
+    """All shards of one worker on one producer. Satisfies Outgoing. What was handed over for a partition is remembered while nobody owns
+    it, so that its next shard does not hand it over again."""
 
     busy = False
 
@@ -207,19 +284,36 @@ class Relay:
         self._resume_at = 0.0
         self._now = 0.0
         self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
+        self._shards: list[Shard] = []  # of the last turn
+        self._ways: dict[Partition, Way] = {}
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
         self._now = now
+        if shards != self._shards:
+            self._follow(shards)
         outstanding = self._output.poll()
         if self._took:
             self._tally(now)
         if self._failed_at is not None:
-            self._recover(shards, outstanding, now)
+            self._recover(outstanding, now)
         elif now >= self._resume_at:
             for shard in shards:
                 if not self._pump(shard, now):
                     break
         return outstanding
+
+    def _follow(self, shards: Sequence[Shard]) -> None:
+        """The shard of a newer claim goes on where the last one of its partition ended."""
+        here = {shard.partition: shard for shard in shards}
+        for partition, way in self._ways.items():
+            if here.get(partition) is not way.shard:
+                way.shard.leave()
+        for partition, shard in here.items():
+            way = self._ways.setdefault(partition, Way(shard))
+            if way.shard is not shard:
+                shard.follow(way.shard)
+                way.shard = shard
+        self._shards = list(shards)
 
     def _pump(self, shard: Shard, now: float) -> bool:
         """False: the producer's queue is full; go on at the next turn."""
@@ -231,36 +325,37 @@ class Relay:
             self._resume_at = now + self._backoff.delay()
             self._log.warning("relay.store_unavailable", error=str(error))
             return False
-        waiting = shard.waiting
+        waiting, way = shard.waiting, self._ways[shard.partition]
         while waiting and shard.admits(waiting[0].number):
             row = waiting[0]
-            if not self._output.produce(row, partial(self._report, shard, row.number)):
+            if not self._output.produce(row, partial(self._report, way, row)):
                 return False
             shard.hand(row, now)
             if failpoints.armed:
                 failpoints.hit("produced-not-acked")
         return True
 
-    def _report(self, shard: Shard, number: int, outcome: str, text: str) -> None:
-        known = shard.out.get(number)
-        if known is None:
+    def _report(self, way: "Way", row: OutboxRow, outcome: str, text: str) -> None:
+        shard = way.shard
+        since = shard.since(row)
+        if since is None:
             return
         if outcome == "denied":
             outcome = "failed"
         if outcome == "failed" and failpoints.unsafe("relay-order"):
-            shard.waiting.append(shard.out.pop(number)[0])
+            shard.waiting.append(shard.out.pop(row.number)[0])
             return
         if outcome == "failed":
             self._meter.count("dispatch_attempts", outcome="transient")
             if self._failed_at is None:
                 self._failed_at = self._now
-                self._log.warning("relay.failed", error=text, topic=known[0].topic, number=number)
+                self._log.warning("relay.failed", error=text, topic=row.topic, number=row.number)
             return
         if outcome == "rejected":
-            shard.refused(known[0], text, self._meter, self._log)
+            shard.refused(row, text, self._meter, self._log)
         else:
-            self._took[known[1]] = self._took.get(known[1], 0) + 1
-            shard.sent(number)
+            self._took[since] = self._took.get(since, 0) + 1
+            shard.sent(row)
 
     def close(self) -> None:
         """Its producer is its maker's."""
@@ -272,11 +367,11 @@ class Relay:
             self._meter.observe("dispatch_seconds", now - since, times)
         self._took.clear()
 
-    def _recover(self, shards: Sequence[Shard], outstanding: int, now: float) -> None:
+    def _recover(self, outstanding: int, now: float) -> None:
         """After a failed delivery: nothing is handed over until every report is in, then all shards begin anew."""
         if self._failed_at is None or (outstanding and now - self._failed_at < GIVE_UP_AFTER):
             return
         self._output.replace()
-        for shard in shards:
-            shard.again()
+        for way in self._ways.values():
+            way.shard.again()
         self._failed_at, self._resume_at = None, now + self._backoff.delay()

@@ -144,7 +144,7 @@ class TransactionalRelay:
                 break  # until the store has recorded what the oldest of them sent
             shard.hand(row, self._now)
             if lane.knows(row):
-                shard.sent(row.number)
+                shard.sent(row)
                 continue
             lineages.add(row.lineage)
             rows.append(row)
@@ -156,7 +156,7 @@ class TransactionalRelay:
         lane.limit = min(MOST_ROWS, 2 * lane.limit)
         lane.backoff.reset()
         for row in rows:
-            lane.shard.sent(row.number)
+            lane.shard.sent(row)
         self._meter.count("dispatch_attempts", len(rows), outcome="success")
         self._meter.observe("dispatch_seconds", self._now - since, len(rows))
 

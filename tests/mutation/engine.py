@@ -5,6 +5,7 @@ from tests.mutation.guard import NEVER, Guard
 E = "tests/unit/engine/"
 CHECKS, GAPS = (f"{E}test_checks.py",), (f"{E}test_gaps.py",)
 CRASH, RELAY, RECEIVE = (f"{E}test_crash.py",), (f"{E}test_relay.py",), (f"{E}test_receive.py",)
+HANDED = (f"{E}test_handed.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
 OWNERSHIP, MISPLACED = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_misplaced.py",)
@@ -189,10 +190,21 @@ GUARDS = (
         "[row for row in rows if row.number <= self._claimed or row.lineage == self._lineage]", "rows", RELAY,
     ),
     Guard(
+        "a row that was handed over under an earlier claim is not handed over again", "streams/engine/relay.py",
+        "            if self._resumed(row):", "            if False:", HANDED,
+    ),
+    Guard(
+        "a row of another lineage was not handed over", "streams/engine/relay.py",
+        "        if before.reports.delivered.get(number) == lineage:", "        if number in before.reports.delivered:", HANDED,
+    ),
+    Guard(
+        "the reports of a commit that failed are not lost", "streams/engine/relay.py",
+        "for reports in (last._taken, last._reports):", "for reports in (last._reports,):", HANDED,
+    ),
+    Guard(
         "late reports of rows that went back change nothing", "streams/engine/relay.py",
-        "        known = shard.out.get(number)\n        if known is None:\n            return",
-        "        known = shard.out.get(number)\n        if known is None:\n            shard.delivered.append(number)\n            return",
-        RELAY,
+        "        if since is None:\n            return",
+        "        if since is None:\n            shard._reports.delivered[row.number] = row.lineage\n            return", RELAY,
     ),
     Guard(
         "each claim numbers its rows in a shard of its own", "streams/engine/rows.py",

@@ -12,8 +12,10 @@ from streams.engine.backoff import Backoff
 from streams.engine.relay import Relay, Shard
 from streams.errors import PersistenceError
 from streams.observe.metrics import Meter
-from streams.values import DeadRow, OutboxRow
+from streams.values import DeadRow, OutboxRow, Partition
 from tests.unit.engine.scene import without
+
+OTHER = Partition("app", "agent", "in", 1)
 
 
 def row(number: int, lineage: str = "t") -> OutboxRow:
@@ -254,7 +256,7 @@ def test_a_store_that_cannot_be_read_holds_the_relay_back_with_growing_pauses(br
 
 
 def test_one_shard_whose_row_failed_does_not_lose_the_order_of_another(broker: Broker) -> None:
-    one, two = a_shard(Outbox(1, 2), claimed=2), Shard(Outbox().read, 0, "u")
+    one, two = a_shard(Outbox(1, 2), claimed=2), Shard(Outbox().read, 0, "u", partition=OTHER)
     two.add([row(11, "u"), row(12, "u")], 0.0)
     relay = a_relay(broker)
     relay.turn([one, two], 1.0)
