@@ -1,0 +1,178 @@
+"""Without a crash, a takeover or a fault of a server, each row is in its topic once: whatever ends owners in a living process.
+
+Over a real broker and the product's own `run`, on every store: handlers that raise, with and without a session, bad items, outages,
+transactions that the store refuses, and an operator whose command claims the partition.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+
+from connectors import open_store
+from tests.chaos.record import Seen
+from tests.chaos.tap import Tap
+from tests.integration.once_handlers import failing
+from tests.integration.supervised.run import Run
+from tests.waiting import wait_until
+
+STORES = {"redis": "redis_url", "postgresql": "postgres_url", "mariadb": "mariadb_url", "mongodb": "mongodb_url"}
+RATES = (0, 10, 50)
+RECORDS, PARTITIONS, KEYS = 200, 2, 10
+COMMAND = str(Path(sys.executable).with_name("sluicegate"))
+BUFFERED = {"aggregate": {"count": 4, "compute": {"all": {"collect": "n"}}}}
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {"handler": "send"},
+    "session": {"handler": "send", "session": True},
+    "outage": {"handler": "away"},
+    "refused": {"handler": "refused", "session": True},
+    "bad-items": {"handler": "groups", **BUFFERED},
+    "fired": {"aggregate": {"count": 4, "timeout": {"after": "1s"}, "compute": {"all": {"collect": "n"}}}},
+}
+
+
+class App:
+    """An agent for each rate over one topic; each has its own topics for results and dead letters."""
+
+    def __init__(self, kind: str, name: str, folder: Path, bootstrap: str, store: str) -> None:
+        self.kind, self.name, self.bootstrap, self.file = kind, name, bootstrap, folder / "app.yaml"
+        shutil.copy(Path(__file__).with_name("once_handlers.py"), folder / "once_handlers.py")
+        self.tap = Tap(bootstrap, [f"{name}.{each}{rate}" for each in ("out", "dead") for rate in RATES])
+        document = {
+            "app": name,
+            "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": 6000},
+            "store": store,
+            "http": {"port": 0},
+            "outbox": False,
+            "timeouts": False,
+            "agents": {f"agent{rate}": self._agent(rate) for rate in RATES},
+        }
+        self.file.write_text(yaml.safe_dump(document))
+
+    def _agent(self, rate: int) -> dict[str, Any]:
+        given = dict(KINDS[self.kind])
+        if "handler" in given:
+            given |= {"handler": f"once_handlers:{given['handler']}_{rate}", "retry": {"attempts": 2, "backoff": "20ms..50ms"}}
+        return given | {"from": f"{self.name}.in", "to": {"topic": f"{self.name}.out{rate}"}, "dead_letters": f"{self.name}.dead{rate}"}
+
+    def feed(self, first: int, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for number in range(first, first + count):
+            producer.produce(f"{self.name}.in", json.dumps({"n": number}), f"k{number % KEYS}", number % PARTITIONS)
+        assert producer.flush(20) == 0
+
+    def run(self) -> Run:
+        return Run(COMMAND, "run", str(self.file))
+
+    def numbers(self, topic: str) -> Counter[int]:
+        """The input records that the outputs in this topic, each once, are made of."""
+        found: Counter[int] = Counter()
+        for message in {each.id: each for each in self.tap.seen(topic)}.values():
+            value = json.loads(message.value or b"null")
+            found.update(value["all"] if isinstance(value, dict) and "all" in value else [value if type(value) is int else value["n"]])
+        return found
+
+    def done(self) -> bool:
+        self.tap.draw(0.1)
+        return all(self.outcomes(rate).total() >= RECORDS for rate in RATES)
+
+    def outcomes(self, rate: int) -> Counter[int]:
+        return self.numbers(f"{self.name}.out{rate}") + self.numbers(f"{self.name}.dead{rate}")
+
+    def copies(self) -> dict[str, tuple[int, int, int]]:
+        """Of each topic: its records, and how many are left without repeats by number, and by id; only where they differ."""
+        self.tap.finish()
+        found = {}
+        for topic in (f"{self.name}.{each}{rate}" for each in ("out", "dead") for rate in RATES):
+            seen: list[Seen] = self.tap.seen(topic)
+            counts = len(seen), len({each.number for each in seen}), len({each.id for each in seen})
+            if len(set(counts)) > 1:
+                found[topic] = counts
+        return found
+
+    def fire(self, rate: int, number: int) -> None:
+        """As an operator does; the group may have ended meanwhile."""
+        command = [COMMAND, "groups", "fire", str(self.file), f"agent{rate}", f"k{number % KEYS}", "--json"]
+        subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest, tmp_path: Path, ns: str, kafka: str, make_topic: Callable[..., str]) -> Iterator[Any]:
+    apps: list[App] = []
+
+    def make(kind: str, store: str) -> App:
+        make_topic(f"{ns}.in", PARTITIONS)
+        for rate in RATES:
+            make_topic(f"{ns}.out{rate}", PARTITIONS)
+            make_topic(f"{ns}.dead{rate}")
+        url = f"sqlite:///{tmp_path}/state.db" if store == "sqlite" else str(request.getfixturevalue(STORES[store]))
+        opened = open_store(url)
+        opened.migrate()
+        opened.close()
+        apps.append(App(kind, ns, tmp_path, kafka, url))
+        return apps[-1]
+
+    yield make
+    for app in apps:
+        app.tap.close()
+
+
+def whole(app: App, meanwhile: Callable[[], None] = lambda: None) -> Run:
+    """Run it over all records, and stop it."""
+    app.feed(0, RECORDS // 2)
+    run = app.run()
+    try:
+        meanwhile()
+        app.feed(RECORDS // 2, RECORDS // 2)
+        with suppress(TimeoutError):
+            wait_until(app.done, 90, "an outcome of every record", pause=0)
+        run.signal(SIGTERM)
+        assert run.exit_code(60) == 0
+    finally:
+        run.close()
+    return run
+
+
+@pytest.mark.parametrize("store", ["sqlite", *STORES])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_row_is_written_twice(made: Callable[[str, str], App], kind: str, store: str) -> None:
+    app = made(kind, store)
+
+    def fired() -> None:
+        for number in range(6):
+            app.fire(RATES[number % 3], number)
+
+    whole(app, fired if kind == "fired" else lambda: None)
+    assert app.copies() == {}
+    for rate in RATES:
+        assert app.outcomes(rate) == Counter(range(RECORDS)), f"at {rate} %"
+    if "handler" in KINDS[kind] and kind != "refused":
+        for rate in RATES:
+            assert set(app.numbers(f"{app.name}.dead{rate}")) == {n for n in range(RECORDS) if failing(n, rate)}
+
+
+FORGETFUL = """
+from streams.engine.relay import Shard
+Shard.follow = lambda self, last: None
+"""
+
+
+def test_without_what_the_relay_remembers_rows_are_written_twice(
+    made: Callable[[str, str], App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "patched").mkdir()
+    (tmp_path / "patched" / "sitecustomize.py").write_text(FORGETFUL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "patched"))
+    app = made("plain", "redis")
+    whole(app)
+    assert app.copies()
