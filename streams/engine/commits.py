@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from streams.aggregation.events import Event
-from streams.engine.claims import LOST, Claims
+from streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from streams.engine.counting import count_events
 from streams.engine.owner import Owner
 from streams.engine.session import Ready
@@ -63,6 +63,8 @@ class Commits:
     def due(self, now: float, idle: bool, behind: bool = False) -> bool:
         """Is it time to commit? `idle`: nothing was read at this turn; `behind`: as much as is taken at once, so that more may wait."""
         events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
+        if any(owner.again for owner in self._claims.owners.values()):
+            return True
         if not self.pending:
             return idle or bool(events)
         self._behind = self._behind and behind
@@ -106,8 +108,14 @@ class Commits:
 
     def one(self, owner: Owner, now: float) -> None:
         """Raises what ends the owner (LOST)."""
-        before, pending = self._clock(), owner.pending
-        self._count(owner, owner.commit(now), pending, now, before)
+        first = self._clock()
+        while True:
+            before, pending = self._clock(), owner.pending
+            events = owner.commit(now)
+            if events is not None:
+                self._count(owner, events, pending - owner.pending, now, before)
+            if not owner.again or self._clock() - first > SLICE_SECONDS:
+                return
 
     def _together(self, owners: Sequence[Owner], now: float) -> None:
         """One wait for the disk instead of one for each partition (Redis at 1,000 records a second: see docs/design.md)."""
@@ -119,7 +127,10 @@ class Commits:
 
     def _ready(self, owner: Owner, now: float) -> Ready | None:
         try:
-            return owner.prepare(now)
+            made = owner.prepare(now)
+            if made is None and owner.again:
+                self.one(owner, now)
+            return made
         except LOST as error:
             self._lost(owner, error)
             return None
@@ -129,7 +140,9 @@ class Commits:
         try:
             if isinstance(result, SluicegateError):
                 raise result
-            self._count(owner, owner.committed(result, made, now), pending, now, before)
+            self._count(owner, owner.committed(result, made, now), pending - owner.pending, now, before)
+            if owner.again:
+                self.one(owner, now)
         except LOST as error:
             self._lost(owner, error)
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streams.agent import Handler
-from streams.aggregation.events import Event
+from streams.aggregation.events import Event, Fire
 from streams.causes import Cause
 from streams.engine.backoff import Backoff
 from streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
-from streams.handlers.values import BadItems, Outage
+from streams.handlers.values import BadItems, Message, Outage
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
 LONGEST_OUTAGE_PAUSE = 30.0
@@ -112,6 +112,11 @@ class Failures:
             self.bad.pop(identity, None)
             self.done.pop(identity, None)
 
+    def set_apart(self, item: Message | Fire) -> None:
+        """A message that failed is handled alone from now on."""
+        if isinstance(item, Message):
+            self.apart.add(item.offset)
+
     def judge(self, identity: str, cause: Cause, where: str, first: bool, log: Any) -> None:
         """Returns when the item is to be given up as a dead letter. Raises HandlerFailed and HandlerStopped. What is not the `first` of
         its batch is tried again at once, apart from the others."""
@@ -127,8 +132,12 @@ class Failures:
 
     def step(self, offset: int) -> int:
         """How many records may be taken before a commit: those that failed are handled apart. 0: as many as there are."""
-        following = [each for each in self.apart if each >= offset]
-        if not following:
+        following = self.next_apart(offset)
+        if following is None:
             self.apart.clear()
             return 0
-        return max(1, min(following) - offset)
+        return max(1, following - offset)
+
+    def next_apart(self, offset: int) -> int | None:
+        """The first message from this offset on that is handled apart."""
+        return min((each for each in self.apart if each >= offset), default=None)

@@ -40,7 +40,7 @@ class Handed(NamedTuple):
         """The store's rows up to this number were read: what is left of them is no longer in the store."""
         for known in (self.out, self.reports.delivered, self.reports.dead):
             for number in [number for number in known if number <= up_to]:
-                del known[number]  # type: ignore[attr-defined]
+                del known[number]
 
     def clear(self) -> None:
         self.out.clear()

@@ -43,6 +43,8 @@ class Handling:
     def __init__(self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, policy: Policy, pool: Pool) -> None:
         self.session, self._outputs, self._attempts, self._policy = handler.session, outputs, handler.attempts, policy
         self.batches = agent.aggregation is not None
+        # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
+        self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
         self.members = Members(rule, codec)
         self._failures: dict[Place, Failures] = {}
         self._current: Called
@@ -58,6 +60,11 @@ class Handling:
         """As Failures.step."""
         known = self._failures.get(place)
         return known.step(offset) if known is not None and known.apart else 0
+
+    def failing(self, place: Place, offset: int) -> int | None:
+        """The first message from this offset on that failed; None: none did, or no message can be handled now."""
+        known = self._failures.get(place)
+        return None if known is None or self._policy.away else known.next_apart(offset)
 
     def forget(self, place: Place) -> None:
         """Another worker has the partition now."""
@@ -117,7 +124,7 @@ class Handling:
             if calls.session is not None:
                 raise
             self.failed(self.probed(error))
-        return self._known(item, calls, first, failures)
+        return self._known(item, calls, True, failures)
 
     def _known(self, item: Message | Fire, calls: Calls, first: bool, failures: Failures) -> Sequence[Event]:
         """As _handled, of what may have failed before: given up, done already, or a group that is handled without its bad messages."""
@@ -142,6 +149,7 @@ class Handling:
                 if calls.session is not None:
                     raise
                 self.failed(self.probed(error))
+                first = True
 
     def probed(self, error: Exception, apart: Apart | None = None) -> Exception:
         """Why the group that was called last failed: after `isolate_after` failures each of its messages is tried alone, with a session
@@ -160,17 +168,26 @@ class Handling:
 
     def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
         """What was called last failed with this. As Failures.judge; what failed for all `items` of a commit is as `refused`. Returns, too,
-        when the bad ones are set apart: then the rest is to be called again at once."""
+        when it is to be called again at once: a message among others for the last time, without a session; and the rest of a group whose
+        bad ones are set apart. In a session the messages before a failed one are handled again, so they are committed first."""
         item, calls, first, failures, _ = self._current
         if self._set_apart(error):
             return
         if item is None:
             self.refused(items, error)
             return
-        if isinstance(item, Message) and not first:
-            failures.apart.add(item.record.offset())
-        whole = first or not isinstance(item, Message)
-        failures.judge(calls.identify(item), caused(item, error), self.where(item), whole, self._log)
+        among = isinstance(item, Message) and not first
+        try:
+            failures.judge(calls.identify(item), caused(item, error), self.where(item), not among, self._log)
+        except HandlerFailed as failed:
+            last = failures.attempt(calls.identify(item)) == self._attempts
+            if among and last and calls.session is None and not failed.delay:
+                return
+            failures.set_apart(item)
+            raise
+        if among and calls.session is not None and self.parts:
+            failures.set_apart(item)
+            raise HandlerFailed(f"{self.where(item)}: given up, and the messages before it are handled first", 0.0)
 
     def _set_apart(self, error: Exception) -> bool:
         """Does the error name the bad ones of what was called last? Then they are remembered until the commit."""

@@ -21,6 +21,7 @@ from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.dedupe import Dedupe
 from streams.engine.handling import Handling, Item, decided
+from streams.engine.held import Held, epoch_of, offset_of
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
@@ -29,11 +30,12 @@ from streams.engine.session import Ready, in_session
 from streams.engine.setting import Setting
 from streams.engine.store_clock import StoreClock
 from streams.engine.timers import with_timers
-from streams.errors import ChangelogIncomplete, Fenced, Halt, StoreSwapped
+from streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
 from streams.record import Record
 from streams.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
+MOST_HELD = 2_000  # records accepted while items wait for another try of their handler, before intake pauses
 
 
 class Owner:
@@ -41,7 +43,8 @@ class Owner:
 
     __slots__ = (
         "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe", "epoch", "facts",
-        "groups", "grown", "informed", "marks", "newest", "offset", "partition", "passed_over", "pending", "restored_bytes", "sealed",
+        "groups", "grown", "held", "informed", "left", "marks", "newest", "offset", "partition", "passed_over", "pending", "restored_bytes",
+        "sealed",
         "senders", "shard",
     )  # fmt: skip
 
@@ -52,11 +55,13 @@ class Owner:
         self.dedupe = Dedupe(setting.ids) if setting.ids else None
         self.marks = Marks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
+        self.held = Held()
         self._place = partition.topic, partition.number
         self.sealed = setting.slow.sealed(self._place) if setting.slow else Sealed(place=self._place)
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
+        self.left = 0  # of them, those that the commit under way leaves
         self.passed_over = 0  # records that were retried for another agent, until they are counted
         self.restored_bytes = 0
         self.newest: Record | None = None  # the last record taken
@@ -204,8 +209,8 @@ class Owner:
 
     def open(self, monotonic: float) -> None:
         """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
-        mark = self.marks.opening(self.offset)
-        changes = Changes(self.offset, self.epoch, trying=mark, source=self._source)
+        offset, epoch = self._reached()
+        changes = Changes(offset, epoch, trying=self.marks.opening(offset), source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
         self.tick(monotonic, inf)  # `monotonic` is from before the commit
         self.begun = True
@@ -230,47 +235,96 @@ class Owner:
 
     @property
     def dirty(self) -> bool:
+        if self.held.items:
+            return self.again
         slow = self._setting.slow
         waits = slow is not None and slow.work(self.sealed, self._clock.last)
         return bool(waits or self.pending or self.groups.events or self.groups.touched)
 
+    @property
+    def again(self) -> bool:
+        """Are there items that a commit left, and that can be handled now?"""
+        return self.held.ready(self._clock.last)
+
+    @property
+    def waits_for(self) -> str:
+        """Why items wait to be handled again; empty when none do."""
+        topic, number = self._place
+        return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._clock.last) else ""
+
     def next_due(self) -> float:
         """The nearest deadline of a group, or try of a handler, on the owner's clock."""
-        return min(self.groups.next_due(), self.sealed.next_ready(self._clock.last))
+        return min(self.groups.next_due(), self.sealed.next_ready(self._clock.last), self.held.due())
 
     @property
     def full(self) -> bool:
         """Should intake pause?"""
-        return self.shard.full or self.sealed.full or (self._setting.fires is not None and self._setting.fires.full)
+        waits = bool(self.held.items) and self.pending >= MOST_HELD
+        return waits or self.shard.full or self.sealed.full or (self._setting.fires is not None and self._setting.fires.full)
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
         handling = self._setting.handling
-        apart = 0 if handling is None else handling.step(self._place, self.offset)
+        apart = 0 if handling is None or handling.parts else handling.step(self._place, self.offset)
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
-    def commit(self, monotonic: float) -> Sequence[Event]:
-        """Make everything since the last commit durable, then let its rows out; returns the events.
+    def commit(self, monotonic: float) -> Sequence[Event] | None:
+        """Make everything since the last commit durable, then let its rows out; returns the events. None: a handler failed, nothing was
+        committed, and `held` says until when that waits.
 
         Raises Fenced, PersistenceError or HandlerFailed: this owner is over.
         """
         store, handling = self._setting.store, self._setting.handling
-        if isinstance(handling, Handling) and handling.session and (self._inbox or self.groups.events):
-            items = self._items()
-            changes, on_timeout = self._changes([], monotonic), self._setting.rule.aggregation.on_timeout
-            final = partial(self._settled, changes)
-            return self.committed(*in_session(store, self.claim, handling, items, final, self._rows, on_timeout), monotonic)
+        waiting = self._inbox or self.groups.events or self.held.items
+        if isinstance(handling, Handling) and handling.session and waiting and not self.held.waits(self.now(monotonic)):
+            return self._commit_session(handling, monotonic)
         ready = self.prepare(monotonic)
-        return self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
+        return None if ready is None else self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
 
-    def prepare(self, monotonic: float) -> Ready:
-        """Everything since the last commit as changes. What follows is `committed`, or the end of this owner."""
+    def _commit_session(self, handling: Handling, monotonic: float) -> Sequence[Event] | None:
+        items = self._items()
+        made: list[Changes] = []
+
+        def final(events: Sequence[Event]) -> Changes:
+            if not made:  # the store may ask more than once
+                made.append(self._changes([], monotonic))
+            return self._settled(made[0], events)
+
+        on_timeout = self._setting.rule.aggregation.on_timeout
+        try:
+            done = in_session(self._setting.store, self.claim, handling, items, final, self._rows, on_timeout)
+        except HandlerFailed as error:
+            if made and not handling.parts:  # what the changes said of the groups is not said again
+                raise
+            self._hold(items, error)
+            return None
+        return self.committed(*done, monotonic)
+
+    def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
+        """Handle them again later, under this claim. Raises `error` where only a new claim can: the crash mark stands, or the state of
+        senders and ids that a commit writes is beyond what it could commit."""
+        handling = self._setting.handling
+        careful = self.marks.set or self.marks.step(self.claim.offset)
+        if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
+            raise error
+        at = handling.failing(self._place, offset_of(items[0])) if handling.parts else None
+        self.held.put_back(items, self._clock.last + error.delay, at, str(error))
+
+    def prepare(self, monotonic: float) -> Ready | None:
+        """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a handler failed,
+        and nothing can be committed now."""
+        if self.held.waits(self.now(monotonic)):
+            return self._reports()
         items, handling = self._items(), self._setting.handling
         events: Sequence[Event] = items  # type: ignore[assignment]
         if (slow := self._setting.slow) is not None:
             events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
         elif handling is not None:
-            events = handling.run(items, self._rows.fire_id, None, self._place)
+            try:
+                events = handling.run(items, self._rows.fire_id, None, self._place)
+            except HandlerFailed as error:
+                self._hold(items, error)
+                return None
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
         changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.unsafe("output-commit"):
@@ -281,16 +335,27 @@ class Owner:
 
     def _items(self) -> list[Item]:
         """What is to be decided: refused records, fires and messages."""
-        items, self._inbox = [*self.groups.drain(), *self._inbox], []
-        return items
+        items, self._inbox = [*self.held.taken(), *self.groups.drain(), *self._inbox], []
+        handling = self._setting.handling
+        step = handling.step(self._place, offset_of(items[0])) if items and handling is not None and handling.parts else 0
+        return self.held.part(items, step) if step else items
+
+    def _reports(self) -> Ready:
+        """While nothing may be handled: what became of the rows that were handed over."""
+        delivered, dead = self.shard.taken()
+        self.left, claim = self.pending, self.claim
+        changes = Changes(claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self._source)
+        return Ready(changes, [], [])
 
     def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
         now = self.now(monotonic)
         entries, keep_from = self._changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
         delivered, dead = self.shard.taken()
+        offset, epoch = self._reached()
+        self.left = len(self.held.items)
         return Changes(
-            offset=self.offset, epoch=self.epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
-            trying=self._mark(), source=self._source,
+            offset=offset, epoch=epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
+            trying=self._mark(offset), source=self._source,
         )  # fmt: skip
 
     def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
@@ -313,7 +378,7 @@ class Owner:
                 failpoints.hit("expire-committed")
         if changes.trying is None:
             self.marks.clear()
-        self._source, self.pending = None, 0
+        self._source, self.pending = None, self.left
         self.shard.recorded([*changes.dispatched, *(row.number for row in changes.dead)])
         if not failpoints.unsafe("output-commit"):
             self.shard.add(changes.outbox, monotonic)
@@ -321,9 +386,15 @@ class Owner:
             self._setting.slow.start(self.sealed, self._rows.fire_id)
         return events
 
-    def _mark(self) -> Trying | None:
+    def _reached(self) -> tuple[int, int]:
+        """The next offset for a commit, and its leader epoch: no further than the first item that is held."""
+        if not self.held.items:
+            return self.offset, self.epoch
+        return offset_of(self.held.items[0]), epoch_of(self.held.items[0])
+
+    def _mark(self, offset: int) -> Trying | None:
         """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""
-        return self.claim.trying if self.offset == self.claim.offset else None
+        return self.claim.trying if offset == self.claim.offset else None
 
     def tick(self, monotonic: float, took: float) -> float:
         """Take the store's time from the last commit, as StoreClock.answered."""

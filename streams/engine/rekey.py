@@ -15,7 +15,7 @@ from streams.record import Record, headers
 class Rekeying:
     """Takes the place of Handling. `most` bytes fit into a message of `topic`."""
 
-    batches = session = False
+    batches = session = parts = False
 
     def __init__(self, rule: Rule, topic: str, most: int) -> None:
         if rule.key_of is None:

@@ -264,7 +264,7 @@ class Worker:
 
     def describe(self, now: float) -> WorkerReport:
         """What this worker says of itself."""
-        reasons = self._claims.reasons()
+        reasons = [*self._claims.reasons(), *(why for owner in self._owners.values() if (why := owner.waits_for))]
         if LEVELS.index(self._level.name) > max(LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)):
             reasons.append(f"the store is {self._level.name}: {'; '.join(self._level.reasons)}")
         if self._away and not reasons:

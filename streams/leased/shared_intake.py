@@ -39,7 +39,7 @@ class SharedIntake:
     """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of. A commit has `most` records, two
     inserts of them, which complete no more batches than may be in hand. `held` bytes were read since it was set to 0."""
 
-    batches = session = False
+    batches = session = parts = False
 
     def __init__(
         self, name: str, gate: Gate, buffer: BufferIntake, runs: Runs, fires: SharedFires, source_of: Callable[[Place], str],

@@ -1,5 +1,6 @@
 """Handlers for tests/integration/test_written_once.py, copied beside the file under test as `once_handlers`."""
 
+import contextlib
 from collections import Counter
 from typing import Any
 from zlib import crc32
@@ -82,18 +83,14 @@ def spoil(session: Any) -> None:
     elif hasattr(session, "database"):
         from pymongo.errors import PyMongoError
 
-        try:
+        with contextlib.suppress(PyMongoError):
             session.database["spoilt"].update_one({}, {"$nothing": 1}, upsert=True, session=session.client_session)
-        except PyMongoError:
-            pass
     else:
         from sqlalchemy import text
         from sqlalchemy.exc import SQLAlchemyError
 
-        try:
+        with contextlib.suppress(SQLAlchemyError):
             session.connection.execute(text("select nothing from nowhere"))
-        except SQLAlchemyError:
-            pass
 
 
 def groups_0(batch: Batch, send: Any) -> None:
@@ -109,7 +106,7 @@ def groups_50(batch: Batch, send: Any) -> None:
 
 
 def without_bad(batch: Batch, send: Any, percent: int) -> None:
-    bad = {index: "bad" for index, number in enumerate(batch.value["all"]) if failing(number, percent)}
+    bad = {index: "bad" for index, item in enumerate(batch.value["all"]) if failing(item["n"], percent)}
     if bad:
         raise BadItems(bad)
     send(batch.value)

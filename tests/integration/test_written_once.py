@@ -30,14 +30,14 @@ STORES = {"redis": "redis_url", "postgresql": "postgres_url", "mariadb": "mariad
 RATES = (0, 10, 50)
 RECORDS, PARTITIONS, KEYS = 200, 2, 10
 COMMAND = str(Path(sys.executable).with_name("sluicegate"))
-BUFFERED = {"aggregate": {"count": 4, "compute": {"all": {"collect": "n"}}}}
+BUFFERED = {"aggregate": {"count": 4, "timeout": {"after": "1s"}, "compute": {"all": "collect"}}}
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"handler": "send"},
     "session": {"handler": "send", "session": True},
     "outage": {"handler": "away"},
     "refused": {"handler": "refused", "session": True},
     "bad-items": {"handler": "groups", **BUFFERED},
-    "fired": {"aggregate": {"count": 4, "timeout": {"after": "1s"}, "compute": {"all": {"collect": "n"}}}},
+    "fired": BUFFERED,
 }
 
 
@@ -79,7 +79,7 @@ class App:
         found: Counter[int] = Counter()
         for message in {each.id: each for each in self.tap.seen(topic)}.values():
             value = json.loads(message.value or b"null")
-            found.update(value["all"] if isinstance(value, dict) and "all" in value else [value if type(value) is int else value["n"]])
+            found.update(each["n"] for each in value.get("all", [value]))
         return found
 
     def done(self) -> bool:

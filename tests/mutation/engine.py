@@ -155,7 +155,12 @@ GUARDS = (
     ),
     Guard(
         "a commit that does not get on keeps the mark", "streams/engine/owner.py",
-        "return self.claim.trying if self.offset == self.claim.offset else None", "return None", CRASH,
+        "return self.claim.trying if offset == self.claim.offset else None", "return None", CRASH,
+    ),
+    Guard(
+        "a commit does not pass a message that waits for another try", "streams/engine/owner.py",
+        "        return offset_of(self.held.items[0]), epoch_of(self.held.items[0])", "        return self.offset, self.epoch",
+        (f"{E}test_held.py",),
     ),
     Guard(
         "a record that kills becomes a dead letter", "streams/engine/crash.py",

@@ -85,7 +85,7 @@ def test_kills_of_idle_workers_never_count(log: Log, store: MemoryStore, clock: 
 def test_when_a_mark_stands_over_idle_time_good_records_become_dead_letters(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Owner, "_mark", lambda self: self.marks.opening(self.offset) if self.marks.step(self.offset) else None)
+    monkeypatch.setattr(Owner, "_mark", lambda self, offset: self.marks.opening(offset) if self.marks.step(offset) else None)
     assert killed_while_idle(log, store, clock) != []
 
 
