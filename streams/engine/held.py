@@ -11,8 +11,8 @@ from streams.handlers.values import Message
 
 
 class Held:
-    """Of one partition. The item at the offset `at`, and what follows it, waits `until` then, in the owner's time; with `at` None all of
-    them wait. `why` is what failed."""
+    """Of one partition. The item at the offset `at`, and what follows it, waits `until` then, in the process' own time; with `at` None all
+    of them wait. `why` is what failed."""
 
     __slots__ = ("_at", "_until", "items", "why")
 

@@ -42,9 +42,9 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe", "epoch", "facts",
-        "groups", "grown", "held", "informed", "left", "marks", "newest", "offset", "partition", "passed_over", "pending", "restored_bytes",
-        "sealed",
+        "_beat", "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe",
+        "epoch", "facts", "groups", "grown", "held", "informed", "left", "marks", "newest", "offset", "partition",
+        "passed_over", "pending", "restored_bytes", "sealed",
         "senders", "shard",
     )  # fmt: skip
 
@@ -56,6 +56,7 @@ class Owner:
         self.marks = Marks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
         self.held = Held()
+        self._beat = 0.0  # the process' own time, as it was heard last: the store's may be set back
         self._place = partition.topic, partition.number
         self.sealed = setting.slow.sealed(self._place) if setting.slow else Sealed(place=self._place)
         self.offset = self.epoch = -1
@@ -185,6 +186,7 @@ class Owner:
 
     def now(self, monotonic: float) -> float:
         """The owner's time: the store's at the last commit, and what passed since; never back."""
+        self._beat = monotonic
         return self._clock.now(monotonic)
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
@@ -244,17 +246,18 @@ class Owner:
     @property
     def again(self) -> bool:
         """Are there items that a commit left, and that can be handled now?"""
-        return self.held.ready(self._clock.last)
+        return self.held.ready(self._beat)
 
     @property
     def waits_for(self) -> str:
         """Why items wait to be handled again; empty when none do."""
         topic, number = self._place
-        return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._clock.last) else ""
+        return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._beat) else ""
 
     def next_due(self) -> float:
         """The nearest deadline of a group, or try of a handler, on the owner's clock."""
-        return min(self.groups.next_due(), self.sealed.next_ready(self._clock.last), self.held.due())
+        now = self._clock.last
+        return min(self.groups.next_due(), self.sealed.next_ready(now), now + self.held.due() - self._beat)
 
     @property
     def full(self) -> bool:
@@ -276,7 +279,8 @@ class Owner:
         """
         store, handling = self._setting.store, self._setting.handling
         waiting = self._inbox or self.groups.events or self.held.items
-        if isinstance(handling, Handling) and handling.session and waiting and not self.held.waits(self.now(monotonic)):
+        self.now(monotonic)
+        if isinstance(handling, Handling) and handling.session and waiting and not self.held.waits(self._beat):
             return self._commit_session(handling, monotonic)
         ready = self.prepare(monotonic)
         return None if ready is None else self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
@@ -308,12 +312,13 @@ class Owner:
         if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
             raise error
         at = handling.failing(self._place, offset_of(items[0])) if handling.parts else None
-        self.held.put_back(items, self._clock.last + error.delay, at, str(error))
+        self.held.put_back(items, self._beat + error.delay, at, str(error))
 
     def prepare(self, monotonic: float) -> Ready | None:
         """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a handler failed,
         and nothing can be committed now."""
-        if self.held.waits(self.now(monotonic)):
+        self.now(monotonic)
+        if self.held.waits(self._beat):
             return self._reports()
         items, handling = self._items(), self._setting.handling
         events: Sequence[Event] = items  # type: ignore[assignment]

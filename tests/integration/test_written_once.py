@@ -161,18 +161,28 @@ def test_no_row_is_written_twice(made: Callable[[str, str], App], kind: str, sto
             assert set(app.numbers(f"{app.name}.dead{rate}")) == {n for n in range(RECORDS) if failing(n, rate)}
 
 
-FORGETFUL = """
+ENDS = """
+from streams.engine.owner import Owner
+
+def ends(self, items, error):
+    raise error
+
+Owner._hold = ends
+"""
+FORGETS = """
 from streams.engine.relay import Shard
 Shard.follow = lambda self, last: None
 """
 
 
-def test_without_what_the_relay_remembers_rows_are_written_twice(
-    made: Callable[[str, str], App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("patched", "once"), [(ENDS, True), (ENDS + FORGETS, False)], ids=["owners end", "and nothing is remembered"])
+def test_if_every_failed_call_ended_its_owner(
+    made: Callable[[str, str], App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
 ) -> None:
+    """Then what the relay remembers is all that is between the rows and their copies."""
     (tmp_path / "patched").mkdir()
-    (tmp_path / "patched" / "sitecustomize.py").write_text(FORGETFUL)
+    (tmp_path / "patched" / "sitecustomize.py").write_text(patched)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "patched"))
     app = made("plain", "redis")
     whole(app)
-    assert app.copies()
+    assert (app.copies() == {}) is once

@@ -3,6 +3,7 @@
 It knows the log, the store's last picture and which processes died holding which record; nothing of how the engine got there.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,14 @@ def distinct(messages: Sequence[Seen]) -> list[Seen]:
     for each in messages:
         first.setdefault(each.number, each)
     return list(first.values())
+
+
+def copies(world: Any) -> list[str]:
+    """Rows that are in their topics more than once; for runs in which none may be."""
+    sent = [seen(message) for topic in ("mid", "out", "dead") for message in world.log.order.get(topic, [])]
+    by_number, by_id = Counter(each.number for each in sent), Counter(each.id for each in sent)
+    found = [*by_number.items(), *by_id.items()]
+    return [f"{what} was written {times} times" for what, times in found if times > 1]
 
 
 def judge(world: Any) -> list[str]:
