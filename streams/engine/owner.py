@@ -21,7 +21,7 @@ from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.dedupe import Dedupe
 from streams.engine.handling import Handling, Item, decided
-from streams.engine.held import Held, epoch_of, offset_of
+from streams.engine.held import Held, offset_of
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
@@ -211,7 +211,7 @@ class Owner:
 
     def open(self, monotonic: float) -> None:
         """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
-        offset, epoch = self._reached()
+        offset, epoch = self.held.reached(self.offset, self.epoch)
         changes = Changes(offset, epoch, trying=self.marks.opening(offset), source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
         self.tick(monotonic, inf)  # `monotonic` is from before the commit
@@ -356,7 +356,7 @@ class Owner:
         now = self.now(monotonic)
         entries, keep_from = self._changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
         delivered, dead = self.shard.taken()
-        offset, epoch = self._reached()
+        offset, epoch = self.held.reached(self.offset, self.epoch)
         self.left = len(self.held.items)
         return Changes(
             offset=offset, epoch=epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
@@ -390,12 +390,6 @@ class Owner:
         if self._setting.slow is not None:
             self._setting.slow.start(self.sealed, self._rows.fire_id)
         return events
-
-    def _reached(self) -> tuple[int, int]:
-        """The next offset for a commit, and its leader epoch: no further than the first item that is held."""
-        if not self.held.items:
-            return self.offset, self.epoch
-        return offset_of(self.held.items[0]), epoch_of(self.held.items[0])
 
     def _mark(self, offset: int) -> Trying | None:
         """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""

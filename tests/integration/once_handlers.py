@@ -110,3 +110,25 @@ def without_bad(batch: Batch, send: Any, percent: int) -> None:
     if bad:
         raise BadItems(bad)
     send(batch.value)
+
+
+def contended_0(message: Message, session: Any, send: Any) -> None:
+    contended(message, session, send, 0)
+
+
+def contended_10(message: Message, session: Any, send: Any) -> None:
+    contended(message, session, send, 10)
+
+
+def contended_50(message: Message, session: Any, send: Any) -> None:
+    contended(message, session, send, 50)
+
+
+def contended(message: Message, session: Any, send: Any, percent: int) -> None:
+    """All agents count in the same few documents of MongoDB, each in an order of its own."""
+    number = number_of(message)
+    place = {"_id": f"{message.topic}-{number * (percent + 1) % 7}"}
+    session.database["contended"].update_one(place, {"$inc": {"calls": 1}}, upsert=True, session=session.client_session)
+    if failing(number, percent):
+        raise ValueError("this message never works")
+    send(message.value)

@@ -31,6 +31,7 @@ RATES = (0, 10, 50)
 RECORDS, PARTITIONS, KEYS = 200, 2, 10
 COMMAND = str(Path(sys.executable).with_name("sluicegate"))
 BUFFERED = {"aggregate": {"count": 4, "timeout": {"after": "1s"}, "compute": {"all": "collect"}}}
+CONTENDED = {"handler": "contended", "session": True}
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"handler": "send"},
     "session": {"handler": "send", "session": True},
@@ -44,8 +45,8 @@ KINDS: dict[str, dict[str, Any]] = {
 class App:
     """An agent for each rate over one topic; each has its own topics for results and dead letters."""
 
-    def __init__(self, kind: str, name: str, folder: Path, bootstrap: str, store: str) -> None:
-        self.kind, self.name, self.bootstrap, self.file = kind, name, bootstrap, folder / "app.yaml"
+    def __init__(self, agent: dict[str, Any], name: str, folder: Path, bootstrap: str, store: str, records: int) -> None:
+        self.given, self.name, self.bootstrap, self.file, self.records = agent, name, bootstrap, folder / "app.yaml", records
         shutil.copy(Path(__file__).with_name("once_handlers.py"), folder / "once_handlers.py")
         self.tap = Tap(bootstrap, [f"{name}.{each}{rate}" for each in ("out", "dead") for rate in RATES])
         document = {
@@ -60,7 +61,7 @@ class App:
         self.file.write_text(yaml.safe_dump(document))
 
     def _agent(self, rate: int) -> dict[str, Any]:
-        given = dict(KINDS[self.kind])
+        given = dict(self.given)
         if "handler" in given:
             given |= {"handler": f"once_handlers:{given['handler']}_{rate}", "retry": {"attempts": 2, "backoff": "20ms..50ms"}}
         return given | {"from": f"{self.name}.in", "to": {"topic": f"{self.name}.out{rate}"}, "dead_letters": f"{self.name}.dead{rate}"}
@@ -84,7 +85,7 @@ class App:
 
     def done(self) -> bool:
         self.tap.draw(0.1)
-        return all(self.outcomes(rate).total() >= RECORDS for rate in RATES)
+        return all(self.outcomes(rate).total() >= self.records for rate in RATES)
 
     def outcomes(self, rate: int) -> Counter[int]:
         return self.numbers(f"{self.name}.out{rate}") + self.numbers(f"{self.name}.dead{rate}")
@@ -110,7 +111,7 @@ class App:
 def made(request: pytest.FixtureRequest, tmp_path: Path, ns: str, kafka: str, make_topic: Callable[..., str]) -> Iterator[Any]:
     apps: list[App] = []
 
-    def make(kind: str, store: str) -> App:
+    def make(kind: str, store: str, records: int = RECORDS) -> App:
         make_topic(f"{ns}.in", PARTITIONS)
         for rate in RATES:
             make_topic(f"{ns}.out{rate}", PARTITIONS)
@@ -119,7 +120,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path, ns: str, kafka: str, ma
         opened = open_store(url)
         opened.migrate()
         opened.close()
-        apps.append(App(kind, ns, tmp_path, kafka, url))
+        apps.append(App(CONTENDED if kind == "contended" else KINDS[kind], ns, tmp_path, kafka, url, records))
         return apps[-1]
 
     yield make
@@ -129,11 +130,12 @@ def made(request: pytest.FixtureRequest, tmp_path: Path, ns: str, kafka: str, ma
 
 def whole(app: App, meanwhile: Callable[[], None] = lambda: None) -> Run:
     """Run it over all records, and stop it."""
-    app.feed(0, RECORDS // 2)
+    half = app.records // 2
+    app.feed(0, half)
     run = app.run()
     try:
         meanwhile()
-        app.feed(RECORDS // 2, RECORDS // 2)
+        app.feed(half, app.records - half)
         with suppress(TimeoutError):
             wait_until(app.done, 90, "an outcome of every record", pause=0)
         run.signal(SIGTERM)
@@ -145,7 +147,7 @@ def whole(app: App, meanwhile: Callable[[], None] = lambda: None) -> Run:
 
 @pytest.mark.parametrize("store", ["sqlite", *STORES])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_row_is_written_twice(made: Callable[[str, str], App], kind: str, store: str) -> None:
+def test_no_row_is_written_twice(made: Callable[..., App], kind: str, store: str) -> None:
     app = made(kind, store)
 
     def fired() -> None:
@@ -159,6 +161,15 @@ def test_no_row_is_written_twice(made: Callable[[str, str], App], kind: str, sto
     if "handler" in KINDS[kind] and kind != "refused":
         for rate in RATES:
             assert set(app.numbers(f"{app.name}.dead{rate}")) == {n for n in range(RECORDS) if failing(n, rate)}
+
+
+def test_sessions_that_conflict_write_no_row_twice(made: Callable[..., App]) -> None:
+    """Three agents write the same documents: the server ends transactions with WriteConflict all the time."""
+    app = made("contended", "mongodb", 1_000)
+    whole(app)
+    assert app.copies() == {}
+    for rate in RATES:
+        assert app.outcomes(rate) == Counter(range(app.records)), f"at {rate} %"
 
 
 ENDS = """
@@ -177,7 +188,7 @@ Shard.follow = lambda self, last: None
 
 @pytest.mark.parametrize(("patched", "once"), [(ENDS, True), (ENDS + FORGETS, False)], ids=["owners end", "and nothing is remembered"])
 def test_if_every_failed_call_ended_its_owner(
-    made: Callable[[str, str], App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
+    made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
 ) -> None:
     """Then what the relay remembers is all that is between the rows and their copies."""
     (tmp_path / "patched").mkdir()
