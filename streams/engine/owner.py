@@ -174,7 +174,7 @@ class Owner:
                 self._source = replace(noted, rule=setting.rule.fingerprint, idle=idle)
             events = self.commit(monotonic)
             self.tick(monotonic, inf)  # `monotonic` is from before the commit
-            yield events
+            yield events or ()
         if changed:
             self.groups = self._changelog.groups = Groups(setting.rule)
 
@@ -305,10 +305,10 @@ class Owner:
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
-        """Handle them again later, under this claim. Raises `error` where only a new claim can: the crash mark stands, or the state of
+        """Handle them again later, under this claim. Raises `error` where only a new claim can: it takes over, the crash mark stands, or the state of
         senders and ids that a commit writes is beyond what it could commit."""
         handling = self._setting.handling
-        careful = self.marks.set or self.marks.step(self.claim.offset)
+        careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
         if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
             raise error
         at = handling.failing(self._place, offset_of(items[0])) if handling.parts else None
