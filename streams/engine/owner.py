@@ -305,8 +305,8 @@ class Owner:
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
-        """Handle them again later, under this claim. Raises `error` where only a new claim can: it takes over, the crash mark stands, or the state of
-        senders and ids that a commit writes is beyond what it could commit."""
+        """Handle them again later, under this claim. Raises `error` where only a new claim can: while this one takes over, while a
+        crash mark stands, or where a commit writes what was read of senders and ids beyond the failed item."""
         handling = self._setting.handling
         careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
         if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
