@@ -39,6 +39,10 @@ class Held:
         self.items = [*items, *self.items]
         self._until, self._at, self.why = until, at, why
 
+    def reached(self, offset: int, epoch: int) -> tuple[int, int]:
+        """The next offset for a commit, and its leader epoch, when these were read: no further than the first item."""
+        return (offset_of(self.items[0]), epoch_of(self.items[0])) if self.items else (offset, epoch)
+
     def taken(self) -> list[Item]:
         """All of them, to be handled."""
         items, self.items = self.items, []

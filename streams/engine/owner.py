@@ -21,7 +21,7 @@ from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
 from streams.engine.crash import Marks
 from streams.engine.dedupe import Dedupe
 from streams.engine.handling import Handling, Item, decided
-from streams.engine.held import Held, epoch_of, offset_of
+from streams.engine.held import Held, offset_of
 from streams.engine.receive import Senders
 from streams.engine.relay import Shard
 from streams.engine.rows import Rows
@@ -42,9 +42,9 @@ class Owner:
     """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
 
     __slots__ = (
-        "_beat", "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe", "epoch", "facts",
-        "groups", "grown", "held", "informed", "left", "marks", "newest", "offset", "partition", "passed_over", "pending",
-        "restored_bytes", "sealed", "senders", "shard",
+        "_beat", "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe",
+        "epoch", "facts", "groups", "grown", "held", "informed", "left", "marks", "newest", "offset", "partition",
+        "passed_over", "pending", "restored_bytes", "sealed", "senders", "shard",
     )  # fmt: skip
 
     def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
@@ -61,8 +61,8 @@ class Owner:
         self.offset = self.epoch = -1
         self.informed = -1  # the version that Kafka was told last
         self.pending = 0  # records accepted and not committed
-        self.passed_over = 0  # records that were retried for another agent, until they are counted
         self.left = 0  # of them, those that the commit under way leaves
+        self.passed_over = 0  # records that were retried for another agent, until they are counted
         self.restored_bytes = 0
         self.newest: Record | None = None  # the last record taken
         self.begun = False  # the first record was taken, its crash mark stands
@@ -172,10 +172,8 @@ class Owner:
                 idle = idle_since(noted, setting.rule, 0, self._clock.last)
                 self._source = replace(noted, rule=setting.rule.fingerprint, idle=idle)
             events = self.commit(monotonic)
-            if events is None:  # what was not committed ends again, at the next claim
-                raise HandlerFailed(self.held.why, max(0.0, self.held.due() - self._beat))
             self.tick(monotonic, inf)  # `monotonic` is from before the commit
-            yield events
+            yield events or ()
         if changed:
             self.groups = self._changelog.groups = Groups(setting.rule)
 
@@ -212,7 +210,7 @@ class Owner:
 
     def open(self, monotonic: float) -> None:
         """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
-        offset, epoch = self._reached()
+        offset, epoch = self.held.reached(self.offset, self.epoch)
         changes = Changes(offset, epoch, trying=self.marks.opening(offset), source=self._source)
         self.claim = self._setting.store.commit(self.claim, changes)
         self.tick(monotonic, inf)  # `monotonic` is from before the commit
@@ -306,10 +304,10 @@ class Owner:
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
-        """Handle them again later, under this claim. Raises `error` where only a new claim can: the crash mark stands, or the state of
-        senders and ids that a commit writes is beyond what it could commit."""
+        """Handle them again later, under this claim. Raises `error` where only a new claim can: while this one takes over, while a
+        crash mark stands, or where a commit writes what was read of senders and ids beyond the failed item."""
         handling = self._setting.handling
-        careful = self.marks.set or self.marks.step(self.claim.offset)
+        careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
         if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
             raise error
         at = handling.failing(self._place, offset_of(items[0])) if handling.parts else None
@@ -357,7 +355,7 @@ class Owner:
         now = self.now(monotonic)
         entries, keep_from = self._changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
         delivered, dead = self.shard.taken()
-        offset, epoch = self._reached()
+        offset, epoch = self.held.reached(self.offset, self.epoch)
         self.left = len(self.held.items)
         return Changes(
             offset=offset, epoch=epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
@@ -391,12 +389,6 @@ class Owner:
         if self._setting.slow is not None:
             self._setting.slow.start(self.sealed, self._rows.fire_id)
         return events
-
-    def _reached(self) -> tuple[int, int]:
-        """The next offset for a commit, and its leader epoch: no further than the first item that is held."""
-        if not self.held.items:
-            return self.offset, self.epoch
-        return offset_of(self.held.items[0]), epoch_of(self.held.items[0])
 
     def _mark(self, offset: int) -> Trying | None:
         """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""

@@ -158,8 +158,8 @@ GUARDS = (
         "return self.claim.trying if offset == self.claim.offset else None", "return None", CRASH,
     ),
     Guard(
-        "a commit does not pass a message that waits for another try", "streams/engine/owner.py",
-        "        return offset_of(self.held.items[0]), epoch_of(self.held.items[0])", "        return self.offset, self.epoch",
+        "a commit does not pass a message that waits for another try", "streams/engine/held.py",
+        "return (offset_of(self.items[0]), epoch_of(self.items[0])) if self.items else (offset, epoch)", "return offset, epoch",
         (f"{E}test_held.py",),
     ),
     Guard(

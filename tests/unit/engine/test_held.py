@@ -7,6 +7,7 @@ import pytest
 
 from connectors.memory.state import MemoryStore
 from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from streams.engine.held import Held
 from streams.engine.owner import Owner
 from streams.values import Partition
 from tests.simulation.run import silent
@@ -92,7 +93,7 @@ def test_a_commit_never_goes_past_a_message_that_is_held(log: Log, store: Memory
 def test_if_only_the_offset_read_were_committed_a_message_would_be_lost(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Owner, "_reached", lambda self: (self.offset, self.epoch))
+    monkeypatch.setattr(Held, "reached", lambda self, offset, epoch: (offset, epoch))
     a_failing_message(log, store, clock)
     assert offset(store) == 6
     handlers.fails.clear()
