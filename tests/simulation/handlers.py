@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from streams.handlers.values import Batch
+from streams.handlers.values import Batch, Message
 from streams.testing.deaths import Death
 
 DEADLY = -1  # the `at` of a message whose group ends the process
@@ -31,9 +31,10 @@ def work(value: Any, send: Any) -> None:
     _fails(value)
 
 
-def book(value: Any, key: bytes, session: Any, send: Any) -> None:
+def book(message: Message, session: Any, send: Any) -> None:
     """The books list every message, in order."""
-    session.values[repr(key)] = [*session.values.get(repr(key), []), value["at"]]
+    value, key = message.value, repr(message.raw_key)
+    session.values[key] = [*session.values.get(key, []), value["at"]]
     send(result(value))
     _fails(value)
 
