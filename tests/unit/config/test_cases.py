@@ -47,7 +47,7 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
     ("step", "problem"),
     [
         ("- sent: {topic: orders, value: 1}", ":5: tests.it works[0]: is no step; did you mean send?"),
-        ("- topic: orders", ":5: tests.it works[0]: is no step; known here: send, expect, advance, expect_nothing"),
+        ("- topic: orders", ":5: tests.it works[0]: is no step; known here: setup, send, expect, advance, expect_nothing, expect_rows"),
         ("- send: orders", ":5: tests.it works[0].send: must be a mapping; correct it, or leave it out"),
         ("- send: {topic: orders}", ":5: tests.it works[0].send: needs one value; write value: ..., or value_base64: ...;"),
         ("- send: {topic: orders, value: 1, value_base64: e30=}", ":5: tests.it works[0].send: needs one value; "),
@@ -61,7 +61,7 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
         ("- expect: {topic: totals, valu: 1}", ":29: tests.it works[0].expect.valu: unknown key; did you mean value?"),
         ("- expect_nothing: total", ":5: tests.it works[0].expect_nothing: is a topic that no agent writes; did you mean totals?"),
         ("- advance: 30", ":5: tests.it works[0].advance: is not a duration; write a number and ms, s, m, h or d, such as 30s"),
-        ("- {advance: 1s, expect_nothing: totals}", ":5: tests.it works[0]: is no step; write one of send, expect,"),
+        ("- {advance: 1s, expect_nothing: totals}", ":5: tests.it works[0]: is no step; write one of setup, send, expect,"),
         ("- {}", ":5: tests.it works[0]: is no step; "),
         ("- later", ":5: tests.it works[0]: is no step; "),
         ("- advance: ${LATER}", ":5: tests.it works[0].advance: ${LATER} is not set; "),
