@@ -22,8 +22,7 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 class Worker:
     """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it. `without`
     names protections of tests/mutation/protections.py to take out, joined by commas; `close` fails if they were not. `more` is added
-    to its environment. `enter` (of a Disk) is called in its process first; `options`
-    are those of `run`."""
+    to its environment. `enter` (of a Disk) is called in its process first. `options` are those of `run`."""
 
     def __init__(
         self,
