@@ -189,13 +189,13 @@ GUARDS = (
     ),
     Guard(
         "exactly the reported rows are recorded", "streams/engine/relay.py",
-        "        delivered, self.delivered = sorted(self.delivered), []\n",
-        "        delivered, self.delivered = list(range(1, max(self.delivered, default=0) + 1)), []\n", RELAY,
+        "        return delivered, dead\n",
+        "        return list(range(1, max(delivered, default=0) + 1)), dead\n", RELAY,
     ),
     Guard(
         "nothing newer overtakes a row that failed", "streams/engine/relay.py",
         '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
-        '        if outcome == "failed":\n            shard.waiting.append(shard.out.pop(number)[0])\n            return', RELAY,
+        '        if outcome == "failed":\n            shard.waiting.append(shard.out.pop(row.number)[0])\n            return', RELAY,
     ),
     Guard(
         "repeats lie within what receivers remember", "streams/engine/relay.py",

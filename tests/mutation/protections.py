@@ -161,7 +161,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "streams/engine/relay.py",
             '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
             '        if outcome == "failed":\n'
-            "            shard.waiting.append(shard.out.pop(number)[0])\n            return\n"
+            "            shard.waiting.append(shard.out.pop(row.number)[0])\n            return\n"
             '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
         ),
         Edit(
@@ -174,9 +174,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "exact-acks": (
         Edit(
             "streams/engine/relay.py",
-            "        delivered, self.delivered = sorted(self.delivered), []\n",
-            "        delivered, self.delivered = sorted(self.delivered), []\n"
-            "        delivered = list(range(1, delivered[-1] + 1)) if delivered else delivered\n",
+            "        return delivered, dead\n",
+            "        delivered = list(range(1, delivered[-1] + 1)) if delivered else delivered\n"
+            "        return delivered, dead\n",
         ),
     ),
     "relay-doubt": (
