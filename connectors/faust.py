@@ -136,8 +136,6 @@ class BufferSink:
 
     async def _insert(self, place: Place, generation: int, events: Sequence[Any]) -> Filled:
         """Insert what the watermark does not know yet. Raises whatever the store, the brokers or `entry` do."""
-        if failpoints.unsafe("faust-order"):
-            _acknowledge(events)
         while True:
             source = await self._source(place, generation, events[0].message.offset)
             new = [event for event in events if event.message.offset >= source.next]
@@ -157,10 +155,9 @@ class BufferSink:
         entries = [self._entry(event) for event in events]
         if failpoints.armed:
             failpoints.hit("faust-received")
-        kept = None if failpoints.unsafe("faust-watermark") else progress
         if self._gate is not None:
-            return self._buffer.insert_and_seal(self._name, entries, self._gate, kept, self._keep_keys)
-        return Filled(self._buffer.insert(self._name, entries, kept, self._keep_keys), ())
+            return self._buffer.insert_and_seal(self._name, entries, self._gate, progress, self._keep_keys)
+        return Filled(self._buffer.insert(self._name, entries, progress, self._keep_keys), ())
 
     async def _source(self, place: Place, generation: int, first: int) -> Source:
         """Where the partition stands; asked again after each assignment, and when offsets went back: the topic may be another one."""

@@ -1,11 +1,10 @@
-"""Places where a test may let the product fail, and protections that a test may take out. Off, and free, unless armed.
+"""Places where a test may let the product fail. Off, and free, unless armed.
 
 `SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind` joined by commas, kind one of kill, stop, raise, lost; `name=kind@3`
 acts at the third time, `name=kind@1*3` in three processes one after the other, each at its first time. Each action is first
 written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it was reached; what stands there is not done
-again, so that the process that is started next goes on. `SLUICEGATE_UNSAFE` names protections to take out: the twin of a chaos
-test, which must then find what it looks for. `watched` lets a test driver see each place inside its own process.
-Names are those of protocol.md, Failpoints.
+again, so that the process that is started next goes on. `watched` lets a test driver see each place in its own process.
+An armed place stops or ends the process, or raises. It never chooses another path of the product.
 """
 
 import os
@@ -39,7 +38,6 @@ class _Armed:
             nth, _, times = when.partition("*")
             if int(times or 1) > done.count(name):
                 self.actions[name] = (kind, int(nth or 1))
-        self.unsafe = frozenset(filter(None, environ.get("SLUICEGATE_UNSAFE", "").split(",")))
         self.times: dict[str, int] = {}
 
 
@@ -67,11 +65,6 @@ def hit(name: str) -> None:
         raise PersistenceError(f"failpoint {name}: the reply is lost")
     else:
         raise Failpoint(name)
-
-
-def unsafe(protection: str) -> bool:
-    """Has a test taken this protection out?"""
-    return protection in _armed.unsafe
 
 
 def arm(environ: Mapping[str, str]) -> None:

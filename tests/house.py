@@ -24,6 +24,9 @@ FORBIDDEN_LOADERS = {"Loader", "UnsafeLoader", "FullLoader", "CLoader", "CUnsafe
 IMPURE_MODULES = {"time", "random", "secrets", "socket", "subprocess", "threading", "multiprocessing", "asyncio", "os", "pathlib"}
 SHARED_VALUES = {f"streams.{name}" for name in ("values", "contracts", "errors", "agent", "record", "failpoints")}
 SHARED_VALUES |= {f"streams.leased.{name}" for name in ("values", "messages", "options", "contracts", "lanes", "lane_row")}
+# Of a switch that turns a protection off: a call, an environment variable, a twin's text. `unsafe` as a word is no switch.
+SWITCH = re.compile(r"\bunsafe\(|_UNSAFE\b|\bUNFENCED\b|\bUNHELD\b|\btwins?\b|TWIN_")
+
 DRIVERS = {
     "confluent_kafka": "connectors.kafka",
     "redis": "connectors.redis",
@@ -118,6 +121,16 @@ def _dangers(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 if module.split(".")[0] in FORBIDDEN_MODULES:
                     yield node.lineno, f"import {module}"
                 yield from ((node.lineno, f"{module}.{each.name}") for each in imported if (module, each.name) in FORBIDDEN_ATTRIBUTES)
+
+
+def switches(root: Path) -> list[str]:
+    """Names and texts of the product that say that a protection can be turned off."""
+    problems = []
+    for path in (path for package in PACKAGES for path in files(root / package)):
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if SWITCH.search(line):
+                problems.append(f"{path.relative_to(root)}:{number}: a protection is never turned off: {line.strip()}")
+    return problems
 
 
 def _sleeps(tree: ast.Module) -> Iterator[tuple[int, str]]:

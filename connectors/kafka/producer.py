@@ -10,7 +10,6 @@ from confluent_kafka import KafkaException, Producer, murmur2
 
 from connectors.kafka import problems, settings
 from connectors.kafka.admin import described, open_admin
-from streams import failpoints
 from streams.contracts import Report, Reports
 from streams.errors import SystemNotReady, TopicMissing
 from streams.values import OutboxRow
@@ -79,9 +78,8 @@ class KafkaProducer:
     def produce(self, row: OutboxRow, report: Report) -> bool:
         """A row that librdkafka refuses at once is reported by the next `poll`, like all others."""
         done = partial(self._reported, self._generation, report)
-        partition = -1 if failpoints.unsafe("row-partition") else row.partition
         try:
-            self._producer.produce(row.topic, row.value, row.key, partition, done, headers=list(row.headers))
+            self._producer.produce(row.topic, row.value, row.key, row.partition, done, headers=list(row.headers))
         except BufferError:
             return False
         except KafkaException as error:
@@ -93,12 +91,11 @@ class KafkaProducer:
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
         together = self._together.setdefault(reports, _Together())
         produce, delivered, failed = self._producer.produce, together.delivered, together.failed
-        free = failpoints.unsafe("row-partition")
         taken = 0
         for row in rows:
             done = _Handed(row.number, delivered, failed)
             try:
-                produce(row.topic, row.value, row.key, -1 if free else row.partition, done, headers=list(row.headers))
+                produce(row.topic, row.value, row.key, row.partition, done, headers=list(row.headers))
             except BufferError:
                 break
             except KafkaException as error:

@@ -47,8 +47,6 @@ class Cursors:
 
     def __init__(self, kafka: settings.Settings, group: str) -> None:
         wanted = settings.offsets(kafka, group)
-        if failpoints.unsafe("relay-fence"):
-            wanted["isolation.level"] = "read_uncommitted"  # else it would wait for what a zombie holds
         try:
             self._consumer: Any = Consumer(wanted)
         except KafkaException as error:
@@ -81,8 +79,6 @@ class KafkaTransactions:
     def __init__(self, kafka: settings.Settings, partition: Partition, cursors: Cursors) -> None:
         self._kafka, self._partition, self._cursors = kafka, partition, cursors
         self._identity = "/".join(map(str, partition))
-        if failpoints.unsafe("relay-fence"):
-            self._identity += f"/{id(self)}"
         self._errors: list[KafkaError] = []  # of rows of the transaction under way
         self._lost = ""  # what was said when a broker went away since a cursor was added
         self._added = False
@@ -94,7 +90,7 @@ class KafkaTransactions:
         self._producer, self._lost, self._added = self._made(), "", False
         try:
             self._producer.init_transactions(OPENING)
-            return {} if failpoints.unsafe("relay-cursor") else self._cursors.read(self._partition)
+            return self._cursors.read(self._partition)
         except RAISED as error:
             self.close()
             raise problems.not_ready(f"opening transactions of {self._identity} failed", _cause(error)) from error
@@ -133,8 +129,7 @@ class KafkaTransactions:
                     raise SystemNotReady(f"Kafka: the brokers take no rows of {self._identity}") from error
                 producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
         producer.flush(SENDING)  # before the cursor: the brokers take no group into a transaction while they still end the last one
-        if not failpoints.unsafe("relay-cursor"):
-            self._add(cursor)
+        self._add(cursor)
 
     def _add(self, cursor: Cursor) -> None:
         """The cursor to the transaction. Raises SystemNotReady instead of a call that may never return, and when it does not."""

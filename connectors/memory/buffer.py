@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from connectors import buffers
 from connectors.memory.buffered import Batch, Buffered, Row, known
 from connectors.times import clock, length, moment
-from streams import failpoints
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
 from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
@@ -100,7 +99,7 @@ class MemoryBuffer:
         with self._lock:
             held, ids = self._held(name), set(snapshot.ids)
             ours = _leased_by(held, snapshot.token)
-            rows = [held.rows[int(id)] for id in ids if int(id) in held.rows and (int(id) in ours or failpoints.unsafe("lease"))]
+            rows = [held.rows[int(id)] for id in ids if int(id) in held.rows and int(id) in ours]
             if outbox and ids:
                 if len(rows) < len(ids):
                     raise buffers.taken(name, "snapshot")
@@ -165,7 +164,7 @@ class MemoryBuffer:
     def _ours(self, held: Buffered, batch: SealedBatch) -> list[Row]:
         """The rows that the caller has, none when the batch is another's."""
         found = held.batches.get(batch.id)
-        return found.rows if found and (found.token == batch.token or failpoints.unsafe("lease")) else []
+        return found.rows if found and found.token == batch.token else []
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         positive(lease)

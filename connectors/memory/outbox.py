@@ -10,7 +10,6 @@ from typing import Any
 from connectors.memory.messages import Lane, Row, blocked
 from connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
 from connectors.sessions import MemorySession, joined
-from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.contracts import LANE_LEASE
 from streams.leased.lane_row import LaneRow
@@ -95,7 +94,7 @@ class MemoryOutbox:
                     self._settle(row, outcome)
 
     def _check_held(self, batch: LaneBatch) -> None:
-        if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token and not failpoints.unsafe("fence"):
+        if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now")
 
     def _settle(self, row: Row, outcome: Outcome) -> None:

@@ -20,7 +20,6 @@ from connectors.memory.outbox import MemoryOutbox
 from connectors.memory.timeouts import MemoryTimeouts
 from connectors.memory.values import Staged
 from connectors.sessions import MemorySession
-from streams import failpoints
 from streams.errors import Fenced, SluicegateError
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
@@ -102,7 +101,7 @@ class MemoryStore:
 
     def _held(self, claim: Claim) -> _Row:
         row = self._rows.get(claim.partition)
-        if row is None or not (_holds(row.claim, claim) or failpoints.unsafe("fence")):
+        if row is None or not _holds(row.claim, claim):
             raise Fenced(f"{'/'.join(map(str, claim.partition))}: a newer claim or commit exists")
         return row
 

@@ -10,7 +10,6 @@ from itertools import islice
 from uuid import UUID
 
 from connectors import times
-from streams import failpoints
 from streams.errors import ConcurrencyError, PersistenceError
 from streams.leased.messages import OutboxMessage, emitted
 from streams.leased.options import TimeoutOptions
@@ -83,8 +82,6 @@ class MemoryTimeouts:
         return row
 
     def _ours(self, row: _Row | None, owner: str) -> bool:
-        if failpoints.unsafe("timeout-lease"):
-            return True
         return row is not None and row.locked_by == owner and row.locked_until > self._now()
 
     # -- emission ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from connectors.mongodb.messages import write_rows
 from connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from connectors.mongodb.sealing import Sealing
 from connectors.mongodb.steps import Document, Steps, locked, until
-from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
@@ -139,8 +138,8 @@ class MongoBuffer:
 
         def work(session: ClientSession) -> int:
             now = locked(self._data, _lock(name), session)["now"]
-            mine = {} if failpoints.unsafe("lease") else _leased_by(snapshot.token)
-            rows = list(self._rows.find(numbered(name, ids) | mine, FOR_REMOVAL, batch_size=len(ids) + 1, session=session))
+            mine = numbered(name, ids) | _leased_by(snapshot.token)
+            rows = list(self._rows.find(mine, FOR_REMOVAL, batch_size=len(ids) + 1, session=session))
             if outbox and ids:
                 if len(rows) < len(ids):
                     raise buffers.taken(name, "snapshot")
@@ -278,5 +277,4 @@ def _leased_by(token: str) -> Document:
 
 
 def _ours(name: str, batch: SealedBatch) -> Document:
-    token: Document = {} if failpoints.unsafe("lease") else {"token": batch.token}
-    return {"_id": batch.id, "name": name} | token
+    return {"_id": batch.id, "name": name, "token": batch.token}

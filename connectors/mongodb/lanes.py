@@ -10,7 +10,6 @@ from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, documen
 from connectors.mongodb.migrations import LOCK, MESSAGE, META
 from connectors.mongodb.steps import Data, Document, locked, server_time, until
 from connectors.outboxes import ANY_LANE, check_claim, verdict
-from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.lane_row import LaneRow
 from streams.leased.messages import LaneBatch, Outcome
@@ -138,7 +137,7 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
     else:
         held = locked(data, _key(batch.lane), session)
         now = held["now"]
-        if held.get("token") != batch.token and not failpoints.unsafe("fence"):
+        if held.get("token") != batch.token:
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now: nothing was marked")
         found = _marked(data, batch, outcomes, now, session)
     if not found:

@@ -18,7 +18,6 @@ from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
 from connectors.mongodb.steps import Steps
 from connectors.mongodb.timeouts import schedule
 from connectors.sessions import MongoSession, unchanged
-from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.contracts import AggregatorBuffer, Outbox, TimeoutStore
 from streams.leased.options import STANDARD, LeasedOptions
@@ -223,7 +222,7 @@ class MongoStore:
     def _fence(self, claim: Claim, fields: dict[str, Any], session: ClientSession) -> float:
         """Writes these fields; nobody else writes the row until the transaction ends. Returns the server's time."""
         row = self._data[CLAIM].find_one_and_update(
-            {"_id": _key(claim.partition)} if failpoints.unsafe("fence") else _held(claim),
+            _held(claim),
             {"$currentDate": {"time": True}} | ({"$set": fields} if fields else {}),
             projection={"_id": 0, "time": 1},
             return_document=ReturnDocument.AFTER,
@@ -239,18 +238,10 @@ def _held(claim: Claim) -> dict[str, Any]:
 
 
 def _insert(collection: Collection[dict[str, Any]], documents: Sequence[dict[str, Any]], session: ClientSession) -> None:
-    if failpoints.unsafe("fence"):
-        _replace(collection, documents, session)
-    elif len(documents) == 1:  # the rule, and a third less work for pymongo
+    if len(documents) == 1:  # the rule, and a third less work for pymongo
         collection.insert_one(documents[0], session=session)
     elif documents:
         collection.insert_many(documents, session=session)
-
-
-def _replace(collection: Collection[dict[str, Any]], documents: Sequence[dict[str, Any]], session: ClientSession) -> None:
-    """For the twins of the chaos tests: what a store without a fence would do instead."""
-    for document in documents:
-        collection.replace_one({"_id": document["_id"]}, document, upsert=True, session=session)
 
 
 def _key(partition: Partition) -> str:

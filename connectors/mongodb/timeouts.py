@@ -14,7 +14,6 @@ from connectors.mongodb.messages import write_rows
 from connectors.mongodb.migrations import TIMEOUT
 from connectors.mongodb.steps import Data, Document, Steps, locked, server_time, until
 from connectors.times import micros, moment
-from streams import failpoints
 from streams.errors import ConcurrencyError, PersistenceError
 from streams.leased.messages import emitted
 from streams.leased.options import TimeoutOptions
@@ -81,15 +80,14 @@ class MongoTimeouts:
         self._steps.run(work)
 
     def _own(self, id: UUID, owner: str | None, session: ClientSession) -> Document:
-        if owner is None or failpoints.unsafe("timeout-lease"):
+        if owner is None:
             return {"_id": str(id)}
         return {"_id": str(id), "locked_by": owner, "locked_until": {"$gt": server_time(self._data, session)}}
 
     def emit(self, batch: TimeoutBatch) -> int:
         def work(session: ClientSession) -> int:
             own: Document = {"_id": {"$in": [str(each.id) for each in batch]}}
-            if not failpoints.unsafe("timeout-lease"):
-                own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
+            own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
             held = {row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)}
             self._rows.delete_many({"_id": {"$in": list(held)}}, session=session)
             write_rows(self._data, [emitted(each) for each in batch if str(each.id) in held], session)

@@ -16,7 +16,7 @@ from connectors.redis import scripts_packs as packing
 from connectors.redis import scripts_snapshots as snapshots
 from connectors.redis.addresses import Server
 from connectors.redis.connection import translated
-from connectors.redis.leased import encode, guarded, instant, microseconds, outbox_arguments, step, text
+from connectors.redis.leased import encode, instant, microseconds, outbox_arguments, step, text
 from connectors.redis.scripts_leased import PREFIX
 from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 from streams.leased.contracts import LEASE, NOT_KEPT
@@ -51,13 +51,13 @@ class RedisBuffer:
 
     def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
-        self._insert, self._due = step(server, scripts.INSERT), guarded(server, packing.DUE, "lease", packing.TAKEN)
+        self._insert, self._due = step(server, scripts.INSERT), step(server, packing.DUE)
         self._insert_packs, self._complete_packs = step(server, packing.INSERT_PACKS), step(server, packing.COMPLETE_PACKS)
         self._unpack, self._lists = step(server, packing.UNPACK), step(server, packing.LISTS)
         self._seal = step(server, packing.SEAL)
         self._complete, self._release = step(server, scripts.COMPLETE), step(server, scripts.RELEASE)
         self._snapshot, self._renew = step(server, snapshots.SNAPSHOT), step(server, snapshots.RENEW)
-        self._remove_snapshot = guarded(server, snapshots.REMOVE_SNAPSHOT, "lease", snapshots.OURS, "if lease then")
+        self._remove_snapshot = step(server, snapshots.REMOVE_SNAPSHOT)
         self._release_snapshot = step(server, snapshots.RELEASE_SNAPSHOT)
         self._remove_one, self._remove_all = step(server, snapshots.REMOVE_ONE), step(server, snapshots.REMOVE_ALL)
         self._page = step(server, snapshots.PAGE)

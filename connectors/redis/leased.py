@@ -14,7 +14,6 @@ import msgspec
 from connectors.redis import connection
 from connectors.redis.addresses import Server
 from connectors.redis.scripts_leased import PREFIX
-from streams import failpoints
 from streams.leased.lanes import lane_of
 from streams.leased.messages import OutboxMessage
 from streams.leased.values import Timeout
@@ -31,14 +30,6 @@ def step(server: Server, text: str) -> Step:
     """The script, to be called with its arguments."""
     run = connection.script(server, text)
     return lambda args: run((PREFIX,), args)
-
-
-def guarded(server: Server, text: str, protection: str, guard: str, instead: str = "") -> Step:
-    """`step`; for the twin of a test that took the protection out it has something else in place of its guard."""
-    if guard not in text:
-        raise ValueError(f"the script has no such guard: {guard}")
-    run, bare = step(server, text), step(server, text.replace(guard, instead))
-    return lambda args: (bare if failpoints.unsafe(protection) else run)(args)
 
 
 def microseconds(length: timedelta) -> int:

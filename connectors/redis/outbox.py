@@ -13,7 +13,7 @@ from connectors.redis import scripts_care
 from connectors.redis import scripts_outbox as scripts
 from connectors.redis.addresses import REPLY_SECONDS, Server, clustered
 from connectors.redis.connection import translated
-from connectors.redis.leased import guarded, instant, microseconds, outbox_arguments, step
+from connectors.redis.leased import instant, microseconds, outbox_arguments, step
 from connectors.redis.scripts_leased import PREFIX
 from connectors.sessions import RedisSession, joined
 from streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
@@ -62,7 +62,7 @@ class RedisOutbox:
         self._server, self._options, self._new_token = server, options, new_token
         self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
         self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)
-        self._mark, self._mark_all = (guarded(server, text, "fence", scripts.FENCE) for text in (scripts.MARK, scripts.MARK_ALL))
+        self._mark, self._mark_all = step(server, scripts.MARK), step(server, scripts.MARK_ALL)
         self._release = step(server, scripts.RELEASE)
         self._pending = step(server, scripts_care.PENDING)
         self._oldest, self._sweep = step(server, scripts_care.OLDEST), step(server, scripts_care.SWEEP)

@@ -69,11 +69,6 @@ return {'done', redis.call('TIME')}
 """
 )
 
-# For the twins of the chaos tests: what a store without a fence would do.
-UNFENCED = COMMIT.replace("if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end", "").replace(
-    "if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end", ""
-)
-
 ENTRIES = """
 -- ARGV: first and last number wanted
 local kept = tonumber(redis.call('HGET', KEYS[1], 'first') or '1')

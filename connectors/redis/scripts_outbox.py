@@ -122,7 +122,7 @@ return {till, '', numbers, attempts, array(rows)}
 """
 )
 
-FENCE = "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end"
+_FENCE = "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end"
 
 MARK_ALL = (
     _BEGIN
@@ -140,7 +140,7 @@ write('ZADD', O .. 'dispatched', sent)
 redis.call('ZREMRANGEBYSCORE', lane, ARGV[3], ARGV[4])
 if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued', ids) end
 return 1
-""".replace("FENCE", FENCE)
+""".replace("FENCE", _FENCE)
 )
 
 MARK = (
@@ -231,7 +231,7 @@ if redis.call('EXISTS', O .. 'requeued') == 1 then write('ZREM', O .. 'requeued'
 write('ZREM', O .. 'leased', freed)
 write('HDEL', O .. 'tokens', freed)
 return 1
-""".replace("FENCE", FENCE)
+""".replace("FENCE", _FENCE)
 )
 
 RELEASE = (

@@ -140,8 +140,6 @@ return {'done', batches}
 """
 )
 
-TAKEN = "redis.call('HDEL', key('holders'), batch[4])"
-
 DUE = (
     BUFFER
     + GATE
@@ -152,7 +150,7 @@ DUE = (
 local most = tonumber(ARGV[at])
 for _, first in ipairs(redis.call('ZRANGEBYSCORE', key('sealed'), '-inf', text(now), 'LIMIT', 0, most)) do
   local batch = held_batch(first)
-  TAKEN
+  redis.call('HDEL', key('holders'), batch[4])
   hand_out(first, batch)
 end
 for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('deadlines'), '-inf', text(now))) do
@@ -163,7 +161,7 @@ for _, group in ipairs(redis.call('ZRANGEBYSCORE', key('due'), '-inf', text(now)
   finish_packs(group, 'timeout')
 end
 return batches
-""".replace("TAKEN", TAKEN)
+"""
 )
 
 SEAL = (

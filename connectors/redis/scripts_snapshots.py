@@ -69,8 +69,6 @@ local function let_go(token)  -- returns how many rows it had
 end
 """
 
-OURS = "if lease == ARGV[2] then"
-
 REMOVE_SNAPSHOT = (
     BUFFER
     + OUTBOX
@@ -80,7 +78,7 @@ REMOVE_SNAPSHOT = (
 local ids, mine = {}, {}
 for i = 4, 3 + ARGV[3] do ids[#ids + 1] = ARGV[i] end
 for i, lease in ipairs(ask('HMGET', key('leases'), ids)) do
-  OURS mine[#mine + 1] = ids[i] end
+  if lease == ARGV[2] then mine[#mine + 1] = ids[i] end
 end
 local at = 4 + ARGV[3]
 if at <= #ARGV and #mine < #ids then return false end
@@ -90,7 +88,7 @@ delete(mine, stored)
 let_go(ARGV[2])
 add(places)
 return #mine
-""".replace("OURS", OURS)
+"""
 )
 
 RELEASE_SNAPSHOT = (

@@ -19,8 +19,6 @@ return 1
 """
 )
 
-HELD = "ends[i] and tonumber(ends[i]) > now and owners[i] == owner"
-
 _FREE = """
 local function free(ids)  -- ends their locks
   local dues = {}
@@ -35,10 +33,10 @@ end
 local function over() return redis.call('ZRANGEBYSCORE', T .. 'locked', '-inf', text(now)) end
 local function holds(ids, owner)  -- of each: has it a live lock?
   local ends, owners, found = ask('ZMSCORE', T .. 'locked', ids), ask('HMGET', T .. 'owners', ids), {}
-  for i = 1, #ids do found[i] = HELD end
+  for i = 1, #ids do found[i] = ends[i] and tonumber(ends[i]) > now and owners[i] == owner end
   return found
 end
-""".replace("HELD", HELD)
+"""
 
 _SOONEST = """
 local function soonest()  -- due_at of the first that nobody has, 8 bytes

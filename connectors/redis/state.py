@@ -16,7 +16,6 @@ from connectors.redis.outbox import RedisOutbox
 from connectors.redis.scripts_leased import PREFIX
 from connectors.redis.timeouts import RedisTimeouts
 from connectors.sessions import RedisSession, unchanged
-from streams import failpoints
 from streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
@@ -43,7 +42,7 @@ class RedisStore:
         self._server = addresses.server(url)
         self._new_name = new_name
         self._claim = connection.script(self._server, scripts.CLAIM)
-        self._commits = {text: connection.script(self._server, text) for text in (scripts.COMMIT, scripts.UNFENCED)}
+        self._commit = connection.script(self._server, scripts.COMMIT)
         self._entries = connection.script(self._server, scripts.ENTRIES)
         self._acquit = connection.script(self._server, scripts.ACQUIT)
         self._read = connection.script(self._server, scripts.READ)
@@ -74,7 +73,7 @@ class RedisStore:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
         after = following(claim, changes, claim.store_time)
-        return _landed(after, self._commits[_text()](self._keys(claim.partition, changes), _arguments(claim, after, changes)))
+        return _landed(after, self._commit(self._keys(claim.partition, changes), _arguments(claim, after, changes)))
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         return unchanged(lambda: self._unit(claim, work))
@@ -82,14 +81,13 @@ class RedisStore:
     def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         keys = _keys(claim.partition)
         with unit.transaction(self._server, keys[0]) as pipe:
-            if not failpoints.unsafe("fence"):
-                held = (claim.token, claim.version, claim.last - claim.first + 1)
-                _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *held)))
+            held = (claim.token, claim.version, claim.last - claim.first + 1)
+            _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *held)))
             changes, queue = unit.worked(self._server, pipe, keys[0], work)
             check(claim, changes)
             after = following(claim, changes, claim.store_time)
             keys = self._keys(claim.partition, changes)
-            script = (_text(), len(keys), *keys, *_arguments(claim, after, changes))
+            script = (scripts.COMMIT, len(keys), *keys, *_arguments(claim, after, changes))
             return _landed(after, unit.executed(pipe, ("HSET", keys[0], "token", claim.token), queue, script))
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
@@ -101,7 +99,7 @@ class RedisStore:
             afters.append(following(claim, changes, claim.store_time))
             calls.append((self._keys(claim.partition, changes), _arguments(claim, afters[-1], changes)))
         results: list[Claim | SluicegateError] = []
-        for after, answer in zip(afters, connection.together(self._server, _text(), calls), strict=True):
+        for after, answer in zip(afters, connection.together(self._server, scripts.COMMIT, calls), strict=True):
             try:
                 results.append(_landed(after, answer))
             except SluicegateError as error:
@@ -172,10 +170,6 @@ class RedisStore:
 
     def close(self) -> None:
         self._server.close()
-
-
-def _text() -> str:
-    return scripts.UNFENCED if failpoints.unsafe("fence") else scripts.COMMIT
 
 
 def _keys(partition: Partition) -> list[str]:

@@ -10,7 +10,17 @@ import msgspec
 from connectors.redis import scripts_timeouts as scripts
 from connectors.redis.addresses import Server
 from connectors.redis.connection import translated
-from connectors.redis.leased import due, guarded, instant, microseconds, moment, outbox_arguments, step, text, timeout, timeout_arguments
+from connectors.redis.leased import (
+    due,
+    instant,
+    microseconds,
+    moment,
+    outbox_arguments,
+    step,
+    text,
+    timeout,
+    timeout_arguments,
+)
 from connectors.redis.scripts_leased import PREFIX
 from streams.errors import ConcurrencyError, PersistenceError
 from streams.leased.messages import emitted
@@ -28,9 +38,8 @@ class RedisTimeouts:
     def __init__(self, server: Server, options: TimeoutOptions, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
         self._insert, self._batch = step(server, scripts.INSERT), step(server, scripts.BATCH)
-        held = ("timeout-lease", scripts.HELD, "true")
-        self._remove, self._release = guarded(server, scripts.REMOVE, *held), guarded(server, scripts.RELEASE, *held)
-        self._emit, self._reap = guarded(server, scripts.EMIT, *held), step(server, scripts.REAP)
+        self._remove, self._release = step(server, scripts.REMOVE), step(server, scripts.RELEASE)
+        self._emit, self._reap = step(server, scripts.EMIT), step(server, scripts.REAP)
         self._next = step(server, scripts.NEXT)
         self._cancel, self._move = step(server, scripts.CANCEL), step(server, scripts.MOVE)
 

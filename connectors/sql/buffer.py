@@ -17,7 +17,6 @@ from connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_RO
 from connectors.sql.outbox_rows import write_rows
 from connectors.sql.transactions import Transactions
 from connectors.times import clock, length, moment
-from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.contracts import LEASE, NOT_KEPT
 from streams.leased.messages import OutboxMessage
@@ -121,8 +120,9 @@ class SqlBuffer:
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         def work(at: Locked) -> int:
             groups = buffer_rows.groups(at, _ROW.holder == snapshot.token)
-            fence = () if failpoints.unsafe("lease") else (_ROW.holder == snapshot.token,)
-            dropped = sum(buffer_rows.drop(at, *fence, _ROW.number.in_(page)) for page in pages(list(map(int, snapshot.ids))))
+            ours: Condition = _ROW.holder == snapshot.token
+            wanted = pages(list(map(int, snapshot.ids)))
+            dropped = sum(buffer_rows.drop(at, ours, _ROW.number.in_(page)) for page in wanted)
             if outbox and snapshot.ids:
                 if dropped < len(snapshot.ids):
                     raise buffers.taken(name, "snapshot")
@@ -159,7 +159,7 @@ class SqlBuffer:
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         def work(at: Locked) -> int:
             token = at.connection.scalars(select(_HOLD.token).where(*at.holds(_HOLD.id == batch.id))).first()
-            if token is None or (token != batch.token and not failpoints.unsafe("lease")):
+            if token is None or token != batch.token:
                 raise buffers.taken(name, "batch")
             members: Condition = _ROW.holder == batch.id
             resolved = [()] if not batch.unresolved else [(_ROW.number.in_(page),) for page in pages(list(map(int, batch.ids)))]
@@ -178,9 +178,9 @@ class SqlBuffer:
         return gone() if done is None else done
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
-        fence = () if failpoints.unsafe("lease") else (_HOLD.token == batch.token,)
+        ours: Condition = _HOLD.token == batch.token
         free = {"token": "", "leased_until": 0, "attempts": batch.attempts if attempts is None else attempts}
-        given = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, *fence).values(free)
+        given = update(BUFFER_HOLD).where(_HOLD.name == name, _HOLD.id == batch.id, ours).values(free)
         return bool(batch.token) and self._transactions.run(lambda connection: connection.execute(given).rowcount) == 1
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:

@@ -170,8 +170,8 @@ class Mysql:
     def if_absent(self, insert: str) -> str:
         return insert.replace("insert into", "insert ignore into")
 
-    def bulk(self, table: str, column: str, key: str, rows: Sequence[tuple[int, bytes]], replace: bool) -> Iterator[Statement]:
-        insert = f"{'replace' if replace else 'insert'} into {table} (partition_key, number, {column}) values "
+    def bulk(self, table: str, column: str, key: str, rows: Sequence[tuple[int, bytes]]) -> Iterator[Statement]:
+        insert = f"insert into {table} (partition_key, number, {column}) values "  # nosec B608
         # For 200 rows of 400 bytes: 0.3 ms of CPU time, 0.7 ms when the driver escapes each value.
         name = key.encode().hex()
         for page in _pages(rows):

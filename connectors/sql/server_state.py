@@ -18,7 +18,6 @@ from connectors.sql.server import Product, Server, Session
 from connectors.sql.timeouts import SqlTimeouts
 from connectors.sql.transactions import OnServer
 from connectors.sql.units import unit
-from streams import failpoints
 from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
@@ -96,10 +95,9 @@ class ServerStore:
             return [Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") for claim, _ in commits]
 
     def _write(self, db: Session, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        text = texts.UNFENCED if failpoints.unsafe("fence") else texts.FENCE
         afters = [following(claim, changes, claim.store_time) for claim, changes in commits]
         # In one order everywhere, so that two workers with the same partitions do not wait for each other.
-        fences = {key: db.run(text, values) for key, values in sorted(map(_fence, commits, afters))}
+        fences = {key: db.run(texts.FENCE, values) for key, values in sorted(map(_fence, commits, afters))}
         now = self._now(db)  # with PostgreSQL the row counts are not known before
         results: list[Claim | SluicegateError] = []
         for (claim, changes), after in zip(commits, afters, strict=True):
@@ -133,8 +131,7 @@ class ServerStore:
 
     def _hold(self, db: Session, claim: Claim) -> None:
         """Nobody claims or commits until our transaction ends."""
-        text = texts.UNHELD if failpoints.unsafe("fence") else texts.HELD
-        if not db.rows(text, (_key(claim.partition), claim.token, claim.version)):
+        if not db.rows(texts.HELD, (_key(claim.partition), claim.token, claim.version)):
             raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
 
     def _write_alone(self, db: Session, claim: Claim, changes: Changes) -> Claim:
@@ -205,11 +202,11 @@ class ServerStore:
             db.run(texts.DROP_DEAD, (key, first, last))
 
     def _append(self, db: Session, claim: Claim, after: Claim, changes: Changes) -> None:
-        key, replace = _key(claim.partition), failpoints.unsafe("fence")
+        key = _key(claim.partition)
         entries = list(enumerate(changes.entries, claim.last + 1))
         rows = [(row.number, _encode(row)) for row in changes.outbox]
         for table, column, values in (("sluicegate_changelog", "entry", entries), ("sluicegate_outbox", "message", rows)):
-            for text, arguments in self._product.bulk(table, column, key, values, replace):
+            for text, arguments in self._product.bulk(table, column, key, values):
                 db.run(text, arguments)
         if after.first > claim.first:
             db.run(texts.DROP_ENTRIES, (key, after.first))

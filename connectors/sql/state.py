@@ -17,7 +17,6 @@ from connectors.commits import alone, check, following, remaining, runs
 from connectors.sessions import SqlSession, unchanged
 from connectors.sql import migrations, statements, timeout_rows
 from connectors.sql.sqlite import Database
-from streams import failpoints
 from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
 from streams.leased.options import STANDARD, LeasedOptions
 from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
@@ -104,7 +103,7 @@ class SqliteStore:
         worked, written = self._worked, False
         try:
             with self._database.transaction(statements.BEGIN) as db:
-                if db.execute(_sql(statements.HELD), (_key(claim.partition), claim.token, claim.version)).fetchone() is None:
+                if db.execute(statements.HELD, (_key(claim.partition), claim.token, claim.version)).fetchone() is None:
                     raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
                 changes = worked(db, work)
                 check(claim, changes)
@@ -232,10 +231,6 @@ def _claim(partition: Partition, row: Sequence[object], now: float) -> Claim:
     )  # fmt: skip
 
 
-def _sql(statement: str) -> str:
-    return statements.UNFENCED[statement] if failpoints.unsafe("fence") else statement
-
-
 def _write(db: sqlite3.Connection, claim: Claim, changes: Changes) -> Claim | Fenced:
     """What a lost fence returns has changed nothing."""
     key, after = _key(claim.partition), following(claim, changes, claim.store_time)
@@ -244,7 +239,7 @@ def _write(db: sqlite3.Connection, claim: Claim, changes: Changes) -> Claim | Fe
     _settle(db, key, changes)
     _append(db, claim, after, changes)
     if changes.outbox:
-        db.executemany(_sql(statements.ADD_UNSENT), [(key, row.number, _encode(row)) for row in changes.outbox])
+        db.executemany(statements.ADD_UNSENT, [(key, row.number, _encode(row)) for row in changes.outbox])
     if changes.cancels:
         db.executemany(timeout_rows.SQLITE_DROP, [(id.hex,) for id in changes.cancels])
     if changes.timeouts:
@@ -256,7 +251,7 @@ def _fence(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes)
     trying = None if changes.trying is None else _encode(changes.trying)
     source = None if changes.source is None else _encode(changes.source)
     values = (after.version, after.offset, after.epoch, after.number, after.first, after.last, trying, source)
-    fence = db.execute(_sql(statements.FENCE), (*values, _key(claim.partition), claim.token, claim.version))
+    fence = db.execute(statements.FENCE, (*values, _key(claim.partition), claim.token, claim.version))
     return bool(fence.rowcount == 1)
 
 
@@ -273,6 +268,7 @@ def _settle(db: sqlite3.Connection, key: str, changes: Changes) -> None:
 def _append(db: sqlite3.Connection, claim: Claim, after: Claim, changes: Changes) -> None:
     key = _key(claim.partition)
     if changes.entries:
-        db.executemany(_sql(statements.ADD_ENTRY), [(key, number, entry) for number, entry in enumerate(changes.entries, claim.last + 1)])
+        entries = enumerate(changes.entries, claim.last + 1)
+        db.executemany(statements.ADD_ENTRY, [(key, number, entry) for number, entry in entries])
     if after.first > claim.first:
         db.execute(statements.DROP_ENTRIES, (key, after.first))

@@ -79,11 +79,3 @@ select partition_key, number, ?, ?, message from sluicegate_outbox where partiti
 DROP_DEAD = "delete from sluicegate_dead where partition_key = ? and number between ? and ?"
 DEAD_ROWS = "select number, reason, attempts, message from sluicegate_dead where partition_key = ? order by number limit ?"
 COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = ?"
-
-# For the twins of the chaos tests: what a store without a fence would do instead.
-UNFENCED = {
-    HELD: HELD.replace("and token = ? and version = ?", "and ? is not null and ? is not null"),
-    FENCE: FENCE.replace("and token = ? and version = ?", "and ? is not null and ? is not null"),
-    ADD_ENTRY: ADD_ENTRY.replace("insert", "insert or replace"),
-    ADD_UNSENT: ADD_UNSENT.replace("insert", "insert or replace"),
-}

@@ -20,11 +20,8 @@ update sluicegate_claim
 set version = %s, next_offset = %s, epoch = %s, last_number = %s, first_entry = %s, last_entry = %s, trying = %s,
     source = coalesce(%s, source)
 where partition_key = %s and token = %s and version = %s"""
-# For the twins of the chaos tests: what a store without a fence would do instead.
-UNFENCED = FENCE.replace("and token = %s and version = %s", "and %s <> '~' and %s >= 0")
 
 HELD = "select 1 from sluicegate_claim where partition_key = %s and token = %s and version = %s for update"
-UNHELD = HELD.replace("and token = %s and version = %s", "and %s <> '~' and %s >= 0")
 SAVEPOINT = "savepoint sluicegate"
 RELEASE = "release savepoint sluicegate"
 

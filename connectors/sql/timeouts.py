@@ -15,7 +15,6 @@ from connectors.sql.leased_tables import TIMEOUT
 from connectors.sql.outbox_rows import write_rows
 from connectors.sql.transactions import Transactions
 from connectors.times import clock, length, micros, moment
-from streams import failpoints
 from streams.errors import ConcurrencyError, PersistenceError
 from streams.leased.messages import emitted
 from streams.leased.options import TimeoutOptions
@@ -89,7 +88,7 @@ class SqlTimeouts:
     def remove(self, id: UUID, owner: str | None = None) -> None:
         def work(connection: Connection) -> None:
             statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)
-            if owner is None or failpoints.unsafe("timeout-lease"):
+            if owner is None:
                 connection.execute(statement)
             elif not connection.execute(statement.where(*_OURS), self._ours(connection, owner)).rowcount:
                 raise _lost(id)
@@ -99,7 +98,7 @@ class SqlTimeouts:
     def release(self, id: UUID, owner: str | None = None) -> None:
         def work(connection: Connection) -> None:
             statement = update(TIMEOUT).where(TIMEOUT.c.id == id.hex).values(_UNLOCKED)
-            if owner is None or failpoints.unsafe("timeout-lease"):
+            if owner is None:
                 connection.execute(statement)
             elif not connection.execute(statement.where(*_OURS), self._ours(connection, owner)).rowcount:
                 raise _lost(id)
@@ -115,7 +114,7 @@ class SqlTimeouts:
         def work(connection: Connection) -> int:
             ours = self._ours(connection, batch.owner)
             kept = {id for page in _pages(batch) for id in connection.scalars(_about(connection).kept, {"ids": page, **ours})}
-            sent = [each for each in batch if each.id.hex in kept or failpoints.unsafe("timeout-lease")]
+            sent = [each for each in batch if each.id.hex in kept]
             write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection))
             for page in _pages(sent):
                 connection.execute(_about(connection).drop, {"ids": page})

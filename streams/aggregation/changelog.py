@@ -148,19 +148,20 @@ class Changelog:
         if self._seen is not None:
             self._seen.withdraw(ids)
 
-    def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool = True) -> None:
-        """Restore groups (and `senders`) from the entries `first` to `last`. Raises ChangelogIncomplete unless all are there and fit;
-        only the twin of a chaos test is not `strict`."""
+    def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
+        """Restore groups (and `senders`) from the entries `first` to `last`.
+
+        Raises ChangelogIncomplete unless all are there and fit."""
         try:
-            self._replay(blobs, first, last, senders, strict)
+            self._replay(blobs, first, last, senders)
         except (TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
             raise ChangelogIncomplete(f"a changelog entry does not fit what was before it ({type(error).__name__})") from error
 
-    def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any, strict: bool) -> None:
+    def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
         expected, at = first, 0.0
         for blob in blobs:
             entry = unpacked(blob)
-            if strict and entry.number != expected:
+            if entry.number != expected:
                 raise ChangelogIncomplete(f"changelog entry {expected} is missing, {entry.number} stands in its place")
             expected += 1
             _apply(self.groups, entry)
@@ -174,7 +175,7 @@ class Changelog:
                 at = entry.at
             self.kept.append((entry.number, len(blob)))
             self.size += len(blob)
-        if strict and expected != last + 1:
+        if expected != last + 1:
             raise ChangelogIncomplete(f"changelog entries {expected} to {last} are missing")
         self.last = last
         _settle(self.groups)

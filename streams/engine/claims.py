@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
-from streams import failpoints
 from streams.aggregation.events import Event
 from streams.contracts import TopicPartition
 from streams.engine.acquittals import Acquittals
@@ -170,10 +169,7 @@ class Claims:
     def _ready(self, place: TopicPartition, taking: Taking) -> None:
         owner = taking.owner
         del self._taking[place]
-        if failpoints.unsafe("seek") and place in self._backoffs:
-            self._setting.input.resume([place])
-        else:
-            self._setting.input.start(*place, owner.offset, owner.epoch)
+        self._setting.input.start(*place, owner.offset, owner.epoch)
         self.owners[place] = owner
         self._told.discard(place)
         self._outage, self.fresh = None, True
@@ -209,8 +205,7 @@ class Claims:
         self._give_up(place, owner, error)
 
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
-        if not failpoints.unsafe("stale-batch"):
-            self._setting.input.pause([place])
+        self._setting.input.pause([place])
         self.intake.begins(place)
         self._acquit(owner)
         if isinstance(error, NotAuthenticated):
@@ -265,7 +260,7 @@ class Claims:
         """Is this first record after a claim above the offset, and not the one that came before the last seek? Then seek once more,
         and void what is in hand: an answer that was under way may come after any seek. Raises RetentionPassed."""
         place = (owner.partition.topic, owner.partition.number)
-        if failpoints.unsafe("seek") or failpoints.unsafe("stale-batch") or owner.begun or record.offset() <= owner.offset:
+        if owner.begun or record.offset() <= owner.offset:
             return False
         if place in self._void:
             return True
@@ -299,7 +294,7 @@ class Claims:
     def _acquit(self, owner: Owner) -> None:
         """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
         owner.sealed.cancelled.set()  # what its slow calls come to is void
-        if owner.marks.names() and not failpoints.unsafe("acquit"):
+        if owner.marks.names():
             self._acquittals.add(owner.claim, owner.marks.names(), self._clock())
 
     def reasons(self) -> list[str]:

@@ -8,7 +8,6 @@ its own mark, which carries the names of the dead along. A record whose mark nam
 only this record in hand, is the cause. Rebalances, fences, restarts and kills of idle processes never count.
 """
 
-from streams import failpoints
 from streams.values import Trying
 
 STEP = 100
@@ -32,7 +31,7 @@ class Marks:
 
     def found(self, trying: Trying | None, offset: int) -> None:
         """What the claim found; a mark at another offset is of the past."""
-        if trying is None or trying.offset != offset or failpoints.unsafe("crash-marks"):
+        if trying is None or trying.offset != offset:
             return
         suspects = tuple(name for name in trying.processes if name.rstrip(STEPS + SINGLE) != self._process)
         if len(suspects) >= DEATHS and suspects[-1].endswith(SINGLE):

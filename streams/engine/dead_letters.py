@@ -149,7 +149,7 @@ def retry(
     for attempt in range(ATTEMPTS):
         _wait_for_others(store, app, wanted, person, wait)
         claim = journal.begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
-        said = {} if failpoints.unsafe("retried") else _said(journal.notes(store, app))
+        said = _said(journal.notes(store, app))
         if _under_way(said, wanted, person, claim.store_time):
             continue
         try:
@@ -280,7 +280,7 @@ def _arrived(source: Source, chosen: Sequence[tuple[Letter, int]], said: Mapping
             place = letter.topic, letter.partition
             starts[place] = min(end, starts.get(place, end))
             ids.add(retry_id(letter.id, number))
-    if not ids or failpoints.unsafe("retry-looked"):
+    if not ids:
         return set()
     came = (value.decode("ascii", "replace") for record in source.since(starts) for name, value in headers(record)
             if name == "sluicegate-id" and value)  # fmt: skip

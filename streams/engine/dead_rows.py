@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from streams import failpoints
 from streams.aggregation.entry import Amendment
 from streams.contracts import Store
 from streams.engine.amending import Person, appended
@@ -44,7 +43,7 @@ def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bo
 
 def _page(store: Store, claim: Claim, rows: Sequence[OutboxRow], person: Person) -> Claim:
     new = [renumbered(row, claim.partition, number, claim.token) for number, row in enumerate(rows, claim.number + 1)]
-    gone = [] if failpoints.unsafe("revived") else [row.number for row in rows]
+    gone = [row.number for row in rows]
     said = [Amendment(claim.store_time, person.who, WHAT, row.id, person.why) for row in rows]
     changes = Changes(claim.offset, claim.epoch, outbox=new, revived=gone, trying=claim.trying)
     return appended(store, claim, changes, amended=said)

@@ -11,7 +11,6 @@ from typing import Any
 from schemas import Codec
 from schemas.codecs import as_json
 from schemas.json import Field, canonical, decode_any, wanted
-from streams import failpoints
 from streams.agent import Agent
 from streams.aggregation.events import Refused
 from streams.aggregation.groups import Groups
@@ -115,7 +114,7 @@ class Dedupe:
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
-        holds, safe = self.seen.holds, not failpoints.unsafe("dedupe")
+        holds = self.seen.holds
         for record in records:
             identity = self._rule.identity(record)
             refused = identity is None and self._rule.refuses(record)
@@ -124,7 +123,7 @@ class Dedupe:
                 run, ids = [], {}
             if refused:
                 self._rule.refuse(groups, record)
-            elif identity is not None and safe and holds(identity, now):
+            elif identity is not None and holds(identity, now):
                 self.dropped += 1
             else:
                 run.append(record)

@@ -82,10 +82,11 @@ class Owner:
         if failpoints.armed:
             failpoints.hit("after-claim")
         yield None
-        if not failpoints.unsafe("claim-checks"):
-            self._check(known)
-            if self.claim.incarnation != setting.store.incarnation:
-                raise StoreSwapped("the partition was made under another incarnation of the store than the one that answers now")
+        self._check(known)
+        if self.claim.incarnation != setting.store.incarnation:
+            raise StoreSwapped(
+                "the partition was made under another incarnation of the store than the one that answers now"
+            )
         before = self.claim.source
         if before is not None and before.rule != setting.rule.fingerprint:
             self.groups = Groups(restored(setting.agent, before.rule))
@@ -128,7 +129,7 @@ class Owner:
                     failpoints.hit("in-restore")
                 yield
         try:
-            self._changelog.replay(entries, self.claim.first, self.claim.last, self.senders, not failpoints.unsafe("restore-numbers"))
+            self._changelog.replay(entries, self.claim.first, self.claim.last, self.senders)
         except ChangelogIncomplete:
             self._still_ours()
             raise
@@ -331,8 +332,6 @@ class Owner:
                 return None
         rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
         changes = self._settled(self._changes(rows, monotonic), events)
-        if failpoints.unsafe("output-commit"):
-            self.shard.add(rows, monotonic)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
         return Ready(changes, events if handling is None else decided(items, events), items)
@@ -384,8 +383,7 @@ class Owner:
             self.marks.clear()
         self._source, self.pending = None, self.left
         self.shard.recorded([*changes.dispatched, *(row.number for row in changes.dead)])
-        if not failpoints.unsafe("output-commit"):
-            self.shard.add(changes.outbox, monotonic)
+        self.shard.add(changes.outbox, monotonic)
         if self._setting.slow is not None:
             self._setting.slow.start(self.sealed, self._rows.fire_id)
         return events

@@ -30,16 +30,15 @@ def write(store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int
     claim = store.claim(built.partition, person.token, NOBODY)
     if claim.offset >= 0 and not lost(store.read(built.partition)):
         raise ConfigurationError(f"{_place(built.partition)} has a state meanwhile; nothing was changed there")
-    begun = built.offset if failpoints.unsafe("rebuild-mark") else -1
-    claim = _marked(store, claim, begun)
+    claim = _marked(store, claim)
     first = claim.last + 1
     for entry in _entries(built, claim.store_time):
         blobs = _blobs(entry, claim.last + 1, bool(built.groups.rule.plan.bags))
-        claim = _half_way(store.commit(claim, Changes(begun, entries=blobs)))
+        claim = _half_way(store.commit(claim, Changes(-1, entries=blobs)))
     rows.begin(claim.token, max(claim.number, number), source.topic_id)
     made = rows.make(built.decided.values(), on_timeout)
     for start in range(0, len(made), COMMIT_ROWS):
-        claim = _half_way(store.commit(claim, Changes(begun, outbox=made[start : start + COMMIT_ROWS])))
+        claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
     said = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
     last = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[said]), compress=False)
     return store.commit(claim, Changes(built.offset, built.epoch, entries=[last], keep_from=first, source=source))
@@ -51,14 +50,12 @@ def _half_way(claim: Claim) -> Claim:
     return claim
 
 
-def _marked(store: Store, claim: Claim, begun: int) -> Claim:
+def _marked(store: Store, claim: Claim) -> Claim:
     """Nothing is left of an earlier try, and whoever claims the partition now finds the mark."""
     number = claim.last + 1
-    mark = Entry(number, claim.store_time, {}, {}, {}, {}, {})
-    blob = packed(mark, compress=False) if failpoints.unsafe("rebuild-mark") else REBUILDING
-    claim = store.commit(claim, Changes(begun, entries=[blob], keep_from=number))
+    claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))
     while left := store.pending(claim.partition, 0, COMMIT_ROWS):
-        claim = store.commit(claim, Changes(begun, dispatched=[row.number for row in left]))
+        claim = store.commit(claim, Changes(-1, dispatched=[row.number for row in left]))
     return claim
 
 

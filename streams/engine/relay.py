@@ -196,8 +196,6 @@ class Shard:
         self._taken.join(self._reports)
         self._reports = Reports()
         delivered, dead = sorted(self._taken.delivered), [dead for _, dead in self._taken.dead.values()]
-        if failpoints.unsafe("exact-acks") and delivered:
-            delivered = list(range(1, delivered[-1] + 1))
         return delivered, dead
 
     def again(self) -> None:
@@ -342,9 +340,6 @@ class Relay:
             return
         if outcome == "denied":
             outcome = "failed"
-        if outcome == "failed" and failpoints.unsafe("relay-order"):
-            shard.waiting.append(shard.out.pop(row.number)[0])
-            return
         if outcome == "failed":
             self._meter.count("dispatch_attempts", outcome="transient")
             if self._failed_at is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas import Codec, json
 from schemas.codecs import Unwritable, base64_text
-from streams import __version__, failpoints
+from streams import __version__
 from streams.agent import Agent
 from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from streams.causes import cause
@@ -42,7 +42,7 @@ class Rows:
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
         """Rows from now on are written under this claim; `topic_id` as streams.values.Source.name."""
-        self._lineage, self.number = "" if failpoints.unsafe("lineage") else lineage, number
+        self._lineage, self.number = lineage, number
         self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 

@@ -44,15 +44,14 @@ def in_session(
         rows.number = claim.number
         events = handling.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
         made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
-        if failpoints.armed and not failpoints.unsafe("session"):
+        if failpoints.armed:
             failpoints.hit("before-commit")
         return made[-1].changes
 
-    commit = partial(_apart, store) if failpoints.unsafe("session") else store.commit_with
     while True:
         called.clear()
         try:
-            return commit(claim, work), made[-1]
+            return store.commit_with(claim, work), made[-1]
         except NotCommitted as error:
             handling.refused(items, error)
         except Exception as error:
@@ -75,16 +74,3 @@ def _undone(store: UnitOfWork, claim: Claim, call: Callable[[Any], object]) -> N
 
     with suppress(_Undo):
         store.commit_with(claim, work)
-
-
-def _apart(store: UnitOfWork, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
-    """The handlers' writes in a commit of their own, then the rest: without the protection that this module is."""
-    made: list[Changes] = []
-
-    def writes(session: Any) -> Changes:
-        made.append(work(session))
-        return Changes(claim.offset, claim.epoch, trying=claim.trying)
-
-    between = store.commit_with(claim, writes)
-    failpoints.hit("before-commit")
-    return store.commit_with(between, lambda session: made[-1])

@@ -157,7 +157,7 @@ def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False)
     count. `halted`: nor does the last one of what failed for good, so that a corrected handler is called. Returns the next claim."""
     last = sealed.most if halted else inf
     cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running" or held.attempts >= last}
-    if not cut_off or failpoints.unsafe("give-back"):
+    if not cut_off:
         return claim
     try:
         after = appended(store, claim, sealed=Section({}, cut_off))

@@ -20,7 +20,6 @@ from types import FrameType
 import msgspec
 import structlog
 
-from streams import failpoints
 from streams.agent import App
 from streams.config import values
 from streams.engine.backoff import Backoff
@@ -193,7 +192,7 @@ class Supervisor:
             self._board.put(report)
 
         try:
-            if slot.since and not failpoints.unsafe("fresh-secrets"):
+            if slot.since:
                 slot.job = msgspec.structs.replace(slot.job, app=self._fresh(slot.job.app))
             slot.process = spawn(self._command, slot.job, self._events, heard)
         except OSError as error:

@@ -97,9 +97,6 @@ class Worker:
         now = self._parts.clock.monotonic()
         self._claims.follow(now)
         self._expire(now)
-        early = failpoints.unsafe("stale-batch") and self._claims.retrying
-        if early and batch:
-            self._claims.advance(now)
         if batch:
             self._accept(batch, now)
         if self._commits.due(now, not batch, len(batch) >= CHUNK):
@@ -107,8 +104,7 @@ class Worker:
         self._setting.turn(now)
         self._relay.turn(self._shards(), now)
         self._halt_refused(now)
-        if not early:
-            self._claims.advance(now)
+        self._claims.advance(now)
         self._house_keeping(now)
 
     def _wait(self, now: float) -> float:
@@ -214,10 +210,6 @@ class Worker:
 
     def _lost(self, owner: Owner, error: Exception) -> None:
         """The one way back: drop the state; the claim shows what landed."""
-        if failpoints.unsafe("output-commit"):
-            self._relay.turn(self._shards(), self._parts.clock.monotonic())
-        if failpoints.unsafe("keep-state") and isinstance(error, PersistenceError):
-            return
         if isinstance(error, Fenced):
             self._parts.meter.count("fenced_commits")
         self._commits.pending -= min(self._commits.pending, owner.pending)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import structlog
 
-from streams import failpoints
 from streams.agent import App
 from streams.contracts import Clock, Producer
 from streams.engine.backoff import Backoff
@@ -73,8 +72,7 @@ class Dispatcher:
     def _lane_relay(self) -> LaneRelay:
         parts, settings = self._parts, self._app.outbox
         assert settings is not None
-        source = parts.token() if failpoints.unsafe("lane-source") else parts.source
-        rows = LaneRows(parts.producer, source)
+        rows = LaneRows(parts.producer, parts.source)
         output = parts.producer if parts.spans is None else TracedOutput(parts.producer, parts.spans)
         sender = Sender(output, parts.meter, self._backoff())
         return LaneRelay(parts.store.outbox, settings, rows, sender, self._calls, parts.meter, self._backoff(), parts.time, parts.token)

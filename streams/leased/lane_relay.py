@@ -146,10 +146,7 @@ class LaneRelay:
             return None
         if failpoints.armed and batch.rows:
             failpoints.hit("lane-claimed")
-        found = self._rows.ordered(batch)
-        if failpoints.unsafe("mark-last"):
-            self._outbox.mark(batch, [Outcome(row.id, "dispatched") for row in found.rows])
-        return found
+        return self._rows.ordered(batch)
 
     def _claimed(self, lane: Lane, began: float, found: Sendable | None) -> None:
         lane.phase, lane.away = "idle", ""

@@ -88,13 +88,11 @@ class Run:
         if self.over:
             return
         row = next(row for row in self.rows if row.number == number)
-        if outcome == "failed" and not failpoints.unsafe("relay-order"):
+        if outcome == "failed":
             self._sender.failed(number, text)
             return
         self._ended += 1
-        if outcome == "failed":
-            self.rows.append(row)
-        elif outcome == "denied":
+        if outcome == "denied":
             self.denied[number] = text
             self.stop()  # nothing goes past it
         else:
@@ -139,23 +137,14 @@ class Sender:
         waiting = run.waiting
         if not waiting:
             return True
-        if failpoints.armed:
-            return self._hand_singly(run, waiting)
         taken = self._output.produce_all(waiting, run)
         if taken:
             self._gathering = True
             run.handed(taken, self._now)
+        if failpoints.armed:
+            for _ in range(taken):
+                failpoints.hit("produced-not-acked")
         return taken == len(waiting)
-
-    def _hand_singly(self, run: Run, waiting: Sequence[OutboxRow]) -> bool:
-        """So that a test may end the process between any two."""
-        for row in waiting:
-            if not self._output.produce_all((row,), run):
-                return False
-            self._gathering = True
-            run.handed(1, self._now)
-            failpoints.hit("produced-not-acked")
-        return True
 
     def took(self, since: float, count: int) -> None:
         self._took[since] = self._took.get(since, 0) + count

@@ -102,7 +102,7 @@ class SharedFires:
 
     def _suspect(self) -> Job | None:
         """The next one that is to run alone."""
-        if self._policy is None or failpoints.unsafe("shared-suspects"):
+        if self._policy is None:
             return None
         return next((job for job in self._jobs.values() if job.batch.attempts > COMPANY and not job.returned), None)
 

@@ -100,7 +100,7 @@ class SharedIntake:
         known = self._sources.get(place)
         if known is None or known.identify is not identify:
             topic_id = self._source_of(place)
-            stands = 0 if failpoints.unsafe("watermark") else self._buffer.watermark(self._name, topic_id, place[1])
+            stands = self._buffer.watermark(self._name, topic_id, place[1])
             known = self._sources[place] = Source(identify, topic_id, stands)
         return known
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 from math import inf
 from typing import Protocol
 
-from streams import failpoints
 from streams.aggregation.accept import parsed, refuse
 from streams.aggregation.groups import Groups
 from streams.engine.dedupe import IdRule
@@ -81,8 +80,6 @@ class Packing:
         return sum(map(len, run.items))
 
     def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
-        if failpoints.unsafe("watermark"):
-            moves = moves._replace(expected=self._buffer.watermark(self._name, moves.topic_id, moves.partition))
         common = Common(topic, moves.topic_id, moves.partition, self._time())
         return self._buffer.insert_packs(self._name, packs(run, common, self._gate.count or inf), self._gate, moves)
 
@@ -119,8 +116,8 @@ class Identified:
         return sum(len(record.value() or b"") for record in run.items)
 
     def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
-        progress = None if failpoints.unsafe("watermark") else moves
-        filled = self._buffer.insert_and_seal(self._name, list(self._entries(run, moves.topic_id)), self._gate, progress, self._keep)
+        entries = list(self._entries(run, moves.topic_id))
+        filled = self._buffer.insert_and_seal(self._name, entries, self._gate, moves, self._keep)
         if filled.result.duplicates:
             self._meter.count("records_duplicate", filled.result.duplicates)
         return filled.batches

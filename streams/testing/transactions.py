@@ -20,12 +20,12 @@ class LogTransactions:
 
     def open(self) -> Cursor:
         self._epoch = self.log.epochs[self.partition] = self.log.epochs.get(self.partition, 0) + 1
-        return {} if failpoints.unsafe("relay-cursor") else self.log.cursors.get(self.partition, {})
+        return self.log.cursors.get(self.partition, {})
 
     def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
         if failpoints.armed:
             failpoints.hit("txn-produced")
-        if self._epoch != self.log.epochs.get(self.partition) and not failpoints.unsafe("relay-fence"):
+        if self._epoch != self.log.epochs.get(self.partition):
             raise Fenced("a newer producer was opened")
         fate = self.fate(rows)
         if fate == "rejected":

@@ -73,15 +73,23 @@ class Scene:
         self.between: list[str] = []  # topics besides `in` that must be read to their ends
 
     def run(
-        self, name: str = "healthy", fault: str = "", unsafe: str = "", agent: str = "sums", store: str = "", bootstrap: str = "",
-        environ: Mapping[str, str] | None = None, enter: Callable[[], None] = lambda: None, options: Sequence[str] = (),
-    ) -> Worker:  # fmt: skip
+        self,
+        name: str = "healthy",
+        fault: str = "",
+        without: str = "",
+        agent: str = "sums",
+        store: str = "",
+        bootstrap: str = "",
+        environ: Mapping[str, str] | None = None,
+        enter: Callable[[], None] = lambda: None,
+        options: Sequence[str] = (),
+    ) -> Worker:
         """Start a worker; names are unique. `store` and `bootstrap` are where this one finds its store and its brokers; without an
         `agent` it runs all of them. `enter` is called in its process first; `options` are those of `sluicegate run`."""
         file = self.folder / f"{name}.yaml"
         kafka = self.spec["kafka"] | {"bootstrap.servers": bootstrap or self.bootstrap}
         file.write_text(yaml.safe_dump(self.spec | {"store": store or self.store, "kafka": kafka}))
-        worker = Worker(file, agent, name, fault, unsafe, environ, enter, options)
+        worker = Worker(file, agent, name, fault, without, environ, enter, options)
         self.workers.append(worker)
         return worker
 

@@ -91,10 +91,10 @@ class Sendings:
         self._stop = threading.Event()
         self._feeder = threading.Thread(target=self._feed, daemon=True)
 
-    def run(self, name: str, fault: str = "", unsafe: str = "", environ: Mapping[str, str] | None = None) -> Worker:
+    def run(self, name: str, fault: str = "", without: str = "", environ: Mapping[str, str] | None = None) -> Worker:
         file = self.folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump(self.spec))
-        self.workers.append(Worker(file, "idle", name, fault, unsafe, environ))
+        self.workers.append(Worker(file, "idle", name, fault, without, environ))
         return self.workers[-1]
 
     def feed(self) -> None:

@@ -40,10 +40,10 @@ TWINS = [
 ]
 
 
-@pytest.mark.parametrize(("unsafe", "cell"), TWINS, ids=str)
-def test_the_judge_finds_repeats_in_the_books_without(ledger: MakeLedger, unsafe: str, cell: Cell) -> None:
+@pytest.mark.parametrize(("without", "cell"), TWINS, ids=str)
+def test_the_judge_finds_repeats_in_the_books_without(ledger: MakeLedger, without: str, cell: Cell) -> None:
     app = ledger(cell.store)
-    meet(app.scene, cell, unsafe)
+    meet(app.scene, cell, without)
     verdict = app.verdict(settle=20.0)
     assert verdict.duplicate, verdict
 

@@ -21,22 +21,22 @@ NEWER = {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.in
 CLAIMED = "partition.claimed"
 
 
-def meet(scene: Scene, cell: Cell, unsafe: str = "") -> None:
+def meet(scene: Scene, cell: Cell, without: str = "") -> None:
     """A healthy worker and a faulty one share the input while records come; the fault."""
-    healthy = scene.run("healthy", unsafe=unsafe)
+    healthy = scene.run("healthy", without=without)
     scene.feed.start()
     scene.flowing()
-    faulty = scene.run("faulty", cell.fault, unsafe)
+    faulty = scene.run("faulty", cell.fault, without)
     pid = faulty.wait_hit()
     if cell.kind == "stop":
         overtaken(scene, healthy)
         os.kill(pid, signal.SIGCONT)
 
 
-def under_fault(scene: Scene, cell: Cell, unsafe: str = "") -> Verdict:
+def under_fault(scene: Scene, cell: Cell, without: str = "") -> Verdict:
     """After the fault everything must go on."""
-    meet(scene, cell, unsafe)
-    if unsafe:
+    meet(scene, cell, without)
+    if without:
         return scene.verdict(settle=20.0)
     scene.flowing()
     return scene.verdict()

@@ -25,12 +25,12 @@ def once(records: Iterable[Seen]) -> list[Seen]:
     return kept
 
 
-def doubled(app: Scene, fault: str, dedupe: bool = True, unsafe: str = "") -> Verdict:
+def doubled(app: Scene, fault: str, dedupe: bool = True, without: str = "") -> Verdict:
     """One worker, killed between the first and the second writing of many records, goes on in a new process; then the next is killed."""
     app.feed.repeats = True
     if dedupe:
         app.spec["agents"]["sums"]["dedupe"] = DEDUPE
-    worker = app.run("worker", fault, unsafe)
+    worker = app.run("worker", fault, without)
     app.feed.start()
     worker.wait_hit()
     worker.wait("partition.claimed", 2 * app.partitions)
@@ -52,7 +52,7 @@ def test_what_a_producer_writes_twice_counts_once_although_workers_are_killed(sc
 
 
 def test_the_judge_finds_duplicates_counted_twice_with_the_protection_out(scene: MakeScene) -> None:
-    verdict = doubled(scene("sqlite"), "before-commit=kill@40", unsafe="dedupe")
+    verdict = doubled(scene("sqlite"), "before-commit=kill@40", without="dedupe")
     assert verdict.duplicate, verdict
 
 

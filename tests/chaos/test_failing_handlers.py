@@ -154,7 +154,7 @@ def test_children_that_handlers_fork_take_nothing_and_repeat_nothing(ledger: Mak
 def test_without_crash_marks_a_payment_that_ends_the_process_stops_its_partition(ledger: MakeLedger) -> None:
     app = ledger("redis", *BOTH, kafka=QUICK)
     given(app, do="exit")
-    worker = app.scene.run(unsafe="crash-marks")
+    worker = app.scene.run(without="crash-marks")
     worker.wait("worker.ended", 5, code=1)  # one more than it ever takes
     verdict = app.verdict(settle=0.1)
     assert verdict.lost, verdict

@@ -19,7 +19,7 @@ MakeScene = Callable[..., Scene]
 CASES = [(code, store) for number, code in enumerate(GAPS) for store in (cells.STORES if cells.WHOLE else [cells.STORES[number % 2]])]
 
 
-def spoiled(scene: Scene, damage: Callable[[Scene], None], unsafe: str = "") -> Worker:
+def spoiled(scene: Scene, damage: Callable[[Scene], None], without: str = "") -> Worker:
     """Work, an orderly end with groups open, damage, a new start."""
     first = scene.run("first")
     scene.feed.start()
@@ -27,7 +27,7 @@ def spoiled(scene: Scene, damage: Callable[[Scene], None], unsafe: str = "") -> 
     first.terminate()
     assert first.exit_code() == 0
     damage(scene)
-    return scene.run("second", unsafe=unsafe)
+    return scene.run("second", without=without)
 
 
 @pytest.mark.parametrize(("code", "store"), CASES)
@@ -77,12 +77,13 @@ def goes_on(app: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unsafe", "damage", "finding"), [("claim-checks", wiped, "duplicate"), ("restore-numbers", entry_missing, "lost duplicate")]
+    ("without", "damage", "finding"),
+    [("claim-checks", wiped, "duplicate"), ("restore-numbers", entry_missing, "lost duplicate")],
 )
 def test_the_judge_finds_what_happens_without(
-    scene: MakeScene, unsafe: str, damage: Callable[[Scene], None], finding: str
+    scene: MakeScene, without: str, damage: Callable[[Scene], None], finding: str
 ) -> None:
     app = scene("sqlite")
-    spoiled(app, damage, unsafe)
+    spoiled(app, damage, without)
     verdict: Verdict = app.verdict(settle=20.0)
     assert any(getattr(verdict, name) for name in finding.split()), verdict

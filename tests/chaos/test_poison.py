@@ -20,7 +20,7 @@ MakeScene = Callable[..., Scene]
 QUICK = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 200}
 
 
-def killer(scene: Scene, unsafe: str = "") -> Verdict:
+def killer(scene: Scene, without: str = "") -> Verdict:
     """One record ends the process whenever a reducer sees it; others come before and after it."""
     shutil.copy(Path(__file__).with_name("poison.py"), scene.folder / "chaos_poison.py")
     scene.spec["agents"]["sums"]["aggregate"]["compute"] = {"total": {"reduce": "chaos_poison:total"}}
@@ -29,10 +29,10 @@ def killer(scene: Scene, unsafe: str = "") -> Verdict:
     scene.catch_up()
     scene.poison = frozenset({max(record.place for record in scene.records("in") if record.partition == 0)})
     scene.feed.send(600)
-    worker = scene.run(unsafe=unsafe)
-    if unsafe:
+    worker = scene.run(without=without)
+    if without:
         worker.wait("worker.ended", 5, code=-9)  # one more than it ever takes
-    return scene.verdict(settle=0.1 if unsafe else 90.0)
+    return scene.verdict(settle=0.1 if without else 90.0)
 
 
 @pytest.mark.parametrize("store", cells.stores())
@@ -47,14 +47,14 @@ def test_a_record_that_killed_three_processes_becomes_a_dead_letter_and_the_rest
 
 
 def test_without_crash_marks_the_judge_finds_a_standstill(scene: MakeScene) -> None:
-    verdict = killer(scene("sqlite", kafka=QUICK), unsafe="crash-marks")
+    verdict = killer(scene("sqlite", kafka=QUICK), without="crash-marks")
     assert verdict.lost, verdict
 
 
-def exceptions(scene: Scene, unsafe: str = "") -> Verdict:
+def exceptions(scene: Scene, without: str = "") -> Verdict:
     """Three processes one after the other end by an exception at the same offset, alive enough to say so."""
     scene.feed.send(300)
-    worker = scene.run("faulty", "before-commit=raise@1*3", unsafe)
+    worker = scene.run("faulty", "before-commit=raise@1*3", without)
     worker.wait_hit(3)
     return scene.verdict()
 
@@ -66,7 +66,7 @@ def test_exceptions_never_make_a_dead_letter_of_a_good_record(scene: MakeScene, 
 
 
 def test_without_acquittals_the_judge_finds_good_records_among_the_dead_letters(scene: MakeScene) -> None:
-    verdict = exceptions(scene("sqlite", partitions=1, kafka=QUICK), unsafe="acquit")
+    verdict = exceptions(scene("sqlite", partitions=1, kafka=QUICK), without="acquit")
     assert verdict.refused, verdict
 
 

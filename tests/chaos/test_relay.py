@@ -1,16 +1,16 @@
 """Delivery reports in any order: the real engine over a log in memory, whose producer fails on command, before the same judge."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from connectors.memory.state import MemoryStore
-from streams import failpoints
 from streams.agent import Agent, Aggregation, Destination, Reducer
 from streams.values import OutboxRow
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, judge
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
 
 pytestmark = pytest.mark.rotates(3)
@@ -18,13 +18,6 @@ pytestmark = pytest.mark.rotates(3)
 AGENT = Agent("sums", ("in",), Aggregation(count=1, since_first=30.0, compute=(Reducer("total", "sum", "v"),)), Destination("out"), "dead")
 KEYS = [b"red", b"green", b"blue", b"grey"]  # in both partitions of `out`
 Fate = Callable[[OutboxRow], str]
-
-
-@pytest.fixture
-def without() -> Iterator[Callable[[str], None]]:
-    """`without(protection)` until the end of the test."""
-    yield lambda protection: failpoints.arm({"SLUICEGATE_UNSAFE": protection})
-    failpoints.arm({})
 
 
 @pytest.fixture
@@ -78,9 +71,9 @@ def test_a_row_is_not_forgotten_because_a_later_one_was_reported(log: Log) -> No
     assert late_partition(log).clean
 
 
-def test_the_judge_finds_what_is_lost_when_reports_count_up_to_the_highest(log: Log, without: Callable[[str], None]) -> None:
-    without("exact-acks")
-    assert late_partition(log).lost
+def test_the_judge_finds_what_is_lost_when_reports_count_up_to_the_highest(log: Log) -> None:
+    with without("exact-acks"):
+        assert late_partition(log).lost
 
 
 class FirstFails:
@@ -113,9 +106,9 @@ def test_what_failed_is_sent_before_anything_newer(log: Log) -> None:
     assert failing_once(log).clean
 
 
-def test_the_judge_finds_the_order_broken_when_what_failed_goes_last(log: Log, without: Callable[[str], None]) -> None:
-    without("relay-order")
-    assert failing_once(log).order
+def test_the_judge_finds_the_order_broken_when_what_failed_goes_last(log: Log) -> None:
+    with without("relay-order"):
+        assert failing_once(log).order
 
 
 def test_rows_that_arrived_unreported_beside_a_failure_are_sent_again_as_exact_copies(log: Log) -> None:

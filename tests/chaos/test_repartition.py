@@ -72,10 +72,10 @@ def test_groups_by_a_field_are_exact_across_partitions_when_the_half_that_rekeys
     assert len(app.tap.ends(f"{app.name}.by-who")) == PARTITIONS
 
 
-def sent_again(app: Scene, unsafe: str) -> dict[str, Counter[tuple[str, int]]]:
+def sent_again(app: Scene, without: str) -> dict[str, Counter[tuple[str, int]]]:
     """The first half dies with payments delivered under their new key, and not recorded as such."""
     pay(app, 0, 600)
-    worker = app.run("faulty", "acked-not-recorded=kill@100", unsafe)
+    worker = app.run("faulty", "acked-not-recorded=kill@100", without)
     made(app, worker)
     pid = worker.wait_hit()
     assert worker.events("worker.started", agent="sums.repartition", pid=pid), "it was the other half: this proves nothing"

@@ -42,12 +42,12 @@ def sendings(
         each.close()
 
 
-def under_fault(sent: Sendings, cell: Cell, unsafe: str = "") -> Verdict:
+def under_fault(sent: Sendings, cell: Cell, without: str = "") -> Verdict:
     """The faulty one has the lanes; the healthy one takes them over, or the next process of the faulty one does."""
-    faulty = sent.run("faulty", cell.fault, unsafe)
+    faulty = sent.run("faulty", cell.fault, without)
     sent.feed()
     pid = faulty.wait_hit()
-    healthy = sent.run("healthy", unsafe=unsafe)
+    healthy = sent.run("healthy", without=without)
     if cell.kind == "stop":
         with suppress(TimeoutError):  # it may hold a lock of the store until it goes on: then nobody else can even begin
             healthy.wait("dispatcher.running", timeout=20.0)
@@ -70,7 +70,7 @@ TWINS = [
 ]
 
 
-@pytest.mark.parametrize(("unsafe", "cell", "finding"), TWINS, ids=str)
-def test_the_judge_finds_what_happens_without(sendings: MakeSendings, unsafe: str, cell: Cell, finding: str) -> None:
-    verdict = under_fault(sendings(cell.store), cell, unsafe)
+@pytest.mark.parametrize(("without", "cell", "finding"), TWINS, ids=str)
+def test_the_judge_finds_what_happens_without(sendings: MakeSendings, without: str, cell: Cell, finding: str) -> None:
+    verdict = under_fault(sendings(cell.store), cell, without)
     assert getattr(verdict, finding), verdict

@@ -69,13 +69,13 @@ def test_a_killed_broker_is_waited_for_and_nothing_is_lost(scene: MakeScene, own
     assert verdict.clean, verdict
 
 
-def late_bytes(app: Scene, link: Proxy, unsafe: str = "") -> Verdict:
+def late_bytes(app: Scene, link: Proxy, without: str = "") -> Verdict:
     """A worker's commit is held on its way; the worker stops, another takes over and goes on; then the bytes arrive, and a
     third goes on from what the store holds. (The twin is without claim checks, too: those would halt what the bytes damaged.)"""
-    healthy = app.run("healthy", unsafe=unsafe)
+    healthy = app.run("healthy", without=without)
     app.feed.start()
     app.flowing()
-    slow = app.run("slow", unsafe=unsafe, store=link.url)
+    slow = app.run("slow", without=without, store=link.url)
     slow.wait("partition.claimed")
     app.flowing()
     link.hold("to-server", b"EVALSHA")
@@ -84,11 +84,11 @@ def late_bytes(app: Scene, link: Proxy, unsafe: str = "") -> Verdict:
     overtaken(app, healthy)
     link.release()
     healthy.kill9()
-    app.run("heir", unsafe=unsafe)
+    app.run("heir", without=without)
     os.kill(slow.pid, signal.SIGCONT)
-    if not unsafe:
+    if not without:
         app.flowing()
-    return app.verdict(settle=20.0 if unsafe else 90.0)
+    return app.verdict(settle=20.0 if without else 90.0)
 
 
 def test_a_commit_that_arrives_after_a_takeover_changes_nothing(scene: MakeScene, redis_url: str, proxy: Callable[[str], Proxy]) -> None:
@@ -101,7 +101,7 @@ def test_the_judge_finds_what_a_late_commit_does_without_a_fence(
 ) -> None:
     """The race must be met: the late bytes have to fall between two steps of the heir, so it is provoked up to three times."""
     for _ in range(3):
-        verdict = late_bytes(scene("redis", count=1), proxy(redis_url), unsafe="fence,claim-checks")
+        verdict = late_bytes(scene("redis", count=1), proxy(redis_url), without="fence,claim-checks")
         if verdict.duplicate:
             return
     raise AssertionError(f"the judge found nothing: {verdict}")

@@ -72,12 +72,12 @@ def judge_shared(inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence
     return verdict
 
 
-def under_fault(app: Scene, cell: Cell, unsafe: str = "") -> Verdict:
+def under_fault(app: Scene, cell: Cell, without: str = "") -> Verdict:
     """Two healthy workers and a faulty one."""
-    healthy = [app.run(f"healthy-{number}", unsafe=unsafe) for number in range(2)]
+    healthy = [app.run(f"healthy-{number}", without=without) for number in range(2)]
     app.feed.start()
     app.flowing()
-    faulty = app.run("faulty", cell.fault, unsafe)
+    faulty = app.run("faulty", cell.fault, without)
     pid = faulty.wait_hit()
     if cell.kind == "stop":
         wait_until(lambda: _have_all(app, healthy), 40, "the takeover", pause=0.1)
@@ -91,7 +91,7 @@ def under_fault(app: Scene, cell: Cell, unsafe: str = "") -> Verdict:
         app.draw(0.1)
         return app.progress.complete(0, False)
 
-    if not unsafe:
+    if not without:
         try:
             wait_until(settled, 90, "the end of the work", pause=0)
         except TimeoutError as error:

@@ -18,17 +18,17 @@ MakeLedger = Callable[..., Ledger]
 SLOW = {"session": False, "concurrency": 4, "retry": {"attempts": 5, "backoff": "20ms..50ms"}}
 
 
-def under_fault(app: Ledger, cell: Cell, unsafe: str = "") -> Verdict:
+def under_fault(app: Ledger, cell: Cell, without: str = "") -> Verdict:
     scene = app.scene
-    healthy = scene.run("healthy", unsafe=unsafe)
+    healthy = scene.run("healthy", without=without)
     scene.feed.start()
     scene.flowing()
-    faulty = scene.run("faulty", f"{cell.point}={cell.kind}@{cells.SLOW_NTH}", unsafe)
+    faulty = scene.run("faulty", f"{cell.point}={cell.kind}@{cells.SLOW_NTH}", without)
     pid = faulty.wait_hit()
     if cell.kind == "stop":
         overtaken(scene, healthy)
         os.kill(pid, signal.SIGCONT)
-    if unsafe:
+    if without:
         return app.verdict(settle=20.0)
     scene.flowing()
     return app.verdict()
@@ -42,7 +42,7 @@ def test_each_message_is_handled_and_sent_once_when_a_worker_fails_at(ledger: Ma
 
 def test_the_judge_finds_messages_missing_when_what_was_sealed_is_not_restored(ledger: MakeLedger) -> None:
     cell = Cell("attempt-marked", "kill", "redis")
-    verdict = under_fault(ledger(cell.store, "forward", **SLOW), cell, unsafe="sealed")
+    verdict = under_fault(ledger(cell.store, "forward", **SLOW), cell, without="sealed")
     assert verdict.lost, verdict
 
 

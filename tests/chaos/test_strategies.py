@@ -17,10 +17,10 @@ pytestmark = pytest.mark.rotates(3)
 MakeLedger = Callable[..., Ledger]
 
 
-def crashed(app: Ledger, fault: str, unsafe: str = "", settle: float = 90.0) -> Verdict:
+def crashed(app: Ledger, fault: str, without: str = "", settle: float = 90.0) -> Verdict:
     """One worker, whose process is killed with work in hand and started again."""
     app.scene.feed.start()
-    worker = app.scene.run("faulty", fault, unsafe)
+    worker = app.scene.run("faulty", fault, without)
     worker.wait_hit()
     worker.wait("partition.claimed", app.scene.partitions + 1)
     app.scene.feed.stop()

@@ -15,7 +15,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("unsafe", "cell", "finding"), CELLS, ids=str)
-def test_the_judge_finds_what_happens_without(scene: MakeScene, unsafe: str, cell: Cell, finding: str) -> None:
-    verdict = under_fault(scene(cell.store, count=1), cell, unsafe)
+@pytest.mark.parametrize(("without", "cell", "finding"), CELLS, ids=str)
+def test_the_judge_finds_what_happens_without(scene: MakeScene, without: str, cell: Cell, finding: str) -> None:
+    verdict = under_fault(scene(cell.store, count=1), cell, without)
     assert getattr(verdict, finding), verdict

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.mutation import twins
 from tests.servers.process import die_with_parent
 from tests.waiting import wait_until
 
@@ -19,19 +20,29 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 
 
 class Worker:
-    """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it, `unsafe` the
-    protections taken out, `more` what else stands in its environment; `enter` (of a Disk) is called in its process
-    first; `options` are those of `run`."""
+    """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it. `without`
+    names protections of tests/mutation/protections.py to take out, joined by commas; `close` fails if they were not. `more` is added
+    to its environment. `enter` (of a Disk) is called in its process first. `options` are those of `run`."""
 
     def __init__(
-        self, file: Path, agent: str, name: str, fault: str = "", unsafe: str = "", more: Mapping[str, str] | None = None,
-        enter: Callable[[], None] = lambda: None, options: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        file: Path,
+        agent: str,
+        name: str,
+        fault: str = "",
+        without: str = "",
+        more: Mapping[str, str] | None = None,
+        enter: Callable[[], None] = lambda: None,
+        options: Sequence[str] = (),
+    ) -> None:
         self.name, self.agent = name, agent
         self._failpoints = file.parent / f"{name}.failpoints"
+        self._without, self._edited = without, file.parent / f"{name}.twin"
         environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE_")}
-        environ |= {"SLUICEGATE_FAILPOINTS": fault, "SLUICEGATE_FAILPOINT_LOG": str(self._failpoints), "SLUICEGATE_UNSAFE": unsafe}
+        environ |= {"SLUICEGATE_FAILPOINTS": fault, "SLUICEGATE_FAILPOINT_LOG": str(self._failpoints)}
         environ |= more or {}
+        if without:
+            environ |= twins.environment(without, self._edited, environ)
         die = die_with_parent(signal.SIGKILL)
         chosen = ["--agent", agent] if agent else []
         self.process = subprocess.Popen(
@@ -117,6 +128,12 @@ class Worker:
         self._reader.join(20)
         assert self.process.stderr is not None
         self.process.stderr.close()
+        if self._without:
+            twins.check(self._without, self._edited, [self.process.pid, *self._at_work()])
+
+    def _at_work(self) -> list[int]:
+        """All children that ever were."""
+        return [line["pid"] for name in ("worker.running", "dispatcher.running") for line in self.events(name)]
 
     def tail(self, count: int = 40) -> str:
         """The end of its log, for a failure."""

@@ -11,12 +11,12 @@ import redis
 from connectors.redis import scripts_outbox, scripts_timeouts
 from connectors.redis.scripts_leased import PREFIX
 from connectors.redis.state import RedisStore
-from streams import failpoints
 from streams.errors import ConcurrencyError, PersistenceError
 from streams.leased.messages import OutboxMessage, Outcome
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from streams.leased.values import Gate, Timeout
 from tests.contracts.leased_redis import dump, entries, made, messages, timeouts
+from tests.mutation.twins import without
 from tests.servers import Proxy, Server
 from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
@@ -132,11 +132,11 @@ def test_without_the_check_of_the_keys_half_of_a_step_lands(
 ) -> None:
     monkeypatch.setattr(scripts_outbox, "ADD", scripts_outbox.ADD.replace("outbox_sound(hashes_of(places))", ""))
     monkeypatch.setattr(scripts_timeouts, "INSERT", scripts_timeouts.INSERT.replace("timeouts_sound()\n", ""))
-    unsafe = made(url)
+    unchecked = made(url)
     client.rpush(PREFIX + damaged, "damaged")
     before = dump(client)
     with pytest.raises(PersistenceError):
-        all_adds(unsafe)[damaged]()
+        all_adds(unchecked)[damaged]()
     assert dump(client) != before
 
 
@@ -190,12 +190,8 @@ def test_whoever_lost_a_lease_changes_nothing(url: str, scenario: Callable[[Any,
 
 @pytest.mark.parametrize("scenario", FENCES)
 def test_without_the_comparison_of_tokens_whoever_lost_a_lease_writes(url: str, scenario: Callable[[Any, Any], None]) -> None:
-    failpoints.arm({"SLUICEGATE_UNSAFE": FENCES[scenario]})
-    try:
-        with pytest.raises((pytest.fail.Exception, AssertionError)):
-            scenario(made(url, SHORT), made(url))
-    finally:
-        failpoints.arm({})
+    with without(FENCES[scenario]), pytest.raises((pytest.fail.Exception, AssertionError)):
+        scenario(made(url, SHORT), made(url))
 
 
 # -- the rest --------------------------------------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from connectors.memory import values as memory_values
 from connectors.mongodb import unit as mongodb_unit
 from connectors.redis import unit as redis_unit
 from connectors.sql import statements, texts
-from streams import failpoints
 from streams.contracts import Store
 from streams.values import Changes, Partition
 from tests.contracts import application
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, row, rows, seen
 from tests.contracts.test_twins import SQL_SERVERS
+from tests.mutation.twins import without
 
 NOTHING = "select 1"
 
@@ -31,9 +31,8 @@ def books(store_url: str, partition: Partition) -> Books:
 
 @pytest.fixture
 def _no_fence() -> Iterator[None]:
-    failpoints.arm({"SLUICEGATE_UNSAFE": "fence"})
-    yield
-    failpoints.arm({})
+    with without("fence"):
+        yield
 
 
 def test_what_the_work_writes_and_the_changes_land_together(store: Store, books: Books) -> None:

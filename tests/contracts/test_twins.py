@@ -1,6 +1,7 @@
 """Each protection has a twin: the same scenario, on a store from which a named protection was taken, must fail by its own verdict."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from streams.values import Partition
 from tests.contracts import scenarios
 from tests.contracts.given import opened
 from tests.contracts.test_all_or_nothing import plant, sqlite_trigger
+from tests.mutation.protections import PROTECTIONS
+from tests.mutation.twin.edits import Edit
+from tests.mutation.twins import take_out
 
 Patch = pytest.MonkeyPatch
 SQL_SERVERS: dict[str, type] = {"postgresql": Postgresql, "mariadb": Mysql}
@@ -25,6 +29,16 @@ def without(patch: Patch, place: object, name: str, old: str, new: str = "") -> 
     text = getattr(place, name)
     assert text.count(old) == 1, f"{name} has no such protection any more"
     patch.setattr(place, name, text.replace(old, new))
+
+
+def overwriting(file: str) -> list[Edit]:
+    """The edits of this file after which new rows replace those that are there."""
+    return [edit for edit in PROTECTIONS["fence"] if edit.file == file]
+
+
+def replaced(collection: Any, documents: Any, session: Any) -> None:
+    for document in documents:
+        collection.replace_one({"_id": document["_id"]}, document, upsert=True, session=session)
 
 
 def no_token(patch: Patch, backend: str) -> None:
@@ -49,12 +63,10 @@ def no_version(patch: Patch, backend: str) -> None:
         without(patch, statements, "ADD_ENTRY", "insert", "insert or replace")
     elif backend in SQL_SERVERS:
         without(patch, texts, "FENCE", "and version = %s", "and %s >= 0")
-        product = SQL_SERVERS[backend]
-        bulk = product.bulk
-        patch.setattr(product, "bulk", lambda self, *values: bulk(self, *values[:4], True))
+        take_out(patch, overwriting(f"connectors/sql/{'postgresql' if backend == 'postgresql' else 'mysql'}.py"))
     elif backend == "mongodb":
         patch.setattr(mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "token": claim.token})
-        patch.setattr(mongodb_state, "_insert", mongodb_state._replace)
+        patch.setattr(mongodb_state, "_insert", replaced)
     else:
         without(patch, scripts, "COMMIT", " or held[2] ~= ARGV[2]")
         without(patch, scripts, "COMMIT", "if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end")

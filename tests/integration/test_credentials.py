@@ -1,6 +1,5 @@
 """Certificates and passwords of a running app: refused at its start, changed while it runs."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 from tests.chaos.cells import WHOLE
 from tests.integration.secured.systems import RIGHT, STORES, WRONG
 from tests.integration.supervised.run import Run
+from tests.mutation import twins
 from tests.rotation import of_today
 from tests.servers import Server, Valkey
 from tests.servers.certificates import authority
@@ -148,8 +148,12 @@ def test_a_password_that_changes_while_it_runs_is_read_again_and_nothing_is_lost
         print(*run.lines[-20:], *run.noise[-20:], sep="\n")
 
 
-def test_twin_without_reading_it_again_the_new_password_never_counts(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "SLUICEGATE_UNSAFE", "fresh-secrets")
+def test_twin_without_reading_it_again_the_new_password_never_counts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    edited = tmp_path / "twin"
+    for name, value in twins.environment("fresh-secrets", edited).items():
+        monkeypatch.setenv(name, value)
     run = Run(str(SLUICEGATE), "run", scene.file)
     try:
         run.wait("partition.claimed", timeout=90)
@@ -160,3 +164,4 @@ def test_twin_without_reading_it_again_the_new_password_never_counts(scene: Scen
     finally:
         run.close()
         print(*run.lines[-20:], *run.noise[-20:], sep="\n")
+    twins.check("fresh-secrets", edited, [run.process.pid, *(line["pid"] for line in run.events("worker.running"))])

@@ -18,6 +18,7 @@ from connectors import open_store
 from streams.leased.messages import StoredMessage
 from streams.leased.values import entry_key
 from tests.contracts.own import own_url
+from tests.mutation import twins
 from tests.servers.process import die_with_parent
 from tests.waiting import wait_until
 
@@ -78,10 +79,13 @@ class Scene:
         return Counter(entry_key(self.topic, number, offset) for number, fed in enumerate(self.fed) for offset in range(fed))
 
     @contextmanager
-    def worker(self, failpoints: str = "", unsafe: str = "", **orders: Any) -> Iterator[subprocess.Popen[bytes]]:
+    def worker(self, failpoints: str = "", without: str = "", **orders: Any) -> Iterator[subprocess.Popen[bytes]]:
         """A Faust worker, killed with -9 at the end of the block."""
         told = {"group": self.topic, "topic": self.topic, "bootstrap": self.bootstrap, "store": self.url, "folder": str(self.folder)}
-        environment = {**os.environ, "SLUICEGATE_FAILPOINTS": failpoints, "SLUICEGATE_UNSAFE": unsafe}
+        environment = {**os.environ, "SLUICEGATE_FAILPOINTS": failpoints}
+        edited = self.folder / "twin"
+        if without:
+            environment |= twins.environment(without, edited)
         command = [sys.executable, "-m", "tests.integration.filling.worker", json.dumps({**told, "instance": "one", **orders})]
         with open(self.folder / "worker.log", "ab") as log:
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent(9))
@@ -90,6 +94,8 @@ class Scene:
             finally:
                 process.kill()
                 process.wait()
+        if without:
+            twins.check(without, edited, [process.pid])
 
 
 @pytest.fixture
@@ -125,19 +131,19 @@ def test_what_one_of_two_workers_leaves_at_its_death_the_other_takes(scene: Scen
     assert scene.found() == scene.expected()
 
 
-@pytest.mark.parametrize("unsafe", ["", "faust-order"])
-def test_nothing_is_acknowledged_before_it_is_durable(scene: Scene, unsafe: str) -> None:
+@pytest.mark.parametrize("without", ["", "faust-order"], ids=["", "twin"])
+def test_nothing_is_acknowledged_before_it_is_durable(scene: Scene, without: str) -> None:
     """The third insert never returns; what Kafka was told meanwhile is not read again."""
     scene.feed(300)
-    with scene.worker(unsafe=unsafe, stall=3, most=20):
+    with scene.worker(without=without, stall=3, most=20):
         wait_until((scene.folder / "stalled").exists, SOON, "the insert that never returns")
         wait_until(lambda: scene.committed() >= scene.found().total() > 0, SOON, "the commit of what is durable")
-        if unsafe:
+        if without:
             wait_until(lambda: scene.committed() > scene.found().total(), SOON, "the commit of what is not durable")
-    with scene.worker(unsafe=unsafe):
+    with scene.worker(without=without):
         wait_until(lambda: scene.committed() == sum(scene.fed), SOON, "the commit of everything")
     lost = scene.expected() - scene.found()
-    assert bool(lost) is bool(unsafe)
+    assert bool(lost) is bool(without)
     assert not scene.found() - scene.expected()
 
 

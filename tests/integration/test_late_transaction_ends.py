@@ -15,9 +15,9 @@ from connectors.kafka.transactions import Cursors, KafkaTransactions, open_trans
 from streams.contracts import Cursor
 from streams.errors import Fenced, SystemNotReady
 from tests.integration.test_kafka_transactions import A, Died, Shard, at
+from tests.mutation.twins import without
 from tests.servers.cluster import Cluster
 from tests.servers.proxy import Direction
-from tests.unit.engine.scene import without
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.rotates(2)
@@ -130,7 +130,7 @@ def test_an_end_that_comes_in_the_next_producers_transaction_does_not_end_that(p
     assert place.shard.committed() == [1, 2, 3, 4]
 
 
-def unanswered(place: Place, back: bool, unsafe: str = "") -> list[int]:
+def unanswered(place: Place, back: bool, protection: str = "") -> list[int]:
     """The transaction has ended, its reply is lost with the connection, which may come back; the next producer sends what the cursor
     does not know. What is committed then."""
     first, second = place.on_the_wire(), place.shard.producer()
@@ -143,7 +143,7 @@ def unanswered(place: Place, back: bool, unsafe: str = "") -> list[int]:
         with suppress(Fenced, SystemNotReady):
             sending.result(60)
             assert back, "an answer came although nobody could give it"
-    with without(unsafe):
+    with without(protection):
         reached = place.shard.opened(second).get(A, 0)
     if reached < 2:
         assert second.send(place.shard.rows(*range(reached + 1, 3)), {A: 2}) == ""
@@ -156,4 +156,4 @@ def test_rows_whose_end_was_not_answered_are_not_sent_again(place: Place, back: 
 
 
 def test_without_the_cursor_rows_whose_end_was_not_answered_are_sent_again(place: Place) -> None:
-    assert unanswered(place, back=False, unsafe="relay-cursor") == [1, 1, 2, 2]
+    assert unanswered(place, back=False, protection="relay-cursor") == [1, 1, 2, 2]

@@ -1,6 +1,7 @@
 """Guards of the loop, of what is checked at a claim, of crash marks, of the relay and of what is remembered."""
 
 from tests.mutation.guard import NEVER, Guard
+from tests.mutation.protections import APART, TOGETHER
 
 E = "tests/unit/engine/"
 CHECKS, GAPS = (f"{E}test_checks.py",), (f"{E}test_gaps.py",)
@@ -43,7 +44,7 @@ GUARDS = (
     ),
     Guard(
         "rows of another incarnation of the store are loud", "streams/engine/owner.py",
-        "            if self.claim.incarnation != setting.store.incarnation:", f"            {NEVER}",
+        "        if self.claim.incarnation != setting.store.incarnation:", f"        {NEVER}",
         GAPS,
     ),
     Guard(
@@ -62,11 +63,11 @@ GUARDS = (
     ),
     Guard(
         "a missing changelog entry is loud", "streams/aggregation/changelog.py",
-        "            if strict and entry.number != expected:", f"            {NEVER}", CHANGELOG,
+        "            if entry.number != expected:", f"            {NEVER}", CHANGELOG,
     ),
     Guard(
         "a changelog that ends early is loud", "streams/aggregation/changelog.py",
-        "        if strict and expected != last + 1:", f"        {NEVER}", GAPS,
+        "        if expected != last + 1:", f"        {NEVER}", GAPS,
     ),
     Guard(
         "items that are fewer than were counted are loud", "streams/aggregation/changelog.py",
@@ -97,17 +98,23 @@ GUARDS = (
     ),
     Guard(
         "nothing is sent before its commit", "streams/engine/owner.py",
-        '        if failpoints.unsafe("output-commit"):\n            self.shard.add(rows, monotonic)',
+        '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
         "        self.shard.add(rows, monotonic)",
         (f"{E}test_outbox.py",),
     ),
     Guard(
         "a claim seeks to the offset of the store", "streams/engine/claims.py",
-        '        if failpoints.unsafe("seek") and place in self._backoffs:', "        if place in self._backoffs:", OWNERSHIP,
+        "        del self._taking[place]\n        self._setting.input.start(*place, owner.offset, owner.epoch)",
+        "        del self._taking[place]\n        if place in self._backoffs:\n            self._setting.input.resume([place])\n"
+        "        else:\n            self._setting.input.start(*place, owner.offset, owner.epoch)",
+        OWNERSHIP,
     ),
     Guard(
         "records that were read before a claim are not taken under it", "streams/engine/worker.py",
-        'early = failpoints.unsafe("stale-batch") and self._claims.retrying', "early = self._claims.retrying", OWNERSHIP,
+        "        if batch:\n            self._accept(batch, now)",
+        "        if self._claims.retrying and batch:\n            self._claims.advance(now)\n"
+        "        if batch:\n            self._accept(batch, now)",
+        OWNERSHIP,
     ),
     Guard(
         "records from before a seek are void", "streams/engine/claims.py", "        if place in self._void:\n            return True",
@@ -128,8 +135,10 @@ GUARDS = (
     ),
     Guard(
         "after a commit of unknown result the state is read again", "streams/engine/worker.py",
-        '        if failpoints.unsafe("keep-state") and isinstance(error, PersistenceError):',
-        "        if isinstance(error, PersistenceError):", OWNERSHIP,
+        '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
+        "        if isinstance(error, PersistenceError):\n            return\n"
+        '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
+        OWNERSHIP,
     ),
     Guard(
         "the owner's clock never goes back", "streams/engine/store_clock.py",
@@ -142,7 +151,7 @@ GUARDS = (
     ),
     Guard(
         "only a mark at this offset is a crash here", "streams/engine/crash.py",
-        "trying is None or trying.offset != offset or", "trying is None or", CRASH,
+        "trying is None or trying.offset != offset:", "trying is None:", CRASH,
     ),
     Guard(
         "a record is poison only when the last death was in it alone", "streams/engine/crash.py",
@@ -151,7 +160,7 @@ GUARDS = (
     Guard("one's own name is no crash", "streams/engine/crash.py", "if name.rstrip(STEPS + SINGLE) != self._process)", "if name)", CRASH),
     Guard(
         "who lives takes its mark back", "streams/engine/claims.py",
-        'if owner.marks.names() and not failpoints.unsafe("acquit"):', NEVER, CRASH,
+        "if owner.marks.names():", NEVER, CRASH,
     ),
     Guard(
         "a commit that does not get on keeps the mark", "streams/engine/owner.py",
@@ -168,23 +177,25 @@ GUARDS = (
     ),
     Guard(
         "a repeat of a sender is dropped", "streams/engine/receive.py",
-        'if number in known.numbers and not failpoints.unsafe("receive"):', NEVER, RECEIVE,
+        "if number in known.numbers:\n            return True", f"{NEVER}\n            return True", RECEIVE,
     ),
     Guard(
         "what is below the highest and was not seen is new", "streams/engine/receive.py",
-        'if number in known.numbers and not failpoints.unsafe("receive"):', "if number <= known.highest:", RECEIVE,
+        "if number in known.numbers:\n            return True", "if number <= known.highest:\n            return True", RECEIVE,
     ),
     Guard(
         "numbers meant for another topic are no repeat", "streams/engine/receive.py",
         'if not arrow or target.rpartition("#")[0] != self.topic or', "if not arrow or", RECEIVE,
     ),
     Guard(
-        "exactly the reported rows are recorded", "streams/engine/relay.py", '        if failpoints.unsafe("exact-acks") and delivered:',
-        "        if delivered:", RELAY,
+        "exactly the reported rows are recorded", "streams/engine/relay.py",
+        "        return delivered, dead\n",
+        "        return list(range(1, max(delivered, default=0) + 1)), dead\n", RELAY,
     ),
     Guard(
         "nothing newer overtakes a row that failed", "streams/engine/relay.py",
-        '        if outcome == "failed" and failpoints.unsafe("relay-order"):', '        if outcome == "failed":', RELAY,
+        '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
+        '        if outcome == "failed":\n            shard.waiting.append(shard.out.pop(row.number)[0])\n            return', RELAY,
     ),
     Guard(
         "repeats lie within what receivers remember", "streams/engine/relay.py",
@@ -213,11 +224,12 @@ GUARDS = (
     ),
     Guard(
         "each claim numbers its rows in a shard of its own", "streams/engine/rows.py",
-        '"" if failpoints.unsafe("lineage") else lineage, number', '"", number', (f"{E}test_rows.py", f"{E}test_outbox.py"),
+        "self._lineage, self.number = lineage, number", 'self._lineage, self.number = "", number',
+        (f"{E}test_rows.py", f"{E}test_outbox.py"),
     ),
     Guard(
         "a message that was written twice counts once", "streams/engine/dedupe.py",
-        "            elif identity is not None and safe and holds(identity, now):", "            elif False:", (f"{E}test_dedupe.py",),
+        "            elif identity is not None and holds(identity, now):", "            elif False:", (f"{E}test_dedupe.py",),
     ),
     Guard(
         "what was refused does not count as seen", "streams/engine/owner.py",
@@ -225,16 +237,18 @@ GUARDS = (
         (f"{E}test_dedupe_handlers.py",),
     ),
     Guard(
-        "what was sealed is restored as it was", "streams/engine/sealed.py", '        if failpoints.unsafe("sealed"):', "        if True:",
+        "what was sealed is restored as it was", "streams/engine/sealed.py",
+        "        for number, packed in section.items.items():",
+        "        return\n        for number, packed in section.items.items():",
         (f"{E}test_slow.py",),
     ),
     Guard(
         "a call that was cut off is no attempt", "streams/engine/slow.py",
-        '    if not cut_off or failpoints.unsafe("give-back"):', "    if True:", (f"{E}test_cut_off.py",),
+        "    if not cut_off:", "    if True:", (f"{E}test_cut_off.py",),
     ),
     Guard(
         "a handler's writes and the offset are one commit", "streams/engine/session.py",
-        'partial(_apart, store) if failpoints.unsafe("session") else store.commit_with', "partial(_apart, store)",
+        TOGETHER, APART,
         (f"{E}test_sessions.py",),
     ),
     Guard(
@@ -244,11 +258,11 @@ GUARDS = (
     ),
     Guard(
         "the source's watermark moves with the insert", "streams/leased/shared_runs.py",
-        'progress = None if failpoints.unsafe("watermark") else moves', "progress = None", READ_AGAIN,
+        "entries, self._gate, moves, self._keep)", "entries, self._gate, None, self._keep)", READ_AGAIN,
     ),
     Guard(
         "of a lane, nothing overtakes a row that failed", "streams/leased/lane_sender.py",
-        '        if outcome == "failed" and not failpoints.unsafe("relay-order"):', f"        {NEVER}",
+        '        if outcome == "failed":\n            self._sender', f"        {NEVER}\n            self._sender",
         ("tests/unit/leased/test_lane_sender.py", "tests/contracts/dispatcher/test_lanes.py"),
         "not redis and not postgresql and not mariadb and not mongodb",
     ),

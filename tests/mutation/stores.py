@@ -53,13 +53,13 @@ GUARDS = (
     ),
     Guard(
         "PostgreSQL, MariaDB: only the last claim commits", "connectors/sql/texts.py",
-        '\nwhere partition_key = %s and token = %s and version = %s"""\n# For',
-        "\nwhere partition_key = %s and %s <> '~' and version = %s\"\"\"\n# For", FENCING, "postgresql",
+        '\nwhere partition_key = %s and token = %s and version = %s"""\n\nHELD',
+        "\nwhere partition_key = %s and %s <> '~' and version = %s\"\"\"\n\nHELD", FENCING, "postgresql",
     ),
     Guard(
         "PostgreSQL, MariaDB: only the last version commits", "connectors/sql/texts.py",
-        '\nwhere partition_key = %s and token = %s and version = %s"""\n# For',
-        '\nwhere partition_key = %s and token = %s and %s >= 0"""\n# For', FENCING, "postgresql",
+        '\nwhere partition_key = %s and token = %s and version = %s"""\n\nHELD',
+        '\nwhere partition_key = %s and token = %s and %s >= 0"""\n\nHELD', FENCING, "postgresql",
     ),
     Guard(
         "Redis: only the last claim commits", "connectors/redis/scripts.py", REDIS_HELD,
@@ -109,7 +109,7 @@ GUARDS = (
     ),
     Guard(
         "memory: only leased rows are removed", "connectors/memory/buffer.py",
-        'if int(id) in held.rows and (int(id) in ours or failpoints.unsafe("lease"))]', "if int(id) in held.rows]", BUFFER, MEMORY,
+        "if int(id) in held.rows and int(id) in ours]", "if int(id) in held.rows]", BUFFER, MEMORY,
     ),
     Guard(
         "memory: all rows of a snapshot, or nothing", "connectors/memory/buffer.py",
@@ -120,11 +120,11 @@ GUARDS = (
     ),
     Guard(
         "memory: a batch is completed under its lease", "connectors/memory/buffer.py",
-        '(found.token == batch.token or failpoints.unsafe("lease"))', "True", BUFFER, MEMORY,
+        "if found and found.token == batch.token else", "if found else", BUFFER, MEMORY,
     ),
     Guard(
         "SQL: only leased rows are removed", "connectors/sql/buffer.py",
-        'fence = () if failpoints.unsafe("lease") else (_ROW.holder == snapshot.token,)', "fence: Any = ()", BUFFER, SQLITE,
+        "buffer_rows.drop(at, ours, _ROW.number.in_(page))", "buffer_rows.drop(at, _ROW.number.in_(page))", BUFFER, SQLITE,
     ),
     Guard(
         "SQL: all rows of a snapshot, or nothing", "connectors/sql/buffer.py",
@@ -132,7 +132,7 @@ GUARDS = (
     ),
     Guard(
         "SQL: a batch is completed under its lease", "connectors/sql/buffer.py",
-        'token is None or (token != batch.token and not failpoints.unsafe("lease")):', "token is None:", BUFFER, SQLITE,
+        "token is None or token != batch.token:", "token is None:", BUFFER, SQLITE,
     ),
     Guard(
         "memory: a timeout is its owner's", "connectors/memory/timeouts.py",
@@ -153,9 +153,9 @@ GUARDS = (
     Guard(
         "SQL: a timeout is its owner's", "connectors/sql/timeouts.py",
         "    def remove(self, id: UUID, owner: str | None = None) -> None:\n        def work(connection: Connection) -> None:\n"
-        "            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)\n            if owner is None or",
+        "            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)\n            if owner is None:",
         "    def remove(self, id: UUID, owner: str | None = None) -> None:\n        def work(connection: Connection) -> None:\n"
-        "            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)\n            if True or", TIMEOUTS, SQLITE,
+        "            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)\n            if True:", TIMEOUTS, SQLITE,
     ),
     Guard(
         "memory: an id enters the outbox once", "connectors/memory/outbox.py",
@@ -163,7 +163,7 @@ GUARDS = (
     ),
     Guard(
         "memory: a lane's marks compare its token", "connectors/memory/outbox.py",
-        'if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token and not failpoints.unsafe("fence"):',
+        "if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:",
         NEVER, OUTBOX, MEMORY,
     ),
     Guard(
@@ -180,6 +180,6 @@ GUARDS = (
     ),
     Guard(
         "SQL: a lane's marks compare its token", "connectors/sql/outbox_lanes.py",
-        'held is None or (held.token != token and not failpoints.unsafe("fence")):', "held is None:", OUTBOX, SQLITE,
+        "held is None or held.token != token:", "held is None:", OUTBOX, SQLITE,
     ),
 )  # fmt: skip

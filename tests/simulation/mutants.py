@@ -34,7 +34,7 @@ from tests.simulation.taking_out import TakeOut, taken_out
 
 
 class Mutant(NamedTuple):
-    """`take_out` is a protection of streams.failpoints, or patches one away; `kind` needs it, `seed` shows it, with `more` faults than its
+    """`take_out` names a protection or patches one away; `kind` needs it, `seed` shows it, with `more` faults than its
     own, and where delivery reports are `slow` all the time."""
 
     name: str

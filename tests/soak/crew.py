@@ -19,8 +19,8 @@ CLOCKS = Path(__file__).with_name("clock")
 class Crew:
     """Each method may be called from any thread. `address(number)` are the store and the brokers of a worker."""
 
-    def __init__(self, scene: Scene, address: Callable[[int], tuple[str, str]], unsafe: str = "") -> None:
-        self._scene, self._address, self._unsafe = scene, address, unsafe
+    def __init__(self, scene: Scene, address: Callable[[int], tuple[str, str]], without: str = "") -> None:
+        self._scene, self._address, self._without = scene, address, without
         # A child is killed when the thread ends that started it: one that stays starts them all.
         self._launcher = ThreadPoolExecutor(1, thread_name_prefix="crew")
         self._started = 0
@@ -79,7 +79,7 @@ class Crew:
         path = os.pathsep.join(filter(None, (str(CLOCKS), os.environ.get("PYTHONPATH"))))
         environ = {"SOAK_CLOCK": str(self._clock(number)), "PYTHONPATH": path}
         name = f"{'guest' if agent else f'worker-{number}'}-{self._started}"
-        return self._scene.run(name, unsafe=self._unsafe, agent=agent, store=store, bootstrap=bootstrap, environ=environ)
+        return self._scene.run(name, "", self._without, agent, store, bootstrap, environ)
 
     def _clock(self, number: int) -> Path:
         return self._scene.folder / f"clock-{number}"

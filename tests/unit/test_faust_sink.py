@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -15,9 +14,9 @@ from connectors import faust as adapter
 from connectors.faust import BufferSink, entry_of
 from connectors.kafka.producer import KafkaProducer
 from connectors.memory.state import MemoryStore
-from streams import failpoints
 from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 from streams.leased.values import Filled, Gate
+from tests.mutation.twins import without
 
 
 @dataclass
@@ -228,19 +227,14 @@ def test_a_producers_duplicate_is_known_by_its_header_and_without_one_by_its_pla
     assert {entry.type for entry in scene.store.buffer.get_data("b")} == {"order"}
 
 
-@pytest.fixture(params=["", "faust-watermark"])
-def unsafe(request: pytest.FixtureRequest) -> Iterator[str]:
-    failpoints.arm({"SLUICEGATE_UNSAFE": request.param})
-    yield request.param
-    failpoints.arm({})
-
-
-def test_a_completed_record_that_is_read_again_is_known_by_the_watermark_alone(scene: Scene, unsafe: str) -> None:
-    scene.come(*offsets(0))
-    scene.filled(scene.sink())
-    scene.store.buffer.remove_snapshot("b", scene.store.buffer.get_snapshot("b"))
-    scene.come(*offsets(0))
-    assert scene.filled(scene.sink())[0].result == ((1, 0) if unsafe else (0, 1))
+@pytest.mark.parametrize("protection", ["", "faust-watermark"], ids=["", "twin"])
+def test_a_completed_record_that_is_read_again_is_known_by_the_watermark_alone(scene: Scene, protection: str) -> None:
+    with without(protection):
+        scene.come(*offsets(0))
+        scene.filled(scene.sink())
+        scene.store.buffer.remove_snapshot("b", scene.store.buffer.get_snapshot("b"))
+        scene.come(*offsets(0))
+        assert scene.filled(scene.sink())[0].result == ((1, 0) if protection else (0, 1))
 
 
 # -- with Faust's own objects --------------------------------------------------------------------------------------------

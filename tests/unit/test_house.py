@@ -12,7 +12,10 @@ from tests import house
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("rule", [house.imports, house.sizes, house.names, house.dangers], ids=lambda rule: rule.__name__)
+RULES = [house.imports, house.sizes, house.names, house.dangers, house.switches]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_house_keeps_its_rule_of(rule):
     assert "\n".join(rule(PROJECT)) == ""
 
@@ -141,6 +144,23 @@ def test_a_file_or_folder_whose_name_says_nothing_is_found(tree, path):
 def test_words_that_only_contain_a_forbidden_one_are_let_through(tree):
     text = "class Baseline: ...\ndef utility(): ...\ndef managed(): ...\ndef base64_text(): ..."
     assert house.names(tree("streams/database.py", text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if failpoints.unsafe("fence"):\n    pass',
+        'OFF = os.environ.get("SLUICEGATE_UNSAFE")',
+        'UNFENCED = FENCE.replace("and token = ?", "")',
+        '"""For the twins of the chaos tests."""',
+    ],
+)
+def test_a_switch_that_turns_a_protection_off_is_found(tree, text):
+    assert len(house.switches(tree("connectors/sql/a.py", text))) == 1
+
+
+def test_what_is_unsafe_may_be_said(tree):
+    assert house.switches(tree("streams/a.py", "UNSAFE = frozenset()  # what is unsafe about it")) == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Leases, their renewal and their fences, and the watermark of a source."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from streams.errors import ConcurrencyError, WatermarkMoved
 from streams.leased.values import Progress
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, keys, message, numbers, of, sent
 from tests.contracts.leasing import FIVE_MINUTES, SHORT, WHILE, Clock, near
+from tests.mutation.twins import without
 
 
 def test_a_renewed_snapshot_lives_on_and_another_callers_does_not(buffer: Any, ns: str, clock: Clock) -> None:
@@ -108,11 +109,17 @@ def test_a_snapshot_whose_lease_another_has_is_fenced(store: Any, ns: str, clock
     lost_snapshot_is_fenced(store, ns, clock)
 
 
+@pytest.fixture
+def _no_lease() -> Iterator[None]:
+    with without("lease"):
+        yield
+
+
+@pytest.mark.usefixtures("_no_lease")
 @pytest.mark.parametrize("scenario", [lost_batch_is_fenced, lost_snapshot_is_fenced])
 def test_without_the_comparison_of_tokens_a_lost_lease_is_not_fenced(
-    store: Any, ns: str, clock: Clock, scenario: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    store: Any, ns: str, clock: Clock, scenario: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr("streams.failpoints.unsafe", lambda protection: protection == "lease")
     with pytest.raises(AssertionError):
         scenario(store, ns, clock)
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from connectors import open_store
-from streams import failpoints
 from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from tests.contracts.outbox.conftest import store_url
 from tests.contracts.timeouts.given import emptied
@@ -44,10 +43,3 @@ def store(handle: Callable[[], Any]) -> Any:
     emptied(made.timeouts)
     made.outbox.set_lanes(LANES)
     return made
-
-
-@pytest.fixture
-def without() -> Iterator[Callable[[str], None]]:
-    """`without(protection)` until the end of the test."""
-    yield lambda protection: failpoints.arm({"SLUICEGATE_UNSAFE": protection})
-    failpoints.arm({})

@@ -10,6 +10,7 @@ from streams.errors import ConcurrencyError, PersistenceError
 from streams.leased.lanes import lane_of
 from streams.testing.log import Log
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add_numbers, lanes, message, numbered, received, values
+from tests.mutation.twins import without
 from tests.waiting import wait_until
 
 Handle = Callable[[], Any]
@@ -115,15 +116,15 @@ def test_189_what_a_dead_holder_had_sent_is_sent_again_and_received_once(store: 
     assert received(log) == numbered(7)
 
 
-def test_without_a_common_name_of_the_data_receivers_take_it_twice(store: Any, handle: Handle, without: Callable[[str], None]) -> None:
-    without("lane-source")
-    add_numbers(store, *range(1, 8))
-    log = Log(partitions=2)
-    one, two = Turned(store, log, BRIEF), Turned(handle(), log, BRIEF)
-    one.producer.fate = lambda row: "ack-lost"
-    one.later(0.1)
-    two.sent_all()
-    assert received(log) == numbered(7) * 2
+def test_without_a_common_name_of_the_data_receivers_take_it_twice(store: Any, handle: Handle) -> None:
+    with without("lane-source"):
+        add_numbers(store, *range(1, 8))
+        log = Log(partitions=2)
+        one, two = Turned(store, log, BRIEF), Turned(handle(), log, BRIEF)
+        one.producer.fate = lambda row: "ack-lost"
+        one.later(0.1)
+        two.sent_all()
+        assert received(log) == numbered(7) * 2
 
 
 def test_who_stops_marks_what_was_sent_and_gives_its_lanes_back_at_once(store: Any, handle: Handle) -> None:

@@ -1,6 +1,5 @@
 """Rows of the outbox to Kafka, by the process that is always there."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from streams.errors import SystemNotReady
 from streams.testing.log import Log
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add, add_numbers, headers, lanes, message, numbered, received, values
+from tests.mutation.twins import without
 
 
 def test_171_rows_arrive_with_their_id_and_the_headers_by_which_receivers_drop_repeats(store: Any) -> None:
@@ -117,9 +117,9 @@ def test_the_order_of_a_key_is_kept_past_failures(store: Any) -> None:
     assert [each for each in values(failing(store).log) if each in numbered(10)] == numbered(10)
 
 
-def test_without_it_the_order_is_seen_to_break(store: Any, without: Callable[[str], None]) -> None:
-    without("relay-order")
-    assert [each for each in values(failing(store).log) if each in numbered(10)] != numbered(10)
+def test_without_it_the_order_is_seen_to_break(store: Any) -> None:
+    with without("relay-order"):
+        assert [each for each in values(failing(store).log) if each in numbered(10)] != numbered(10)
 
 
 def test_a_row_that_its_topic_does_not_take_holds_up_its_lane_alone(store: Any) -> None:

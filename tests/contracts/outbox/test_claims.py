@@ -7,19 +7,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from streams import failpoints
 from streams.errors import ConcurrencyError
 from streams.leased.messages import LaneBatch, Outcome
 from tests.contracts.outbox.given import LANE, LONG, SHORT, Place, Store, added, claimed, counts, found, ids, marked, message, numbers
 from tests.contracts.sql import other
+from tests.mutation.twins import without
 from tests.waiting import wait_until
 
 
 @pytest.fixture
 def _no_fence() -> Iterator[None]:
-    failpoints.arm({"SLUICEGATE_UNSAFE": "fence"})
-    yield
-    failpoints.arm({})
+    with without("fence"):
+        yield
 
 
 def test_137_rows_without_order_are_claimed_up_to_a_limit_and_only_those_that_nobody_has(store: Store) -> None:

@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from streams import failpoints
 from streams.errors import ConfigurationError, Fenced
 from streams.leased.contracts import TimeoutStore
 from streams.values import Changes, Claim, Partition
 from tests.contracts.given import claimed, picture
 from tests.contracts.timeouts.given import Place, error_of, ids
+from tests.mutation.twins import without
 
 ATOMIC = pytest.mark.parametrize("backend", ["memory", "sqlite", "redis", "mongodb", "postgresql", "mariadb"], indirect=True)
 """A cluster has the partition on one node and the timeouts on another."""
@@ -24,10 +24,10 @@ def store(place: Place) -> Any:
     return place.opened[0]
 
 
-@pytest.fixture(autouse=True)
-def _safe() -> Iterator[None]:
-    yield
-    failpoints.arm({})
+@pytest.fixture
+def _no_fence() -> Iterator[None]:
+    with without("fence"):
+        yield
 
 
 def committed(store: Any, way: str, claim: Claim, changes: Changes) -> Claim:
@@ -107,8 +107,10 @@ def test_a_fenced_commit_schedules_and_cancels_nothing(
 
 @ATOMIC
 @WAYS
-def test_without_the_fence_a_zombie_schedules(place: Place, store: Any, timeouts: TimeoutStore, partition: Partition, way: str) -> None:
-    failpoints.arm({"SLUICEGATE_UNSAFE": "fence"})
+@pytest.mark.usefixtures("_no_fence")
+def test_without_the_fence_a_zombie_schedules(
+    place: Place, store: Any, timeouts: TimeoutStore, partition: Partition, way: str
+) -> None:
     with pytest.raises(AssertionError):
         a_fenced_commit_schedules_nothing(place, store, timeouts, partition, way)
 

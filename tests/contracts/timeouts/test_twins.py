@@ -4,17 +4,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from streams import failpoints
 from tests.contracts.timeouts import test_leases
 from tests.contracts.timeouts.given import Place
 from tests.contracts.timeouts.test_emission import two_pollers_emit
+from tests.mutation.twins import without
 
 
 @pytest.fixture(autouse=True)
-def _unsafe(place: Place) -> Iterator[None]:
-    failpoints.arm({"SLUICEGATE_UNSAFE": "timeout-lease"})
-    yield
-    failpoints.arm({})
+def _without_the_lease() -> Iterator[None]:
+    with without("timeout-lease"):
+        yield
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ Patch = pytest.MonkeyPatch
 
 
 class Mutant(NamedTuple):
-    """`take_out` is a protection of streams.failpoints, or patches one away; `kind` needs it, `seed` shows it, with `more` faults than its
+    """`take_out` names a protection or patches one away; `kind` needs it, `seed` shows it, with `more` faults than its
     own."""
 
     name: str

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from streams.agent import Agent, Aggregation, Deduplication, Destination
 from streams.aggregation import changelog, seen
 from streams.aggregation.seen import Seen
+from tests.mutation.twins import without
 from tests.unit.aggregation.turning import Turned, record
 from tests.unit.engine.driver import Message
-from tests.unit.engine.scene import without
 
 HORIZON = 50.0
 EACH = Aggregation(count=1)  # every record that is taken fires by itself

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from streams.cli import main
 from streams.cli import test as command
-from tests.unit.engine.scene import without
+from tests.mutation.twins import without
 from tests.unit.testing.files import FIRST, FULL, HEAD, text_of
 
 BAD = "- send: {topic: flights, key: UA, value: {delay: 2}}\n- advance: 30s\n- expect: {topic: delays, reason: count}\n"

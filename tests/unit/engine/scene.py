@@ -1,11 +1,9 @@
 """What the tests of the engine share: an agent, its input, what came out, and how a process dies."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from streams import failpoints
 from streams.agent import Agent, Aggregation, Destination, Reducer
 from streams.contracts import Store
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
@@ -74,16 +72,6 @@ def until_killed(driver: Driver, times: int = 10) -> bool:
     except Killed:
         return True
     return False
-
-
-@contextmanager
-def without(protection: str) -> Iterator[None]:
-    """The product without one of its protections."""
-    failpoints.arm({"SLUICEGATE_UNSAFE": protection})
-    try:
-        yield
-    finally:
-        failpoints.arm({})
 
 
 def hooked(store: Store, before: Callable[[Any, Any], None] | None = None, after: Callable[[Any, Any], None] | None = None) -> Store:

@@ -11,9 +11,10 @@ from streams.engine.crash import Marks
 from streams.engine.owner import Owner
 from streams.errors import Fenced, PersistenceError
 from streams.values import Changes, Partition, Trying
+from tests.mutation.twins import without
 from tests.unit.engine import scene
 from tests.unit.engine.driver import Clock, Driver, Log
-from tests.unit.engine.scene import DIES, an_agent, dead, feed, shown, totals, until_killed, without
+from tests.unit.engine.scene import DIES, an_agent, dead, feed, shown, totals, until_killed
 
 PLACE = Partition("app", "sums", "in", 0)
 

@@ -10,9 +10,10 @@ from streams.engine.sealed import Sealed
 from streams.engine.slow import Slow
 from streams.errors import PersistenceError
 from streams.values import Changes, Claim, Partition
+from tests.mutation.twins import without
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
-from tests.unit.engine.scene import dead, feed, hooked, without
+from tests.unit.engine.scene import dead, feed, hooked
 from tests.unit.engine.test_handlers import an_agent as inline
 from tests.unit.engine.test_slow import an_agent, outputs, turned
 from tests.waiting import wait_until

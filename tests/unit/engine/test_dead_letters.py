@@ -14,8 +14,9 @@ from streams.errors import ConfigurationError, SystemNotReady
 from streams.ids import retry_id
 from streams.record import Headers, Record
 from streams.values import OutboxRow
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
-from tests.unit.engine.scene import an_agent, dead, feed, totals, without
+from tests.unit.engine.scene import an_agent, dead, feed, totals
 
 
 class InLog:

@@ -9,8 +9,9 @@ from streams.engine.amending import Person
 from streams.engine.dead_rows import dead_rows, requeue
 from streams.errors import Fenced
 from streams.values import Partition
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
-from tests.unit.engine.scene import an_agent, feed, hooked, totals, without
+from tests.unit.engine.scene import an_agent, feed, hooked, totals
 
 PLACE = Partition("app", "sums", "in", 0)
 

@@ -9,9 +9,10 @@ from schemas import codec
 from streams.agent import Deduplication
 from streams.engine.dedupe import LONGEST, IdRule
 from streams.errors import ConfigurationError
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.producing import metrics, sums, twice, write
-from tests.unit.engine.scene import a_log, dead, totals, until_killed, without
+from tests.unit.engine.scene import a_log, dead, totals, until_killed
 
 
 def offset(driver: Driver, number: int = 0) -> int:

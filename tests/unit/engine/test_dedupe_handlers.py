@@ -7,10 +7,11 @@ import pytest
 from connectors.memory.state import MemoryStore
 from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from streams.engine.dedupe import Dedupe
+from tests.mutation.twins import without
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.producing import BY_HEADER, metrics, write
-from tests.unit.engine.scene import dead, without
+from tests.unit.engine.scene import dead
 
 SESSIONS = pytest.mark.parametrize("session", [False, True])
 

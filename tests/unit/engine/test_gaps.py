@@ -10,8 +10,9 @@ from connectors.memory.state import MemoryStore
 from streams.agent import Agent
 from streams.engine.claims import Claims
 from streams.values import Partition
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, memory
-from tests.unit.engine.scene import Clock, a_log, an_agent, feed, shown, totals, without
+from tests.unit.engine.scene import Clock, a_log, an_agent, feed, shown, totals
 
 TWO = ("in", "other")
 PLACE = Partition("app", "sums", "in", 0)

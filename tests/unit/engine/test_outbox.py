@@ -10,8 +10,9 @@ from streams.agent import Reducer
 from streams.engine import relay as relay_module
 from streams.errors import PersistenceError
 from streams.values import Changes, Partition, Trying
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
-from tests.unit.engine.scene import a_log, an_agent, dead, feed, hooked, shown, totals, without
+from tests.unit.engine.scene import a_log, an_agent, dead, feed, hooked, shown, totals
 
 PLACE = Partition("app", "sums", "in", 0)
 

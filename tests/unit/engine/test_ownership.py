@@ -9,8 +9,9 @@ from connectors.memory.state import MemoryStore
 from streams.engine import owner as owner_module
 from streams.errors import PersistenceError, SystemNotReady
 from streams.values import Partition, TopicFacts
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log
-from tests.unit.engine.scene import an_agent, dead, feed, hooked, shown, totals, without
+from tests.unit.engine.scene import an_agent, dead, feed, hooked, shown, totals
 
 PLACE = Partition("app", "sums", "in", 0)
 

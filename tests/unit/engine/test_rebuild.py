@@ -11,9 +11,10 @@ from streams.engine.open_groups import held
 from streams.engine.rebuild_plan import Wanted
 from streams.errors import PersistenceError
 from streams.values import OutboxRow, Partition
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, memory
 from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked
-from tests.unit.engine.scene import a_log, an_agent, dead, shown, totals, without
+from tests.unit.engine.scene import a_log, an_agent, dead, shown, totals
 
 COMPUTE = (Reducer("total", "sum", "amount"), Reducer("all", "collect", "amount"))
 FIVES = an_agent(count=5, since_first=600.0, compute=COMPUTE)
@@ -149,9 +150,9 @@ def kill_at(store: Any, number: int) -> None:
     store.commit = counted
 
 
-@pytest.mark.parametrize("unsafe", ["", "rebuild-mark"])
+@pytest.mark.parametrize("protection", ["", "rebuild-mark"], ids=["", "twin"])
 def test_a_worker_reads_past_no_mark_but_past_a_half_without_one(
-    monkeypatch: pytest.MonkeyPatch, log: Log, store: MemoryStore, clock: Clock, unsafe: str
+    monkeypatch: pytest.MonkeyPatch, log: Log, store: MemoryStore, clock: Clock, protection: str
 ) -> None:
     monkeypatch.setattr(rebuild_write, "COMMIT_BYTES", 1)
     amounts(log, clock, "abcd")
@@ -163,11 +164,11 @@ def test_a_worker_reads_past_no_mark_but_past_a_half_without_one(
     log.committed.clear()
     lost = memory(clock)
     kill_at(lost, 3)
-    with without(unsafe), pytest.raises(PersistenceError):
+    with without(protection), pytest.raises(PersistenceError):
         rebuild(FIVES, lost, log, clock)
     kill_at(lost, 0)
     found = shown(Driver(FIVES, lost, log, clock).give(0).turns())[1]["in", 0]
-    assert found == (("running", None) if unsafe else ("halted", "changelog-incomplete"))
+    assert found == (("running", None) if protection else ("halted", "changelog-incomplete"))
 
 
 def test_killed_before_kafka_was_told_a_second_run_tells_it(log: Log, store: MemoryStore, clock: Clock) -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from connectors.memory.state import MemoryStore
 from streams import failpoints
 from streams.agent import Agent, Aggregation, Destination, Reducer
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import a_log, dead
 
@@ -38,15 +39,16 @@ def test_a_record_without_the_field_is_a_dead_letter(clock: Clock, store: Memory
     assert dead(log) == [("0", "missing-field")]
 
 
-def grouped(log: Log, store: MemoryStore, clock: Clock, unsafe: str = "") -> list[int]:
+def grouped(log: Log, store: MemoryStore, clock: Clock, protection: str = "") -> list[int]:
     """The counts of all groups, the first stage dying on the way."""
     failpoints.arm({"SLUICEGATE_FAILPOINTS": "acked-not-recorded=raise@5"})
     first = Driver(FIRST, store, log, clock).give(0, 1)
     with suppress(failpoints.Failpoint):
         first.turns(10)
-    failpoints.arm({"SLUICEGATE_UNSAFE": unsafe})
-    Driver(FIRST, store, log, clock).give(0, 1).turns(10)
-    Driver(SECOND, store, log, clock).give(0, 1, 2).turns(10)
+    failpoints.arm({})
+    with without(protection):
+        Driver(FIRST, store, log, clock).give(0, 1).turns(10)
+        Driver(SECOND, store, log, clock).give(0, 1, 2).turns(10)
     return [json.loads(message.v or b"")["count"] for message in distinct(log, "out")]
 
 

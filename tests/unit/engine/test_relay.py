@@ -13,7 +13,7 @@ from streams.engine.relay import Relay, Shard
 from streams.errors import PersistenceError
 from streams.observe.metrics import Meter
 from streams.values import DeadRow, OutboxRow, Partition
-from tests.unit.engine.scene import without
+from tests.mutation.twins import without
 
 OTHER = Partition("app", "agent", "in", 1)
 

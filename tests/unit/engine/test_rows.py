@@ -13,8 +13,9 @@ from streams.aggregation.events import Fire, Refused
 from streams.engine.rows import Rows, rfc3339
 from streams.ids import NAMESPACE
 from streams.values import OutboxRow, Partition
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Message
-from tests.unit.engine.scene import an_agent, without
+from tests.unit.engine.scene import an_agent
 
 PLACE = Partition("app", "sums", "in", 3)
 TOPIC_ID = "Zm9vYmFy"

@@ -13,8 +13,9 @@ from streams.errors import SystemNotReady
 from streams.testing.deaths import TRANSACTIONS
 from streams.testing.transactions import LogTransactions
 from streams.values import Partition
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
-from tests.unit.engine.scene import Killed, an_agent, feed, shown, without
+from tests.unit.engine.scene import Killed, an_agent, feed, shown
 
 PLACE = Partition("app", "sums", "in", 0)
 SUMS = an_agent(count=1, delivery="transactional")

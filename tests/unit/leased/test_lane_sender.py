@@ -1,15 +1,15 @@
 """What is handed over, heard and sent again of a lane's batch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from streams import failpoints
 from streams.contracts import Reports
 from streams.engine.backoff import Backoff
 from streams.leased.lane_sender import Run, Sender, near, one_by_one
 from streams.observe.metrics import Meter
 from streams.values import OutboxRow
+from tests.mutation.twins import without
 
 
 def rows(*numbers: int) -> list[OutboxRow]:
@@ -70,12 +70,6 @@ class Sending:
         return sum(value for name, labels, value in self.meter.snapshot() if name == "dispatch_attempts" and labels == (outcome,))
 
 
-@pytest.fixture
-def without() -> Iterator[Callable[[str], None]]:
-    yield lambda protection: failpoints.arm({"SLUICEGATE_UNSAFE": protection})
-    failpoints.arm({})
-
-
 def test_as_many_rows_as_there_is_room_for_are_handed_over_in_order() -> None:
     it = Sending(1, 2, 3, 4, room=3)
     assert it.turn() == [1, 2, 3]
@@ -125,9 +119,9 @@ def test_nothing_is_handed_over_past_a_failure_and_only_what_has_no_report_is_se
     assert (sorted(it.run.sent), it.run.unsent, it.count("transient")) == ([1, 3], 3, 1)
 
 
-def test_without_it_newer_rows_pass_one_that_failed(without: Callable[[str], None]) -> None:
-    without("relay-order")
-    _, after = failed_in_between()
+def test_without_it_newer_rows_pass_one_that_failed() -> None:
+    with without("relay-order"):
+        _, after = failed_in_between()
     assert after == [4, 5]
 
 

@@ -14,8 +14,9 @@ from streams.leased.shared_fires import COMPANY, SharedFires
 from streams.leased.shared_records import buffer_name
 from streams.testing.driver import TestDriver
 from tests.contracts.buffer.given import entries
+from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver
-from tests.unit.engine.scene import a_log, without
+from tests.unit.engine.scene import a_log
 from tests.unit.testing import sharing
 
 COMPUTE = (Reducer("total", "sum", "v"), Reducer("all", "collect"))

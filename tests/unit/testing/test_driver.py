@@ -14,8 +14,8 @@ from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 from streams.testing.deaths import AROUND, ENGINE, HANDLERS, REPLIES, Death, Kind
 from streams.testing.driver import TestDriver
 from tests import house
+from tests.mutation.twins import without
 from tests.unit.engine import scene
-from tests.unit.engine.scene import without
 from tests.unit.testing.apps import a_chain, an_app, sums
 
 PROJECT = Path(__file__).resolve().parents[3]

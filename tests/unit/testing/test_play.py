@@ -8,8 +8,8 @@ import pytest
 
 from streams import failpoints
 from streams.testing.matching import same
+from tests.mutation.twins import without
 from tests.unit.engine import scene
-from tests.unit.engine.scene import without
 from tests.unit.testing.files import FIRST, FULL, HEAD, crashed, played
 
 FEED = "- send: {topic: flights, key: UA, value: {delay: 2}, times: 3}\n"

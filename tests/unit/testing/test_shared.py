@@ -15,7 +15,7 @@ from streams.errors import ConfigurationError
 from streams.testing.deaths import SHARED, Deaths
 from streams.testing.driver import TestDriver
 from streams.values import Changes, Partition
-from tests.unit.engine.scene import without
+from tests.mutation.twins import without
 from tests.unit.testing import sharing
 
 COMPUTE = (Reducer("total", "sum", "v"), Reducer("all", "collect"))
@@ -195,12 +195,14 @@ KNOWN_FOR_A_MINUTE = Deduplication("field", "id", horizon=60.0, on_missing="acce
 
 
 @pytest.mark.parametrize("dedupe", [None, KNOWN_FOR_A_MINUTE], ids=["packs", "ids"])
-@pytest.mark.parametrize(("unsafe", "times"), [("", 0), ("watermark", 1)])
-def test_without_the_watermark_what_is_read_again_counts_twice(unsafe: str, times: int, dedupe: Deduplication | None) -> None:
+@pytest.mark.parametrize(("protection", "times"), [("", 0), ("watermark", 1)], ids=["", "twin"])
+def test_without_the_watermark_what_is_read_again_counts_twice(
+    protection: str, times: int, dedupe: Deduplication | None
+) -> None:
     """Its group was fired, and its offset not committed: no key of it is left. (The same group again would be dropped by its id.)"""
     time = [1_700_000_000.0]
     store = MemoryStore(lambda: time[0])
-    with without(unsafe), TestDriver(an_app(replace(RULE, count=2), dedupe=dedupe), store=store) as driver:
+    with without(protection), TestDriver(an_app(replace(RULE, count=2), dedupe=dedupe), store=store) as driver:
         feed(driver, 0, 4)
         assert members(driver) == [[0, 4]]
         time[0] += 3600.0

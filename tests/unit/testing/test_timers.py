@@ -9,7 +9,7 @@ import pytest
 from streams.agent import Agent, Aggregation, App, Destination, Handler
 from streams.testing.deaths import DISPATCHER, Deaths
 from streams.testing.driver import TestDriver
-from tests.unit.engine.scene import without
+from tests.mutation.twins import without
 from tests.unit.testing import reminders
 from tests.unit.testing.apps import sums
 

@@ -1,0 +1,388 @@
+"""Protections of the product, by name: the edits of its source that take each one out. A twin is a test that runs without one.
+
+`tests/mutation/twins.py` applies the edits, in the process of the test or in the processes that the test starts. The product knows
+nothing of this table. A unit test checks that every text is still in its file.
+"""
+
+from tests.mutation import protections_stores
+from tests.mutation.twin.edits import Edit
+
+TOGETHER = """\
+        if failpoints.armed:
+            failpoints.hit("before-commit")
+        return made[-1].changes
+
+    while True:
+        called.clear()
+        try:
+            return store.commit_with(claim, work), made[-1]
+"""
+APART = """\
+        return made[-1].changes
+
+    def apart() -> Any:
+        worked: list[Changes] = []
+
+        def writes(session: Any) -> Changes:
+            worked.append(work(session))
+            return Changes(claim.offset, claim.epoch, trying=claim.trying)
+
+        between = store.commit_with(claim, writes)
+        failpoints.hit("before-commit")
+        return store.commit_with(between, lambda session: worked[-1])
+
+    while True:
+        called.clear()
+        try:
+            return apart(), made[-1]
+"""
+PROTECTIONS: dict[str, tuple[Edit, ...]] = {
+    **protections_stores.PROTECTIONS,
+    # -- ownership and commits -----------------------------------------------------------------------------------------
+    "output-commit": (
+        Edit(
+            "streams/engine/owner.py",
+            '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
+            "        self.shard.add(rows, monotonic)\n"
+            '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
+        ),
+        Edit(
+            "streams/engine/owner.py",
+            "        self.shard.add(changes.outbox, monotonic)\n",
+            "",
+        ),
+        Edit(
+            "streams/engine/worker.py",
+            '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
+            "        self._relay.turn(self._shards(), self._parts.clock.monotonic())\n"
+            '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
+        ),
+    ),
+    "keep-state": (
+        Edit(
+            "streams/engine/worker.py",
+            '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
+            "        if isinstance(error, PersistenceError):\n            return\n"
+            '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
+        ),
+    ),
+    "seek": (
+        Edit(
+            "streams/engine/claims.py",
+            "        del self._taking[place]\n        self._setting.input.start(*place, owner.offset, owner.epoch)\n",
+            "        del self._taking[place]\n"
+            "        if place in self._backoffs:\n"
+            "            self._setting.input.resume([place])\n"
+            "        else:\n"
+            "            self._setting.input.start(*place, owner.offset, owner.epoch)\n",
+        ),
+        Edit(
+            "streams/engine/claims.py",
+            "        if owner.begun or record.offset() <= owner.offset:",
+            "        if True:",
+        ),
+    ),
+    "stale-batch": (
+        Edit(
+            "streams/engine/claims.py",
+            "        self._setting.input.pause([place])\n        self.intake.begins(place)",
+            "        self.intake.begins(place)",
+        ),
+        Edit(
+            "streams/engine/claims.py",
+            "        if owner.begun or record.offset() <= owner.offset:",
+            "        if True:",
+        ),
+        Edit(
+            "streams/engine/worker.py",
+            "        if batch:\n            self._accept(batch, now)",
+            "        early = self._claims.retrying\n"
+            "        if early and batch:\n            self._claims.advance(now)\n"
+            "        if batch:\n            self._accept(batch, now)",
+        ),
+        Edit(
+            "streams/engine/worker.py",
+            "        self._claims.advance(now)\n        self._house_keeping(now)",
+            "        if not early:\n            self._claims.advance(now)\n        self._house_keeping(now)",
+        ),
+    ),
+    "claim-checks": (
+        Edit(
+            "streams/engine/owner.py",
+            "        self._check(known)\n        if self.claim.incarnation != setting.store.incarnation:",
+            "        if False:",
+        ),
+    ),
+    "restore-numbers": (
+        Edit(
+            "streams/aggregation/changelog.py",
+            "            if entry.number != expected:",
+            "            if False:",
+        ),
+        Edit(
+            "streams/aggregation/changelog.py",
+            "        if expected != last + 1:",
+            "        if False:",
+        ),
+    ),
+    "crash-marks": (
+        Edit(
+            "streams/engine/crash.py",
+            "        if trying is None or trying.offset != offset:",
+            "        if True:",
+        ),
+    ),
+    "acquit": (
+        Edit(
+            "streams/engine/claims.py",
+            "        if owner.marks.names():",
+            "        if False:",
+        ),
+    ),
+    # -- handlers ------------------------------------------------------------------------------------------------------
+    "session": (Edit("streams/engine/session.py", TOGETHER, APART),),
+    "sealed": (
+        Edit(
+            "streams/engine/sealed.py",
+            "        for number, packed in section.items.items():",
+            "        return\n        for number, packed in section.items.items():",
+        ),
+    ),
+    "give-back": (
+        Edit(
+            "streams/engine/slow.py",
+            "    if not cut_off:",
+            "    if True:",
+        ),
+    ),
+    # -- the relay and the ids of rows ---------------------------------------------------------------------------------
+    "relay-order": (
+        Edit(
+            "streams/engine/relay.py",
+            '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
+            '        if outcome == "failed":\n'
+            "            shard.waiting.append(shard.out.pop(row.number)[0])\n            return\n"
+            '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
+        ),
+        Edit(
+            "streams/leased/lane_sender.py",
+            '        if outcome == "failed":\n            self._sender.failed(number, text)\n            return\n',
+            '        if outcome == "failed":\n'
+            "            self._ended += 1\n            self.rows.append(row)\n            return\n",
+        ),
+    ),
+    "exact-acks": (
+        Edit(
+            "streams/engine/relay.py",
+            "        return delivered, dead\n",
+            "        delivered = list(range(1, delivered[-1] + 1)) if delivered else delivered\n"
+            "        return delivered, dead\n",
+        ),
+    ),
+    "relay-doubt": (
+        Edit(
+            "streams/engine/transactional.py",
+            "        lane.shard.doubted = True",
+            "        lane.shard.doubted = False",
+        ),
+    ),
+    "relay-fence": (
+        Edit(
+            "connectors/kafka/transactions.py",
+            "        wanted = settings.offsets(kafka, group)\n",
+            "        wanted = settings.offsets(kafka, group)\n"
+            '        wanted["isolation.level"] = "read_uncommitted"  # else it would wait for what a zombie holds\n',
+        ),
+        Edit(
+            "connectors/kafka/transactions.py",
+            '        self._identity = "/".join(map(str, partition))\n',
+            '        self._identity = "/".join(map(str, partition)) + f"/{id(self)}"\n',
+        ),
+        Edit(
+            "streams/testing/transactions.py",
+            "        if self._epoch != self.log.epochs.get(self.partition):",
+            "        if False:",
+        ),
+    ),
+    "relay-cursor": (
+        Edit(
+            "connectors/kafka/transactions.py",
+            "            return self._cursors.read(self._partition)",
+            "            return {}",
+        ),
+        Edit(
+            "connectors/kafka/transactions.py",
+            "        self._add(cursor)\n",
+            "",
+        ),
+        Edit(
+            "streams/testing/transactions.py",
+            "        return self.log.cursors.get(self.partition, {})",
+            "        return {}",
+        ),
+    ),
+    "row-partition": (
+        Edit(
+            "connectors/kafka/producer.py",
+            "            self._producer.produce(row.topic, row.value, row.key, row.partition, done,",
+            "            self._producer.produce(row.topic, row.value, row.key, -1, done,",
+        ),
+        Edit(
+            "connectors/kafka/producer.py",
+            "                produce(row.topic, row.value, row.key, row.partition, done,",
+            "                produce(row.topic, row.value, row.key, -1, done,",
+        ),
+    ),
+    "lineage": (
+        Edit(
+            "streams/engine/rows.py",
+            "        self._lineage, self.number = lineage, number",
+            '        self._lineage, self.number = "", number',
+        ),
+    ),
+    "receive": (
+        Edit(
+            "streams/engine/receive.py",
+            "        if number in known.numbers:\n            return True",
+            "        if False:\n            return True",
+        ),
+    ),
+    "dedupe": (
+        Edit(
+            "streams/engine/dedupe.py",
+            "            elif identity is not None and holds(identity, now):",
+            "            elif False:",
+        ),
+    ),
+    # -- what a person does --------------------------------------------------------------------------------------------
+    "retried": (
+        Edit(
+            "streams/engine/dead_letters.py",
+            "        said = _said(journal.notes(store, app))\n",
+            "        said = {}\n",
+        ),
+    ),
+    "retry-looked": (
+        Edit(
+            "streams/engine/dead_letters.py",
+            "    if not ids:\n        return set()",
+            "    if True:\n        return set()",
+        ),
+    ),
+    "revived": (
+        Edit(
+            "streams/engine/dead_rows.py",
+            "    gone = [row.number for row in rows]",
+            "    gone = []",
+        ),
+    ),
+    "rebuild-boundaries": (
+        Edit(
+            "streams/engine/rebuild_plan.py",
+            "                    for record in records:\n                        messages.take(record)",
+            "                    for record in ():\n                        messages.take(record)",
+        ),
+    ),
+    "rebuild-mark": (
+        Edit(
+            "streams/engine/rebuild_write.py",
+            "    claim = _marked(store, claim)\n",
+            "    claim = _marked(store, claim, built.offset)\n",
+        ),
+        Edit(
+            "streams/engine/rebuild_write.py",
+            "Changes(-1, entries=blobs)",
+            "Changes(built.offset, entries=blobs)",
+        ),
+        Edit(
+            "streams/engine/rebuild_write.py",
+            "Changes(-1, outbox=",
+            "Changes(built.offset, outbox=",
+        ),
+        Edit(
+            "streams/engine/rebuild_write.py",
+            "def _marked(store: Store, claim: Claim) -> Claim:",
+            "def _marked(store: Store, claim: Claim, begun: int) -> Claim:",
+        ),
+        Edit(
+            "streams/engine/rebuild_write.py",
+            "    claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))",
+            "    blob = packed(Entry(number, claim.store_time, {}, {}, {}, {}, {}), compress=False)\n"
+            "    claim = store.commit(claim, Changes(begun, entries=[blob], keep_from=number))",
+        ),
+        Edit(
+            "streams/engine/rebuild_write.py",
+            "Changes(-1, dispatched=",
+            "Changes(begun, dispatched=",
+        ),
+    ),
+    "fresh-secrets": (
+        Edit(
+            "streams/engine/supervisor.py",
+            "            if slot.since:\n                slot.job",
+            "            if False:\n                slot.job",
+        ),
+    ),
+    # -- leases --------------------------------------------------------------------------------------------------------
+    "lane-source": (
+        Edit(
+            "streams/leased/dispatcher.py",
+            "LaneRows(parts.producer, parts.source)",
+            "LaneRows(parts.producer, parts.token())",
+        ),
+    ),
+    "mark-last": (
+        Edit(
+            "streams/leased/lane_relay.py",
+            "        return self._rows.ordered(batch)\n",
+            "        found = self._rows.ordered(batch)\n"
+            '        self._outbox.mark(batch, [Outcome(row.id, "dispatched") for row in found.rows])\n'
+            "        return found\n",
+        ),
+    ),
+    # -- the shared buffer, and Faust's --------------------------------------------------------------------------------
+    "watermark": (
+        Edit(
+            "streams/leased/shared_runs.py",
+            "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
+            "        moves = moves._replace(expected=self._buffer.watermark(self._name, moves.topic_id, moves.partition))\n"
+            "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
+        ),
+        Edit(
+            "streams/leased/shared_runs.py",
+            "entries, self._gate, moves, self._keep)",
+            "entries, self._gate, None, self._keep)",
+        ),
+        Edit(
+            "streams/leased/shared_intake.py",
+            "            stands = self._buffer.watermark(self._name, topic_id, place[1])",
+            "            stands = 0",
+        ),
+    ),
+    "shared-suspects": (
+        Edit(
+            "streams/leased/shared_fires.py",
+            "        if self._policy is None:\n            return None\n        return next(",
+            "        if True:\n            return None\n        return next(",
+        ),
+    ),
+    "faust-order": (
+        Edit(
+            "connectors/faust.py",
+            "        while True:\n            source = await self._source(place",
+            "        _acknowledge(events)\n        while True:\n            source = await self._source(place",
+        ),
+    ),
+    "faust-watermark": (
+        Edit(
+            "connectors/faust.py",
+            "entries, self._gate, progress, self._keep_keys)",
+            "entries, self._gate, None, self._keep_keys)",
+        ),
+        Edit(
+            "connectors/faust.py",
+            "entries, progress, self._keep_keys)",
+            "entries, None, self._keep_keys)",
+        ),
+    ),
+}

@@ -1,0 +1,192 @@
+"""Protections of the stores: fences and leases. A part of the table in `protections.py`."""
+
+from tests.mutation.twin.edits import Edit
+
+PROTECTIONS: dict[str, tuple[Edit, ...]] = {
+    "fence": (
+        Edit(
+            "connectors/memory/state.py",
+            "        if row is None or not _holds(row.claim, claim):",
+            "        if row is None:",
+        ),
+        Edit(
+            "connectors/memory/outbox.py",
+            "if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:",
+            "if False:",
+        ),
+        Edit(
+            "connectors/sql/statements.py",
+            'HELD = "select 1 from sluicegate_claim where partition_key = ? and token = ? and version = ?"',
+            'HELD = "select 1 from sluicegate_claim where partition_key = ? and ? is not null and ? is not null"',
+        ),
+        Edit(
+            "connectors/sql/statements.py",
+            'where partition_key = ? and token = ? and version = ?"""',
+            'where partition_key = ? and ? is not null and ? is not null"""',
+        ),
+        Edit(
+            "connectors/sql/statements.py",
+            'ADD_ENTRY = "insert into',
+            'ADD_ENTRY = "insert or replace into',
+        ),
+        Edit(
+            "connectors/sql/statements.py",
+            'ADD_UNSENT = "insert into',
+            'ADD_UNSENT = "insert or replace into',
+        ),
+        Edit(
+            "connectors/sql/texts.py",
+            'where partition_key = %s and token = %s and version = %s"""',
+            'where partition_key = %s and %s <> \'~\' and %s >= 0"""',
+        ),
+        Edit(
+            "connectors/sql/texts.py",
+            "where partition_key = %s and token = %s and version = %s for update",
+            "where partition_key = %s and %s <> '~' and %s >= 0 for update",
+        ),
+        Edit(
+            "connectors/sql/postgresql.py",
+            "        if rows:\n            yield insert, (key,",
+            '        insert += f" on conflict (partition_key, number) do update set {column} = excluded.{column}"\n'
+            "        if rows:\n            yield insert, (key,",
+        ),
+        Edit(
+            "connectors/sql/mysql.py",
+            'f"insert into {table} (partition_key, number, {column}) values "',
+            'f"replace into {table} (partition_key, number, {column}) values "',
+        ),
+        Edit(
+            "connectors/sql/outbox_lanes.py",
+            "if held is None or held.token != token:",
+            "if held is None:",
+        ),
+        Edit(
+            "connectors/redis/scripts.py",
+            "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end",
+            "",
+        ),
+        Edit(
+            "connectors/redis/scripts.py",
+            "if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end",
+            "",
+        ),
+        Edit(
+            "connectors/redis/state.py",
+            "            held = (claim.token, claim.version, claim.last - claim.first + 1)\n"
+            "            _check_answer(claim, unit.watched(pipe, keys, (scripts.CHECK, len(keys), *keys, *held)))\n",
+            "",
+        ),
+        Edit(
+            "connectors/redis/scripts_outbox.py",
+            "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] then return 0 end",
+            "",
+        ),
+        Edit(
+            "connectors/mongodb/state.py",
+            '            _held(claim),\n            {"$currentDate"',
+            '            {"_id": _key(claim.partition)},\n            {"$currentDate"',
+        ),
+        Edit(
+            "connectors/mongodb/state.py",
+            "    if len(documents) == 1:",
+            "    for each in documents:\n"
+            '        collection.replace_one({"_id": each["_id"]}, each, upsert=True, session=session)\n'
+            "    if True:\n        return\n"
+            "    if len(documents) == 1:",
+        ),
+        Edit(
+            "connectors/mongodb/lanes.py",
+            '        if held.get("token") != batch.token:',
+            "        if False:",
+        ),
+    ),
+    "lease": (
+        Edit(
+            "connectors/buffers.py",
+            "        mine = batch.id in tokens and tokens[batch.id] == batch.token",
+            "        mine = batch.id in tokens",
+        ),
+        Edit(
+            "connectors/memory/buffer.py",
+            "if int(id) in held.rows and int(id) in ours]",
+            "if int(id) in held.rows]",
+        ),
+        Edit(
+            "connectors/memory/buffer.py",
+            "        return found.rows if found and found.token == batch.token else []",
+            "        return found.rows if found else []",
+        ),
+        Edit(
+            "connectors/sql/buffer.py",
+            "buffer_rows.drop(at, ours, _ROW.number.in_(page))",
+            "buffer_rows.drop(at, _ROW.number.in_(page))",
+        ),
+        Edit(
+            "connectors/sql/buffer.py",
+            "            if token is None or token != batch.token:",
+            "            if token is None:",
+        ),
+        Edit(
+            "connectors/sql/buffer.py",
+            "_HOLD.id == batch.id, ours).values(free)",
+            "_HOLD.id == batch.id).values(free)",
+        ),
+        Edit(
+            "connectors/redis/scripts_packs.py",
+            "  redis.call('HDEL', key('holders'), batch[4])\n  hand_out(first, batch)",
+            "  hand_out(first, batch)",
+        ),
+        Edit(
+            "connectors/redis/scripts_snapshots.py",
+            "  if lease == ARGV[2] then mine[",
+            "  if lease then mine[",
+        ),
+        Edit(
+            "connectors/mongodb/buffer.py",
+            "            mine = numbered(name, ids) | _leased_by(snapshot.token)",
+            "            mine = numbered(name, ids)",
+        ),
+        Edit(
+            "connectors/mongodb/buffer.py",
+            '    return {"_id": batch.id, "name": name, "token": batch.token}',
+            '    return {"_id": batch.id, "name": name}',
+        ),
+    ),
+    "timeout-lease": (
+        Edit(
+            "connectors/memory/timeouts.py",
+            "        return row is not None and row.locked_by == owner and row.locked_until > self._now()",
+            "        return True",
+        ),
+        Edit(
+            "connectors/sql/timeouts.py",
+            ".where(TIMEOUT.c.id == id.hex)\n            if owner is None:",
+            ".where(TIMEOUT.c.id == id.hex)\n            if True:",
+        ),
+        Edit(
+            "connectors/sql/timeouts.py",
+            ".values(_UNLOCKED)\n            if owner is None:",
+            ".values(_UNLOCKED)\n            if True:",
+        ),
+        Edit(
+            "connectors/sql/timeouts.py",
+            "sent = [each for each in batch if each.id.hex in kept]",
+            "sent = list(batch)",
+        ),
+        Edit(
+            "connectors/redis/scripts_timeouts.py",
+            "found[i] = ends[i] and tonumber(ends[i]) > now and owners[i] == owner end",
+            "found[i] = true end",
+        ),
+        Edit(
+            "connectors/mongodb/timeouts.py",
+            '        if owner is None:\n            return {"_id": str(id)}',
+            '        if True:\n            return {"_id": str(id)}',
+        ),
+        Edit(
+            "connectors/mongodb/timeouts.py",
+            '            own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}\n',
+            "",
+        ),
+    ),
+}
