@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from streams.contracts import Store
-from streams.errors import ConfigurationError, SystemNotReady, TopicMissing
-from streams.leased.options import STANDARD, LeasedOptions
-from streams.leased.values import Types
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady, TopicMissing
+from sluicegate.streams.leased.options import STANDARD, LeasedOptions
+from sluicegate.streams.leased.values import Types
 
 __all__ = ["open_store", "topic_ids"]
 
@@ -31,7 +31,7 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
 def topic_ids(kafka: Mapping[str, str | int | float | bool]) -> Callable[[str], str]:
     """A function that asks the brokers for the id of a topic: a topic made anew under the same name has another one. `kafka` are
     librdkafka's settings, `bootstrap.servers` at least. The function raises TopicMissing and SystemNotReady."""
-    from connectors.kafka.admin import described, open_admin
+    from sluicegate.connectors.kafka.admin import described, open_admin
 
     admin = open_admin(kafka)
 
@@ -51,13 +51,13 @@ def _known() -> str:
 
 
 def _memory(_url: str, rest: str, _folder: str, options: LeasedOptions) -> Store:
-    from connectors.memory.state import shared
+    from sluicegate.connectors.memory.state import shared
 
     return shared(rest, options)
 
 
 def _sqlite(_url: str, rest: str, folder: str, options: LeasedOptions) -> Store:
-    from connectors.sql.state import SqliteStore
+    from sluicegate.connectors.sql.state import SqliteStore
 
     if not rest.startswith("/") or rest == "/" or rest.endswith(":memory:") or "?" in rest:
         raise ConfigurationError("a SQLite store is sqlite:///relative/path.db or sqlite:////absolute/path.db, without options")
@@ -69,7 +69,7 @@ def _redis(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
         import redis  # noqa: F401
     except ImportError:
         raise ConfigurationError('the Redis driver is not installed: pip install "sluicegate[redis]"') from None
-    from connectors.redis.state import RedisStore
+    from sluicegate.connectors.redis.state import RedisStore
 
     return RedisStore(url, options=options)
 
@@ -79,7 +79,7 @@ def _mongodb(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Stor
         import pymongo  # noqa: F401
     except ImportError:
         raise ConfigurationError('the MongoDB driver is not installed: pip install "sluicegate[mongodb]"') from None
-    from connectors.mongodb.state import MongoStore
+    from sluicegate.connectors.mongodb.state import MongoStore
 
     return MongoStore(url, options=options)
 
@@ -90,8 +90,8 @@ def _postgresql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> S
         import sqlalchemy  # noqa: F401
     except ImportError:
         raise ConfigurationError('the PostgreSQL driver is not installed: pip install "sluicegate[postgresql]"') from None
-    from connectors.sql.postgresql import Postgresql
-    from connectors.sql.server_state import ServerStore
+    from sluicegate.connectors.sql.postgresql import Postgresql
+    from sluicegate.connectors.sql.server_state import ServerStore
 
     return ServerStore(Postgresql(url), options=options)
 
@@ -102,8 +102,8 @@ def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
         import sqlalchemy  # noqa: F401
     except ImportError:
         raise ConfigurationError('the MySQL driver is not installed: pip install "sluicegate[mysql]"') from None
-    from connectors.sql.mysql import Mysql
-    from connectors.sql.server_state import ServerStore
+    from sluicegate.connectors.sql.mysql import Mysql
+    from sluicegate.connectors.sql.server_state import ServerStore
 
     return ServerStore(Mysql(url), options=options)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from streams.errors import NotAuthenticated
+from sluicegate.streams.errors import NotAuthenticated
 
 SECONDS = 3.0
 UNTRUSTED = re.compile(r"certificate verify failed|does not match host name", re.IGNORECASE)

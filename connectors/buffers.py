@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from connectors.times import length
-from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Entry, Gate, Progress, SealedBatch, Types, resolved
+from sluicegate.connectors.times import length
+from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Entry, Gate, Progress, SealedBatch, Types, resolved
 
 End = tuple[SealedBatch, Sequence[OutboxMessage]]
 Complete = Callable[[str, SealedBatch, Sequence[OutboxMessage]], int]

@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from streams import failpoints
-from streams.errors import ConfigurationError, WatermarkMoved
-from streams.leased.contracts import NOT_KEPT, AggregatorBuffer
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Entry, Filled, Gate, Header, InsertResult, Progress, SealedBatch, entry_key
+from sluicegate.streams import failpoints
+from sluicegate.streams.errors import ConfigurationError, WatermarkMoved
+from sluicegate.streams.leased.contracts import NOT_KEPT, AggregatorBuffer
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Entry, Filled, Gate, Header, InsertResult, Progress, SealedBatch, entry_key
 
-log = logging.getLogger("connectors.faust")
+log = logging.getLogger("sluicegate.connectors.faust")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds after a call that failed
 MOST = 1000
@@ -55,9 +55,10 @@ class Source(NamedTuple):
 class BufferSink:
     """The buffer `name` of `store`, for one agent of one Faust app.
 
-    `topic_id(topic)` tells a topic from one made anew under its name (`connectors.topic_ids`). With `gate`, full groups are sealed by the
-    insert that fills them. `keep_keys` is how long an idempotency key is known after its row was completed: needed only for keys that
-    producers give, since an offset is known by the watermark. `entry` makes an Entry of an event; at most `most` are one transaction.
+    `topic_id(topic)` tells a topic from one made anew under its name (`sluicegate.connectors.topic_ids`). With
+    `gate`, full groups are sealed by the insert that fills them. `keep_keys` is how long an idempotency key is known
+    after its row was completed: needed only for keys that producers give, since an offset is known by the watermark.
+    `entry` makes an Entry of an event; at most `most` are one transaction.
     """
 
     def __init__(

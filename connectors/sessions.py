@@ -7,7 +7,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError
 
 T = TypeVar("T")
 

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from schemas.options import Avro
+from sluicegate.schemas.options import Avro
 
 if TYPE_CHECKING:
-    from schemas.codecs import Codec, codec
+    from sluicegate.schemas.codecs import Codec, codec
 else:
 
     def __getattr__(name: str) -> Any:
         """Codecs load libraries, which the command line must not do before it needs them."""
         if name not in ("Codec", "codec"):
-            raise AttributeError(f"module 'schemas' has no attribute {name!r}")
-        from schemas import codecs
+            raise AttributeError(f"module 'sluicegate.schemas' has no attribute {name!r}")
+        from sluicegate.schemas import codecs
 
         return getattr(codecs, name)
 

@@ -16,10 +16,10 @@ import fastavro
 import msgspec
 from fastavro.types import Schema
 
-from schemas import json
-from schemas.avro_reading import restoring
-from schemas.avro_values import fitting
-from schemas.options import Avro
+from sluicegate.schemas import json
+from sluicegate.schemas.avro_reading import restoring
+from sluicegate.schemas.avro_values import fitting
+from sluicegate.schemas.options import Avro
 
 FRAME = struct.Struct(">bI")
 _WORDS = {

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schemas import json
-from schemas.avro_values import CONTENT, JSON_TEXT
+from sluicegate.schemas import json
+from sluicegate.schemas.avro_values import CONTENT, JSON_TEXT
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PRIMITIVES = ("int", "long", "bytes", "string")

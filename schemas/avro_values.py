@@ -11,8 +11,8 @@ from uuid import UUID
 
 import msgspec
 
-from schemas import json
-from schemas.codecs import Unwritable
+from sluicegate.schemas import json
+from sluicegate.schemas.codecs import Unwritable
 
 CONTENT = "contentMediaType"
 JSON_TEXT = {"type": "string", CONTENT: "application/json"}

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas import json
-from schemas.options import Avro
+from sluicegate.schemas import json
+from sluicegate.schemas.options import Avro
 
 
 class Unwritable(TypeError):
@@ -51,7 +51,7 @@ def _avro(avro: Avro | None) -> Codec:
     if avro is None:
         raise ValueError("format avro has no schema; write schema: FILE.avsc")
     try:
-        from schemas.avro import compiled
+        from sluicegate.schemas.avro import compiled
     except ImportError:
         raise ValueError('the Avro library is not installed; pip install "sluicegate[avro]"') from None
     form = compiled(avro)

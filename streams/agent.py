@@ -1,13 +1,13 @@
 """What is to be run, as plain values: an app, its agents, their aggregations.
 
-The declarative file is loaded into these (streams.config); an application may build them itself. All of them survive a
+The declarative file is loaded into these (sluicegate.streams.config); an application may build them itself. All of them survive a
 trip through JSON (the supervisor hands them to its children that way). Durations are seconds, sizes are bytes.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.options import Avro
+from sluicegate.schemas.options import Avro
 
 Scalar = str | int | float | bool | None
 
@@ -62,7 +62,7 @@ class Aggregation:
 @dataclass(frozen=True, slots=True)
 class Destination:
     """Where results go. `format` is a codec name of `schemas`; for `avro` without `avro` the schema is made of what is computed
-    (streams.formats)."""
+    (sluicegate.streams.formats)."""
 
     topic: str
     format: str = "json"

@@ -7,10 +7,10 @@ Nothing here retries: whoever calls decides.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from streams.errors import SluicegateError
-from streams.leased.contracts import Leased, Transactions
-from streams.record import Record
-from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, TopicFacts
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.leased.contracts import Leased, Transactions
+from sluicegate.streams.record import Record
+from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, TopicFacts
 
 
 class StateStore(Protocol):
@@ -43,14 +43,14 @@ class UnitOfWork(Protocol):
     """The application's own writes in the engine's commit."""
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
-        """`commit` of the changes that `work(session)` returns: what it writes through the session (one of `connectors.sessions`)
-        is part of the same transaction, all or nothing.
+        """`commit` of the changes that `work(session)` returns: what it writes through the session (one of
+        `sluicegate.connectors.sessions`) is part of the same transaction, all or nothing.
 
         The fence is checked, and held, before `work` is called: a fenced owner's work never is. It may be called more than once
         (after a deadlock, a serialization failure, a TransientTransactionError), and each call begins anew. What it raises rolls
         everything back and comes out unchanged, but for the driver's own retryable errors and those of a store that failed.
         Raises Fenced, PersistenceError (unknown), NotCommitted (certainly nothing remains), ConfigurationError (`work` ended the
-        transaction by itself). Redis takes nothing back: see `connectors.sessions.RedisSession`."""
+        transaction by itself). Redis takes nothing back: see `sluicegate.connectors.sessions.RedisSession`."""
 
 
 class UnsentRows(Protocol):
@@ -108,7 +108,8 @@ class Durability(Protocol):
 class Store(
     StateStore, CommitTogether, UnitOfWork, UnsentRows, DeadRows, CrashMarks, Reader, Durability, Leased, Transactions, Protocol
 ):
-    """What `connectors.open_store` returns: for the engine, and (streams.leased.contracts) for whoever is no worker."""
+    """What `sluicegate.connectors.open_store` returns: for the engine, and (sluicegate.streams.leased.contracts) for
+    whoever is no worker."""
 
     def close(self) -> None:
         """Give back connections; the store object is not used again."""

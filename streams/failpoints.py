@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from streams.errors import PersistenceError
+from sluicegate.streams.errors import PersistenceError
 
 
 class Failpoint(RuntimeError):

@@ -5,9 +5,9 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from schemas import Avro, Codec, codec
-from schemas.avro_values import JSON_TEXT
-from streams.agent import Agent, Reducer
+from sluicegate.schemas import Avro, Codec, codec
+from sluicegate.schemas.avro_values import JSON_TEXT
+from sluicegate.streams.agent import Agent, Reducer
 
 AVRO_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _SIMPLE = ("boolean", "int", "long", "float", "double", "bytes", "string")
@@ -41,7 +41,7 @@ def destination(agent: Agent) -> Avro | None:
 
 def result_schema(agent: Agent) -> str:
     """The fixed fields of a result (schemas/documents/result.avsc) and the computed ones, all of which have defaults. Raises ValueError."""
-    schema = json.loads((files("schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
+    schema = json.loads((files("sluicegate.schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
     schema["namespace"] = "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
     types = _Types(agent)
     for reducer in agent.aggregation.compute if agent.aggregation else ():
@@ -58,7 +58,7 @@ class _Types:
         self._named: dict[str, Any] = {}
         self._input = None
         if agent.format == "avro" and agent.avro is not None:
-            from schemas.avro import least_bytes, parsed
+            from sluicegate.schemas.avro import least_bytes, parsed
 
             self._input = parsed(agent.avro.schema)
             least_bytes(self._input, self._named, ())

@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Callable
 from uuid import UUID, uuid5
 
-from schemas.json import canonical
-from streams.values import Partition
+from sluicegate.schemas.json import canonical
+from sluicegate.streams.values import Partition
 
 NAMESPACE = UUID("9c1f6a52-6f0e-5d0b-8a53-0f7d3c1f2e64")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}

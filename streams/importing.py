@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any
 
-from streams.causes import cause, message, origin, short
-from streams.errors import ConfigurationError
+from sluicegate.streams.causes import cause, message, origin, short
+from sluicegate.streams.errors import ConfigurationError
 
 
 def loaded(path: str) -> Any:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from streams.leased.values import Timeout
+from sluicegate.streams.leased.values import Timeout
 
 
 class Partition(NamedTuple):

@@ -4,7 +4,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from streams.observe.tracing import Spans
+from sluicegate.streams.observe.tracing import Spans
 
 TRACE, PARENT = 0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331
 TRACEPARENT = f"00-{TRACE:032x}-{PARENT:016x}-01"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from connectors.kafka import problems, settings
-from streams.errors import NotAuthenticated
+from sluicegate.connectors.kafka import problems, settings
+from sluicegate.streams.errors import NotAuthenticated
 
 TIMEOUT = 5.0
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import cimpl
 
-from streams.errors import SystemNotReady
+from sluicegate.streams.errors import SystemNotReady
 
 PRODUCER = 0
 TEXT = 512

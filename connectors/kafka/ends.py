@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from connectors.kafka import problems
-from connectors.kafka.admin import TIMEOUT, open_admin
-from connectors.kafka.settings import Settings
+from sluicegate.connectors.kafka import problems
+from sluicegate.connectors.kafka.admin import TIMEOUT, open_admin
+from sluicegate.connectors.kafka.settings import Settings
 
 Place = tuple[str, int]
 

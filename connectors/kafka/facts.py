@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as Position
 
-from connectors.kafka import problems
-from connectors.kafka.admin import TIMEOUT, described
-from streams.errors import SystemNotReady
-from streams.values import TopicFacts
+from sluicegate.connectors.kafka import problems
+from sluicegate.connectors.kafka.admin import TIMEOUT, described
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.values import TopicFacts
 
 T = TypeVar("T")
 

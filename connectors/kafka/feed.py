@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from connectors.kafka import problems, settings
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka import problems, settings
+from sluicegate.streams.errors import SystemNotReady
 
 OVERHEAD = 32  # bytes a record takes besides key and value, rounded up
 LOOK_EVERY = 0.02

@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connectors import admission
-from streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, SluicegateError, SystemNotReady
+from sluicegate.connectors import admission
+from sluicegate.streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, SluicegateError, SystemNotReady
 
 LOOK = 0.2
 

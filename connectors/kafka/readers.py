@@ -6,9 +6,9 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 
-from connectors.kafka import problems
-from connectors.kafka.admin import TIMEOUT, open_admin
-from connectors.kafka.settings import Settings
+from sluicegate.connectors.kafka import problems
+from sluicegate.connectors.kafka.admin import TIMEOUT, open_admin
+from sluicegate.connectors.kafka.settings import Settings
 
 
 def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) -> dict[str, str]:

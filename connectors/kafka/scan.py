@@ -5,10 +5,10 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from connectors.kafka import problems, settings
-from connectors.kafka.ends import Place
-from streams.errors import SystemNotReady
-from streams.record import Record
+from sluicegate.connectors.kafka import problems, settings
+from sluicegate.connectors.kafka.ends import Place
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.record import Record
 
 PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records at once; seconds to wait for them, and without any progress
 

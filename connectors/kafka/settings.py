@@ -1,6 +1,6 @@
 """librdkafka's settings, per client: what we set and why, and which of the user's settings each client gets.
 
-What a file may not set is refused by streams.config; here ours simply win.
+What a file may not set is refused by sluicegate.streams.config; here ours simply win.
 """
 
 import logging
@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 Settings = Mapping[str, str | int | float | bool]
 
-log = logging.getLogger("connectors.kafka")
+log = logging.getLogger("sluicegate.connectors.kafka")
 log.addFilter(lambda line: not (line.args and "FAIL" in line.args))  # lost connections, which come by the error hook too
 REPEAT = 30.0
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from connectors.kafka import problems, settings
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka import problems, settings
+from sluicegate.streams.errors import SystemNotReady
 
 
 class Read(NamedTuple):

@@ -21,11 +21,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from connectors.kafka import problems, settings
-from streams import failpoints
-from streams.contracts import Cursor
-from streams.errors import Fenced, SystemNotReady
-from streams.values import OutboxRow, Partition
+from sluicegate.connectors.kafka import problems, settings
+from sluicegate.streams import failpoints
+from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.errors import Fenced, SystemNotReady
+from sluicegate.streams.values import OutboxRow, Partition
 
 OPENING = 10.0  # seconds for a coordinator to answer, each time it is asked anew
 SENDING = settings.TRANSACTION_TIMEOUT
@@ -74,7 +74,7 @@ class Cursors:
 
 
 class KafkaTransactions:
-    """Satisfies streams.contracts.OutputTransactions."""
+    """Satisfies sluicegate.streams.contracts.OutputTransactions."""
 
     def __init__(self, kafka: settings.Settings, partition: Partition, cursors: Cursors) -> None:
         self._kafka, self._partition, self._cursors = kafka, partition, cursors

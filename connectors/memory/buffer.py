@@ -5,12 +5,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
-from connectors import buffers
-from connectors.memory.buffered import Batch, Buffered, Row, known
-from connectors.times import clock, length, moment
-from streams.leased.contracts import LEASE, NOT_KEPT
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
+from sluicegate.connectors import buffers
+from sluicegate.connectors.memory.buffered import Batch, Buffered, Row, known
+from sluicegate.connectors.times import clock, length, moment
+from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import (
+    EMPTY,
+    Entry,
+    Filled,
+    Gate,
+    InsertResult,
+    Pack,
+    Progress,
+    SealedBatch,
+    Snapshot,
+    Types,
+    positive,
+    singles,
+)
 
 
 class MemoryBuffer:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from connectors import buffers
-from streams.leased.values import Entry, Gate, Types, batch_id
+from sluicegate.connectors import buffers
+from sluicegate.streams.leased.values import Entry, Gate, Types, batch_id
 
 
 @dataclass(slots=True)

@@ -7,16 +7,16 @@ from datetime import timedelta
 from itertools import count, islice
 from typing import Any
 
-from connectors.memory.messages import Lane, Row, blocked
-from connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
-from connectors.sessions import MemorySession, joined
-from streams.errors import ConcurrencyError
-from streams.leased.contracts import LANE_LEASE
-from streams.leased.lane_row import LaneRow
-from streams.leased.lanes import LANES, lane_of
-from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from streams.leased.options import OutboxOptions
-from streams.leased.values import positive
+from sluicegate.connectors.memory.messages import Lane, Row, blocked
+from sluicegate.connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
+from sluicegate.connectors.sessions import MemorySession, joined
+from sluicegate.streams.errors import ConcurrencyError
+from sluicegate.streams.leased.contracts import LANE_LEASE
+from sluicegate.streams.leased.lane_row import LaneRow
+from sluicegate.streams.leased.lanes import LANES, lane_of
+from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.leased.options import OutboxOptions
+from sluicegate.streams.leased.values import positive
 
 
 class MemoryOutbox:

@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from connectors.commits import check, following, one_by_one, remaining
-from connectors.memory.buffer import MemoryBuffer
-from connectors.memory.outbox import MemoryOutbox
-from connectors.memory.timeouts import MemoryTimeouts
-from connectors.memory.values import Staged
-from connectors.sessions import MemorySession
-from streams.errors import Fenced, SluicegateError
-from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
+from sluicegate.connectors.commits import check, following, one_by_one, remaining
+from sluicegate.connectors.memory.buffer import MemoryBuffer
+from sluicegate.connectors.memory.outbox import MemoryOutbox
+from sluicegate.connectors.memory.timeouts import MemoryTimeouts
+from sluicegate.connectors.memory.values import Staged
+from sluicegate.connectors.sessions import MemorySession
+from sluicegate.streams.errors import Fenced, SluicegateError
+from sluicegate.streams.leased.options import STANDARD, LeasedOptions
+from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 
 
 @dataclass(slots=True)

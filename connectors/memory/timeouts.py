@@ -9,11 +9,11 @@ from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from connectors import times
-from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.messages import OutboxMessage, emitted
-from streams.leased.options import TimeoutOptions
-from streams.leased.values import Timeout, TimeoutBatch
+from sluicegate.connectors import times
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+from sluicegate.streams.leased.messages import OutboxMessage, emitted
+from sluicegate.streams.leased.options import TimeoutOptions
+from sluicegate.streams.leased.values import Timeout, TimeoutBatch
 
 Place = tuple[int, str]
 """Due time in microseconds and id: the order."""

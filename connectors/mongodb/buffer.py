@@ -7,18 +7,31 @@ from typing import TypeVar
 
 from pymongo.client_session import ClientSession
 
-from connectors import buffers
-from connectors.mongodb import buffered, connection
-from connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
-from connectors.mongodb.completing import complete_all
-from connectors.mongodb.messages import write_rows
-from connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
-from connectors.mongodb.sealing import Sealing
-from connectors.mongodb.steps import Document, Steps, locked, until
-from streams.errors import ConcurrencyError
-from streams.leased.contracts import LEASE, NOT_KEPT
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
+from sluicegate.connectors import buffers
+from sluicegate.connectors.mongodb import buffered, connection
+from sluicegate.connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
+from sluicegate.connectors.mongodb.completing import complete_all
+from sluicegate.connectors.mongodb.messages import write_rows
+from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
+from sluicegate.connectors.mongodb.sealing import Sealing
+from sluicegate.connectors.mongodb.steps import Document, Steps, locked, until
+from sluicegate.streams.errors import ConcurrencyError
+from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import (
+    EMPTY,
+    Entry,
+    Filled,
+    Gate,
+    InsertResult,
+    Pack,
+    Progress,
+    SealedBatch,
+    Snapshot,
+    Types,
+    positive,
+    singles,
+)
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 10_000

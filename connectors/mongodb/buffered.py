@@ -8,10 +8,10 @@ import msgspec
 from pymongo import DeleteOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
 
-from connectors import buffers, times
-from connectors.mongodb.migrations import BUFFER, GROUP, KEY, SEALED
-from connectors.mongodb.steps import Data, Document, until
-from streams.leased.values import Entry, Gate, Header, Types
+from sluicegate.connectors import buffers, times
+from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, KEY, SEALED
+from sluicegate.connectors.mongodb.steps import Data, Document, until
+from sluicegate.streams.leased.values import Entry, Gate, Header, Types
 
 HIGHEST = 2**63 - 1
 OPEN: Document = {"batch": None, "broken": None}

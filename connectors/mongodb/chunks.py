@@ -14,8 +14,8 @@ import msgspec
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from connectors.mongodb.migrations import DEAD, OUTBOX
-from streams.values import Changes, DeadRow, OutboxRow
+from sluicegate.connectors.mongodb.migrations import DEAD, OUTBOX
+from sluicegate.streams.values import Changes, DeadRow, OutboxRow
 
 SPAN = 1000
 MOST_BYTES = 1024 * 1024

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from pymongo.client_session import ClientSession
 
-from connectors import buffers
-from connectors.mongodb import buffered
-from connectors.mongodb.messages import write_rows
-from connectors.mongodb.migrations import BUFFER, SEALED
-from connectors.mongodb.steps import Data
+from sluicegate.connectors import buffers
+from sluicegate.connectors.mongodb import buffered
+from sluicegate.connectors.mongodb.messages import write_rows
+from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED
+from sluicegate.connectors.mongodb.steps import Data
 
 
 def complete_all(data: Data, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession) -> list[bool]:

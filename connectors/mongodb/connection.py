@@ -21,9 +21,9 @@ from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
-from connectors import admission
-from connectors.mongodb import left_open
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
+from sluicegate.connectors import admission
+from sluicegate.connectors.mongodb import left_open
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10

@@ -6,9 +6,9 @@ from typing import Any
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
-from connectors.mongodb import connection
-from streams.errors import SystemNotReady
-from streams.values import Level
+from sluicegate.connectors.mongodb import connection
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.values import Level
 
 LOWEST = (4, 4)
 

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 
-from connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, relaned, rows_of, settle
-from connectors.mongodb.migrations import LOCK, MESSAGE, META
-from connectors.mongodb.steps import Data, Document, locked, server_time, until
-from connectors.outboxes import ANY_LANE, check_claim, verdict
-from streams.errors import ConcurrencyError
-from streams.leased.lane_row import LaneRow
-from streams.leased.messages import LaneBatch, Outcome
-from streams.leased.options import OutboxOptions
+from sluicegate.connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, relaned, rows_of, settle
+from sluicegate.connectors.mongodb.migrations import LOCK, MESSAGE, META
+from sluicegate.connectors.mongodb.steps import Data, Document, locked, server_time, until
+from sluicegate.connectors.outboxes import ANY_LANE, check_claim, verdict
+from sluicegate.streams.errors import ConcurrencyError
+from sluicegate.streams.leased.lane_row import LaneRow
+from sluicegate.streams.leased.messages import LaneBatch, Outcome
+from sluicegate.streams.leased.options import OutboxOptions
 
 SMALL = 10
 """Documents of fewer rows are put together when they get their numbers. That writes their ids into the index anew:

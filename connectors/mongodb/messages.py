@@ -18,11 +18,11 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.write_concern import WriteConcern
 
-from connectors.mongodb.migrations import MESSAGE, META
-from connectors.mongodb.steps import Data, Document
-from streams.errors import SystemNotReady
-from streams.leased.lanes import lane_of
-from streams.leased.messages import OutboxMessage, StoredMessage
+from sluicegate.connectors.mongodb.migrations import MESSAGE, META
+from sluicegate.connectors.mongodb.steps import Data, Document
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.leased.lanes import lane_of
+from sluicegate.streams.leased.messages import OutboxMessage, StoredMessage
 
 MOST = 1000
 MOST_BYTES = 1024 * 1024

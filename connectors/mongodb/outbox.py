@@ -8,19 +8,19 @@ from typing import Any
 
 from pymongo.client_session import ClientSession
 
-from connectors.mongodb import connection, lanes
-from connectors.mongodb.messages import GONE, Row, message_of, reserve, rows_of, settle, stored, write_rows
-from connectors.mongodb.migrations import MESSAGE, META
-from connectors.mongodb.steps import Document, Steps, server_time
-from connectors.mongodb.unit import joining
-from connectors.mongodb.wakeups import Wakeups
-from connectors.outboxes import check_claim, check_lanes, check_states, outcomes_of
-from connectors.sessions import MongoSession, joined
-from streams.leased.contracts import LANE_LEASE
-from streams.leased.lanes import lane_of
-from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from streams.leased.options import OutboxOptions
-from streams.leased.values import positive
+from sluicegate.connectors.mongodb import connection, lanes
+from sluicegate.connectors.mongodb.messages import GONE, Row, message_of, reserve, rows_of, settle, stored, write_rows
+from sluicegate.connectors.mongodb.migrations import MESSAGE, META
+from sluicegate.connectors.mongodb.steps import Document, Steps, server_time
+from sluicegate.connectors.mongodb.unit import joining
+from sluicegate.connectors.mongodb.wakeups import Wakeups
+from sluicegate.connectors.outboxes import check_claim, check_lanes, check_states, outcomes_of
+from sluicegate.connectors.sessions import MongoSession, joined
+from sluicegate.streams.leased.contracts import LANE_LEASE
+from sluicegate.streams.leased.lanes import lane_of
+from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.leased.options import OutboxOptions
+from sluicegate.streams.leased.values import positive
 
 _AGAIN: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_at": None, "reason": None}
 

@@ -8,10 +8,10 @@ from itertools import islice
 from pymongo import UpdateMany, UpdateOne
 from pymongo.client_session import ClientSession
 
-from connectors.mongodb.buffered import OPEN, decoded, known, number, set_deadlines, unleased
-from connectors.mongodb.migrations import BUFFER, GROUP, SEALED
-from connectors.mongodb.steps import Data, Document, until
-from streams.leased.values import Gate, SealedBatch, Types, batch_id
+from sluicegate.connectors.mongodb.buffered import OPEN, decoded, known, number, set_deadlines, unleased
+from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
+from sluicegate.connectors.mongodb.steps import Data, Document, until
+from sluicegate.streams.leased.values import Gate, SealedBatch, Types, batch_id
 
 
 @dataclass(frozen=True)

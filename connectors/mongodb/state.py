@@ -12,16 +12,16 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
-from connectors.commits import check, following, one_by_one, remaining
-from connectors.mongodb import chunks, connection, durability, left_open, migrations, unit
-from connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
-from connectors.mongodb.steps import Steps
-from connectors.mongodb.timeouts import schedule
-from connectors.sessions import MongoSession, unchanged
-from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
-from streams.leased.contracts import AggregatorBuffer, Outbox, TimeoutStore
-from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.connectors.commits import check, following, one_by_one, remaining
+from sluicegate.connectors.mongodb import chunks, connection, durability, left_open, migrations, unit
+from sluicegate.connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
+from sluicegate.connectors.mongodb.steps import Steps
+from sluicegate.connectors.mongodb.timeouts import schedule
+from sluicegate.connectors.sessions import MongoSession, unchanged
+from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from sluicegate.streams.leased.contracts import AggregatorBuffer, Outbox, TimeoutStore
+from sluicegate.streams.leased.options import STANDARD, LeasedOptions
+from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
 
@@ -45,19 +45,19 @@ class MongoStore:
 
     @cached_property
     def buffer(self) -> AggregatorBuffer:
-        from connectors.mongodb.buffer import MongoBuffer
+        from sluicegate.connectors.mongodb.buffer import MongoBuffer
 
         return MongoBuffer(self._steps, self._options.types)
 
     @cached_property
     def timeouts(self) -> TimeoutStore:
-        from connectors.mongodb.timeouts import MongoTimeouts
+        from sluicegate.connectors.mongodb.timeouts import MongoTimeouts
 
         return MongoTimeouts(self._steps, self._options.timeouts)
 
     @cached_property
     def outbox(self) -> Outbox:
-        from connectors.mongodb.outbox import MongoOutbox
+        from sluicegate.connectors.mongodb.outbox import MongoOutbox
 
         return MongoOutbox(self._steps, self._options.outbox)
 

@@ -14,9 +14,9 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
-from connectors.mongodb import connection
-from connectors.mongodb.migrations import LEASED, LOCK, META, STEP
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.migrations import LEASED, LOCK, META, STEP
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
 CONFLICTS = 1000
 """How often a step begins again, unless its time is up before."""

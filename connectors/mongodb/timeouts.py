@@ -9,16 +9,16 @@ from uuid import UUID
 import msgspec
 from pymongo.client_session import ClientSession
 
-from connectors.mongodb import connection
-from connectors.mongodb.messages import write_rows
-from connectors.mongodb.migrations import TIMEOUT
-from connectors.mongodb.steps import Data, Document, Steps, locked, server_time, until
-from connectors.times import micros, moment
-from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.messages import emitted
-from streams.leased.options import TimeoutOptions
-from streams.leased.values import Timeout, TimeoutBatch
-from streams.values import Changes
+from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.messages import write_rows
+from sluicegate.connectors.mongodb.migrations import TIMEOUT
+from sluicegate.connectors.mongodb.steps import Data, Document, Steps, locked, server_time, until
+from sluicegate.connectors.times import micros, moment
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+from sluicegate.streams.leased.messages import emitted
+from sluicegate.streams.leased.options import TimeoutOptions
+from sluicegate.streams.leased.values import Timeout, TimeoutBatch
+from sluicegate.streams.values import Changes
 
 _FREED = {"$unset": {"locked_by": 1, "locked_until": 1}}
 _BY_TIME = [("due", 1), ("_id", 1)]

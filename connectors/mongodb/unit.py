@@ -10,9 +10,9 @@ from pymongo.database import Database
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from connectors.mongodb import connection
-from connectors.sessions import ENDED, REFUSED, MongoSession, Raised, working
-from streams.errors import ConfigurationError, NotCommitted
+from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.sessions import ENDED, REFUSED, MongoSession, Raised, working
+from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
 ABORTED = "an error that the handler caught had ended the transaction: let errors of MongoDB through"
 

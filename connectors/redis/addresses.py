@@ -13,8 +13,8 @@ import redis.sentinel
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from connectors import admission
-from streams.errors import ConfigurationError
+from sluicegate.connectors import admission
+from sluicegate.streams.errors import ConfigurationError
 
 driver: Any = redis  # much of it has no types
 CONNECT_SECONDS = 5

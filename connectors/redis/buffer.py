@@ -9,19 +9,19 @@ from typing import Any
 
 import msgspec
 
-from connectors import buffers
-from connectors.redis import packs
-from connectors.redis import scripts_buffer as scripts
-from connectors.redis import scripts_packs as packing
-from connectors.redis import scripts_snapshots as snapshots
-from connectors.redis.addresses import Server
-from connectors.redis.connection import translated
-from connectors.redis.leased import encode, instant, microseconds, outbox_arguments, step, text
-from connectors.redis.scripts_leased import PREFIX
-from streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
-from streams.leased.contracts import LEASE, NOT_KEPT
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import (
+from sluicegate.connectors import buffers
+from sluicegate.connectors.redis import packs
+from sluicegate.connectors.redis import scripts_buffer as scripts
+from sluicegate.connectors.redis import scripts_packs as packing
+from sluicegate.connectors.redis import scripts_snapshots as snapshots
+from sluicegate.connectors.redis.addresses import Server
+from sluicegate.connectors.redis.connection import translated
+from sluicegate.connectors.redis.leased import encode, instant, microseconds, outbox_arguments, step, text
+from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
+from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import (
     EMPTY,
     Entry,
     Filled,

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import redis
 
-from connectors import admission
-from connectors.redis.addresses import CERTIFICATES, Server, clustered, sentinels
-from streams.errors import PersistenceError, permanent
-from streams.values import Level
+from sluicegate.connectors import admission
+from sluicegate.connectors.redis.addresses import CERTIFICATES, Server, clustered, sentinels
+from sluicegate.streams.errors import PersistenceError, permanent
+from sluicegate.streams.values import Level
 
 LOWEST = (6, 2)
 QUOTED = re.compile(r", with args beginning with| to execute \(| : <")

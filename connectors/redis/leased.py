@@ -11,13 +11,13 @@ from uuid import UUID
 
 import msgspec
 
-from connectors.redis import connection
-from connectors.redis.addresses import Server
-from connectors.redis.scripts_leased import PREFIX
-from streams.leased.lanes import lane_of
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Timeout
-from streams.values import Changes
+from sluicegate.connectors.redis import connection
+from sluicegate.connectors.redis.addresses import Server
+from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.streams.leased.lanes import lane_of
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.values import Changes
 
 Step = Callable[[Sequence[Any]], Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

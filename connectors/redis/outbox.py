@@ -8,21 +8,21 @@ from typing import Any
 
 import msgspec
 
-from connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states, outcomes_of
-from connectors.redis import scripts_care
-from connectors.redis import scripts_outbox as scripts
-from connectors.redis.addresses import REPLY_SECONDS, Server, clustered
-from connectors.redis.connection import translated
-from connectors.redis.leased import instant, microseconds, outbox_arguments, step
-from connectors.redis.scripts_leased import PREFIX
-from connectors.sessions import RedisSession, joined
-from streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
-from streams.leased.contracts import LANE_LEASE
-from streams.leased.lane_row import LaneRow
-from streams.leased.lanes import LANES
-from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from streams.leased.options import OutboxOptions
-from streams.leased.values import Header, positive
+from sluicegate.connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states, outcomes_of
+from sluicegate.connectors.redis import scripts_care
+from sluicegate.connectors.redis import scripts_outbox as scripts
+from sluicegate.connectors.redis.addresses import REPLY_SECONDS, Server, clustered
+from sluicegate.connectors.redis.connection import translated
+from sluicegate.connectors.redis.leased import instant, microseconds, outbox_arguments, step
+from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.sessions import RedisSession, joined
+from sluicegate.streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
+from sluicegate.streams.leased.contracts import LANE_LEASE
+from sluicegate.streams.leased.lane_row import LaneRow
+from sluicegate.streams.leased.lanes import LANES
+from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.leased.options import OutboxOptions
+from sluicegate.streams.leased.values import Header, positive
 
 _KEYS = PREFIX + "outbox:"
 _PAGE = 1000

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import lz4.block
 
-from connectors.redis.connection import translated
-from connectors.redis.leased import encode, text
-from streams.leased.values import PACK, Entry, Pack, pack_slice, singles
+from sluicegate.connectors.redis.connection import translated
+from sluicegate.connectors.redis.leased import encode, text
+from sluicegate.streams.leased.values import PACK, Entry, Pack, pack_slice, singles
 
 _GIVEN = struct.Struct(">ddH")  # number of records, how many before them are not its own any more, length of what the first was called
 _STORED = struct.Struct(">ddddH")  # before them when it came, and the number of the first record

@@ -4,7 +4,7 @@ KEYS of a partition are always claim (hash), log (list), outbox (sorted set), de
 schedules, the fifth is where the keys of the leased contracts begin.
 """
 
-from connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
+from sluicegate.connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
 
 CLAIM = """
 -- ARGV: token, member, incarnation, then the fields of a new row

@@ -1,6 +1,6 @@
 """The Lua scripts of the aggregator buffer: what fills it, and its batches. ARGV[1] is always the name."""
 
-from connectors.redis.scripts_leased import BEGIN, OUTBOX
+from sluicegate.connectors.redis.scripts_leased import BEGIN, OUTBOX
 
 BUFFER = (
     BEGIN

@@ -1,6 +1,6 @@
 """The Lua scripts of the outbox: adding, claiming, marking."""
 
-from connectors.redis.scripts_leased import BEGIN, OUTBOX
+from sluicegate.connectors.redis.scripts_leased import BEGIN, OUTBOX
 
 _BEGIN = BEGIN + OUTBOX
 

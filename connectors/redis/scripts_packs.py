@@ -3,8 +3,8 @@
 While a buffer holds rows, or is asked for them, what comes packed becomes rows, too: a group never has both.
 """
 
-from connectors.redis.scripts_buffer import BUFFER, GATE
-from connectors.redis.scripts_leased import OUTBOX
+from sluicegate.connectors.redis.scripts_buffer import BUFFER, GATE
+from sluicegate.connectors.redis.scripts_leased import OUTBOX
 
 _PACKS = """
 -- packed: group -> its open records, when the first came, its deadline (8 bytes each); due: groups by deadline;

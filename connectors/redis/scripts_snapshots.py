@@ -1,7 +1,7 @@
 """The Lua scripts of the aggregator buffer: snapshots, leases, removals. ARGV[1] is always the name."""
 
-from connectors.redis.scripts_buffer import BUFFER
-from connectors.redis.scripts_leased import OUTBOX
+from sluicegate.connectors.redis.scripts_buffer import BUFFER
+from sluicegate.connectors.redis.scripts_leased import OUTBOX
 
 SNAPSHOT = (
     BUFFER

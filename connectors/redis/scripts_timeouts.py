@@ -1,6 +1,6 @@
 """The Lua scripts of the timeout store."""
 
-from connectors.redis.scripts_leased import BEGIN, OUTBOX, TIMEOUTS
+from sluicegate.connectors.redis.scripts_leased import BEGIN, OUTBOX, TIMEOUTS
 
 _BEGIN = BEGIN + TIMEOUTS + "timeouts_sound()\n"
 

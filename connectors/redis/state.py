@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from connectors.commits import check, following, one_by_one, runs
-from connectors.redis import addresses, connection, scripts, unit
-from connectors.redis.buffer import RedisBuffer
-from connectors.redis.leased import schedule_arguments
-from connectors.redis.outbox import RedisOutbox
-from connectors.redis.scripts_leased import PREFIX
-from connectors.redis.timeouts import RedisTimeouts
-from connectors.sessions import RedisSession, unchanged
-from streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
-from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.connectors.commits import check, following, one_by_one, runs
+from sluicegate.connectors.redis import addresses, connection, scripts, unit
+from sluicegate.connectors.redis.buffer import RedisBuffer
+from sluicegate.connectors.redis.leased import schedule_arguments
+from sluicegate.connectors.redis.outbox import RedisOutbox
+from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.redis.timeouts import RedisTimeouts
+from sluicegate.connectors.sessions import RedisSession, unchanged
+from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
+from sluicegate.streams.leased.options import STANDARD, LeasedOptions
+from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
 STEPS = ("name of the data and version of the keys",)

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import msgspec
 
-from connectors.redis import scripts_timeouts as scripts
-from connectors.redis.addresses import Server
-from connectors.redis.connection import translated
-from connectors.redis.leased import (
+from sluicegate.connectors.redis import scripts_timeouts as scripts
+from sluicegate.connectors.redis.addresses import Server
+from sluicegate.connectors.redis.connection import translated
+from sluicegate.connectors.redis.leased import (
     due,
     instant,
     microseconds,
@@ -21,11 +21,11 @@ from connectors.redis.leased import (
     timeout,
     timeout_arguments,
 )
-from connectors.redis.scripts_leased import PREFIX
-from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.messages import emitted
-from streams.leased.options import TimeoutOptions
-from streams.leased.values import Header, Timeout, TimeoutBatch
+from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+from sluicegate.streams.leased.messages import emitted
+from sluicegate.streams.leased.options import TimeoutOptions
+from sluicegate.streams.leased.values import Header, Timeout, TimeoutBatch
 
 _PAYLOADS = PREFIX + "timeouts:payloads"
 _PAGE = 1000

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 import redis
 from redis.client import Pipeline
 
-from connectors.redis.addresses import Server, clustered
-from connectors.redis.connection import QUOTED, translated
-from connectors.sessions import REFUSED, RedisSession, working
-from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
+from sluicegate.connectors.redis.addresses import Server, clustered
+from sluicegate.connectors.redis.connection import QUOTED, translated
+from sluicegate.connectors.sessions import REFUSED, RedisSession, working
+from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
 
 # They end the transaction, or change the connection that others use after us.
 _ENDING = frozenset(("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"))
 _CHANGING = frozenset(("AUTH", "CLIENT", "HELLO", "MONITOR", "PSUBSCRIBE", "QUIT", "RESET", "SELECT", "SSUBSCRIBE", "SUBSCRIBE"))
 _ANNOTATED = re.compile(r"Command # \d+ \((?P<name>\S+?)[ )].* of pipeline caused error: (?P<said>.*)", re.DOTALL)
 
-log = logging.getLogger("connectors.redis")
+log = logging.getLogger("sluicegate.connectors.redis")
 T = TypeVar("T")
 
 

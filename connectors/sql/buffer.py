@@ -10,17 +10,30 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, case, delete, func, insert, select, update
 
-from connectors import buffers
-from connectors.sql import buffer_rows, buffer_seals
-from connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, pages, read
-from connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW, BUFFER_WATERMARK
-from connectors.sql.outbox_rows import write_rows
-from connectors.sql.transactions import Transactions
-from connectors.times import clock, length, moment
-from streams.errors import ConcurrencyError
-from streams.leased.contracts import LEASE, NOT_KEPT
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import EMPTY, Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Types, positive, singles
+from sluicegate.connectors import buffers
+from sluicegate.connectors.sql import buffer_rows, buffer_seals
+from sluicegate.connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, pages, read
+from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW, BUFFER_WATERMARK
+from sluicegate.connectors.sql.outbox_rows import write_rows
+from sluicegate.connectors.sql.transactions import Transactions
+from sluicegate.connectors.times import clock, length, moment
+from sluicegate.streams.errors import ConcurrencyError
+from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import (
+    EMPTY,
+    Entry,
+    Filled,
+    Gate,
+    InsertResult,
+    Pack,
+    Progress,
+    SealedBatch,
+    Snapshot,
+    Types,
+    positive,
+    singles,
+)
 
 T = TypeVar("T")
 

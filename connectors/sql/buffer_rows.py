@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, delete, false, insert, literal, or_, select, text, update
 
-from connectors import buffers
-from connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
-from streams.errors import PersistenceError
-from streams.leased.values import Entry, Header, InsertResult, Progress, Types
+from sluicegate.connectors import buffers
+from sluicegate.connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased.values import Entry, Header, InsertResult, Progress, Types
 
 PAGE = 500  # values in one statement
 SNAPSHOT = "snapshot"

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
-from connectors import buffers
-from connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, drop, one_of, pages, read, resolvable
-from connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
-from connectors.sql.outbox_rows import write_rows
-from connectors.times import length, moment
-from streams.leased.values import Gate, SealedBatch, Types, batch_id
+from sluicegate.connectors import buffers
+from sluicegate.connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, drop, one_of, pages, read, resolvable
+from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
+from sluicegate.connectors.sql.outbox_rows import write_rows
+from sluicegate.connectors.times import length, moment
+from sluicegate.streams.leased.values import Gate, SealedBatch, Types, batch_id
 
 _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 _DUE = BUFFER_DEADLINE.c

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import BigInteger, Column, Double, Table, UniqueConstraint
 
-from connectors.sql import columns
+from sluicegate.connectors.sql import columns
 
 # Times are microseconds since 1970; a row that nobody has is locked until 0.
 TIMEOUT = columns.table(

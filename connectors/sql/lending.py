@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from connectors.sessions import REFUSED
-from streams.errors import ConfigurationError
+from sluicegate.connectors.sessions import REFUSED
+from sluicegate.streams.errors import ConfigurationError
 
 _OVER = "sluicegate-over"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from connectors.sql.outbox_rows import CHANNEL
+from sluicegate.connectors.sql.outbox_rows import CHANNEL
 
 
 class Listener:

@@ -3,8 +3,8 @@
 import sqlite3
 from collections.abc import Sequence
 
-from connectors.sql import leased_ddl, statements
-from streams.errors import SystemNotReady
+from sluicegate.connectors.sql import leased_ddl, statements
+from sluicegate.streams.errors import SystemNotReady
 
 STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (

@@ -14,12 +14,12 @@ from sqlalchemy import Dialect, make_url
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import ArgumentError
 
-from connectors import admission
-from connectors.sql import server
-from connectors.sql.lending import Lender
-from connectors.sql.server import Session, Statement, Waiter
-from streams.errors import ConfigurationError, NotAuthenticated
-from streams.values import Level
+from sluicegate.connectors import admission
+from sluicegate.connectors.sql import server
+from sluicegate.connectors.sql.lending import Lender
+from sluicegate.connectors.sql.server import Session, Statement, Waiter
+from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
+from sluicegate.streams.values import Level
 
 LOWEST = {"mariadb": (10, 6), "mysql": (8, 0)}
 FLAGS = {"ssl_verify_cert", "ssl_verify_identity"}

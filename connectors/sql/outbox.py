@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from connectors.outboxes import ANY_LANE, check_claim, check_states
-from connectors.sessions import SqlSession, joined
-from connectors.sql import outbox_care, outbox_claims, outbox_lanes, outbox_marks, outbox_reading
-from connectors.sql.outbox_rows import lanes, write_rows
-from connectors.sql.transactions import Transactions
-from streams.leased.contracts import LANE_LEASE
-from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from streams.leased.options import OutboxOptions
-from streams.leased.values import positive
+from sluicegate.connectors.outboxes import ANY_LANE, check_claim, check_states
+from sluicegate.connectors.sessions import SqlSession, joined
+from sluicegate.connectors.sql import outbox_care, outbox_claims, outbox_lanes, outbox_marks, outbox_reading
+from sluicegate.connectors.sql.outbox_rows import lanes, write_rows
+from sluicegate.connectors.sql.transactions import Transactions
+from sluicegate.streams.leased.contracts import LANE_LEASE
+from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.leased.options import OutboxOptions
+from sluicegate.streams.leased.values import positive
 
 __all__ = ["SqlOutbox", "write_rows"]
 

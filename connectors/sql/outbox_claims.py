@@ -6,12 +6,12 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from connectors.outboxes import ANY_LANE, at
-from connectors.sql.outbox_lanes import Given, Held, locked, save
-from connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
-from streams.errors import PersistenceError
-from streams.leased.lane_row import LaneRow
-from streams.leased.messages import LaneBatch, OutboxMessage
+from sluicegate.connectors.outboxes import ANY_LANE, at
+from sluicegate.connectors.sql.outbox_lanes import Given, Held, locked, save
+from sluicegate.connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased.lane_row import LaneRow
+from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage
 
 Stored = Sequence[Any]
 """seq, attempts, held_until, then the columns of the message."""

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, text
 
-from connectors.sql.outbox_rows import plain
-from streams.errors import ConcurrencyError
+from sluicegate.connectors.sql.outbox_rows import plain
+from sluicegate.streams.errors import ConcurrencyError
 
 _SELECT = "select token, expires_at, next_number, given from sluicegate_lane where lane = :lane"
 _ADD = "insert into sluicegate_lane (lane, token, expires_at, next_number, given) values (:lane, '', 0, 1, :given)"

@@ -7,13 +7,13 @@ from operator import attrgetter
 import msgspec
 from sqlalchemy import Connection, text
 
-from connectors.outboxes import ANY_LANE, outcomes_of, verdict
-from connectors.sql.outbox_claims import among, fetched
-from connectors.sql.outbox_lanes import Given, of_token, save
-from connectors.sql.outbox_rows import in_pages, lanes, locking
-from streams.leased.lanes import lane_of
-from streams.leased.messages import LaneBatch, Outcome
-from streams.leased.options import OutboxOptions
+from sluicegate.connectors.outboxes import ANY_LANE, outcomes_of, verdict
+from sluicegate.connectors.sql.outbox_claims import among, fetched
+from sluicegate.connectors.sql.outbox_lanes import Given, of_token, save
+from sluicegate.connectors.sql.outbox_rows import in_pages, lanes, locking
+from sluicegate.streams.leased.lanes import lane_of
+from sluicegate.streams.leased.messages import LaneBatch, Outcome
+from sluicegate.streams.leased.options import OutboxOptions
 
 packed = msgspec.msgpack.Encoder().encode
 unpacked = msgspec.msgpack.Decoder(list[int]).decode

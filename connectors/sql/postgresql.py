@@ -14,13 +14,13 @@ from psycopg.waiting import Ready, Wait
 from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 
-from connectors import admission
-from connectors.sql import server
-from connectors.sql.lending import Lender
-from connectors.sql.listening import Listener
-from connectors.sql.server import Session, Statement, Waiter
-from streams.errors import ConfigurationError, NotAuthenticated
-from streams.values import Level
+from sluicegate.connectors import admission
+from sluicegate.connectors.sql import server
+from sluicegate.connectors.sql.lending import Lender
+from sluicegate.connectors.sql.listening import Listener
+from sluicegate.connectors.sql.server import Session, Statement, Waiter
+from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
+from sluicegate.streams.values import Level
 
 LOWEST = 130000
 CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"

@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from connectors.sql.state import SqliteStore
-from streams.errors import ConfigurationError
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.errors import ConfigurationError
 
 
 def scratch(folder: Path, clock: Callable[[], float], scripts: Iterable[Path]) -> SqliteStore:

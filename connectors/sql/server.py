@@ -9,9 +9,9 @@ import sqlalchemy
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
-from connectors.sql.lending import Lender
-from streams.errors import NotAuthenticated, PersistenceError, SystemNotReady, permanent
-from streams.values import Level
+from sluicegate.connectors.sql.lending import Lender
+from sluicegate.streams.errors import NotAuthenticated, PersistenceError, SystemNotReady, permanent
+from sluicegate.streams.values import Level
 
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 20

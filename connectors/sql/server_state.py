@@ -9,18 +9,18 @@ from typing import Any
 
 import msgspec
 
-from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import SqlSession, unchanged
-from connectors.sql import steps, texts, timeout_rows
-from connectors.sql.buffer import SqlBuffer
-from connectors.sql.outbox import SqlOutbox
-from connectors.sql.server import Product, Server, Session
-from connectors.sql.timeouts import SqlTimeouts
-from connectors.sql.transactions import OnServer
-from connectors.sql.units import unit
-from streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
-from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.connectors.commits import alone, check, following, remaining, runs
+from sluicegate.connectors.sessions import SqlSession, unchanged
+from sluicegate.connectors.sql import steps, texts, timeout_rows
+from sluicegate.connectors.sql.buffer import SqlBuffer
+from sluicegate.connectors.sql.outbox import SqlOutbox
+from sluicegate.connectors.sql.server import Product, Server, Session
+from sluicegate.connectors.sql.timeouts import SqlTimeouts
+from sluicegate.connectors.sql.transactions import OnServer
+from sluicegate.connectors.sql.units import unit
+from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
+from sluicegate.streams.leased.options import STANDARD, LeasedOptions
+from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
 _RUNS = 50

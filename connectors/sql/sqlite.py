@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from connectors.sql import statements
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
-from streams.values import Level
+from sluicegate.connectors.sql import statements
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
+from sluicegate.streams.values import Level
 
 BUSY_SECONDS = 20.0
 PAGE_BYTES = 16384

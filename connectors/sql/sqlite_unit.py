@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from connectors.sessions import ENDED, Raised, SqlSession
-from connectors.sql import statements
-from connectors.sql.lending import Lender
-from connectors.sql.sqlite import Database
-from streams.errors import ConfigurationError
+from sluicegate.connectors.sessions import ENDED, Raised, SqlSession
+from sluicegate.connectors.sql import statements
+from sluicegate.connectors.sql.lending import Lender
+from sluicegate.connectors.sql.sqlite import Database
+from sluicegate.streams.errors import ConfigurationError
 
 # Of the file or the disk, not of the statement.
 OUTAGES = {

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from connectors.commits import alone, check, following, remaining, runs
-from connectors.sessions import SqlSession, unchanged
-from connectors.sql import migrations, statements, timeout_rows
-from connectors.sql.sqlite import Database
-from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
-from streams.leased.options import STANDARD, LeasedOptions
-from streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.connectors.commits import alone, check, following, remaining, runs
+from sluicegate.connectors.sessions import SqlSession, unchanged
+from sluicegate.connectors.sql import migrations, statements, timeout_rows
+from sluicegate.connectors.sql.sqlite import Database
+from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError, SluicegateError, SystemNotReady
+from sluicegate.streams.leased.options import STANDARD, LeasedOptions
+from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 if TYPE_CHECKING:
-    from connectors.sql.buffer import SqlBuffer
-    from connectors.sql.outbox import SqlOutbox
-    from connectors.sql.timeouts import SqlTimeouts
-    from connectors.sql.transactions import OnFile
+    from sluicegate.connectors.sql.buffer import SqlBuffer
+    from sluicegate.connectors.sql.outbox import SqlOutbox
+    from sluicegate.connectors.sql.timeouts import SqlTimeouts
+    from sluicegate.connectors.sql.transactions import OnFile
 
 _PAGE = 16
 
@@ -125,7 +125,7 @@ class SqliteStore:
     @cached_property
     def outbox(self) -> SqlOutbox:
         transactions = self._transactions
-        from connectors.sql.outbox import SqlOutbox
+        from sluicegate.connectors.sql.outbox import SqlOutbox
 
         return SqlOutbox(transactions, self._options.outbox)
 
@@ -133,7 +133,7 @@ class SqliteStore:
     def _transactions(self) -> OnFile:
         """Raises ConfigurationError without SQLAlchemy."""
         try:
-            from connectors.sql.transactions import OnFile
+            from sluicegate.connectors.sql.transactions import OnFile
         except ImportError:
             raise ConfigurationError('this on SQLite needs SQLAlchemy: pip install "sluicegate[sqlite]"') from None
         return OnFile(self._database, self._clock)
@@ -141,21 +141,21 @@ class SqliteStore:
     @cached_property
     def buffer(self) -> SqlBuffer:
         transactions = self._transactions
-        from connectors.sql.buffer import SqlBuffer
+        from sluicegate.connectors.sql.buffer import SqlBuffer
 
         return SqlBuffer(transactions, self._options.types)
 
     @cached_property
     def timeouts(self) -> SqlTimeouts:
         transactions = self._transactions
-        from connectors.sql.timeouts import SqlTimeouts
+        from sluicegate.connectors.sql.timeouts import SqlTimeouts
 
         return SqlTimeouts(transactions, self._options.timeouts)
 
     @cached_property
     def _worked(self) -> Callable[[sqlite3.Connection, Callable[[Any], Changes]], Changes]:
         try:
-            from connectors.sql import lending, sqlite_unit
+            from sluicegate.connectors.sql import lending, sqlite_unit
         except ImportError:
             raise ConfigurationError(_NO_SQLALCHEMY) from None
         lender = lending.Lender("sqlite+pysqlite://")

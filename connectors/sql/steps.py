@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from connectors.sql import tables, texts
-from connectors.sql.server import Server, Session
-from streams.errors import SystemNotReady
+from sluicegate.connectors.sql import tables, texts
+from sluicegate.connectors.sql.server import Server, Session
+from sluicegate.streams.errors import SystemNotReady
 
 
 def outstanding(server: Server, db: Session) -> Sequence[int]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sqlalchemy import Column, Dialect, Double, Table
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from connectors.sql import columns, leased_tables
+from sluicegate.connectors.sql import columns, leased_tables
 
 STEP = columns.table("step", columns.count("number"), columns.name("name"), Column("done_at", Double, nullable=False), keys=["number"])
 META = columns.table("meta", columns.name("name"), columns.name("value"), keys=["name"])

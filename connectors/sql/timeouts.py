@@ -10,15 +10,15 @@ from sqlalchemy import ColumnElement, Connection, Delete, Select, Text, Update, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
 
-from connectors.sql import timeout_rows
-from connectors.sql.leased_tables import TIMEOUT
-from connectors.sql.outbox_rows import write_rows
-from connectors.sql.transactions import Transactions
-from connectors.times import clock, length, micros, moment
-from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.messages import emitted
-from streams.leased.options import TimeoutOptions
-from streams.leased.values import Timeout, TimeoutBatch
+from sluicegate.connectors.sql import timeout_rows
+from sluicegate.connectors.sql.leased_tables import TIMEOUT
+from sluicegate.connectors.sql.outbox_rows import write_rows
+from sluicegate.connectors.sql.transactions import Transactions
+from sluicegate.connectors.times import clock, length, micros, moment
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+from sluicegate.streams.leased.messages import emitted
+from sluicegate.streams.leased.options import TimeoutOptions
+from sluicegate.streams.leased.values import Timeout, TimeoutBatch
 
 PAGE = 1_000  # ids in one statement
 

@@ -8,11 +8,11 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from connectors.sessions import SqlSession, unchanged
-from connectors.sql import sqlite_unit, statements, units
-from connectors.sql.lending import Lender
-from connectors.sql.server import Server
-from connectors.sql.sqlite import Database
+from sluicegate.connectors.sessions import SqlSession, unchanged
+from sluicegate.connectors.sql import sqlite_unit, statements, units
+from sluicegate.connectors.sql.lending import Lender
+from sluicegate.connectors.sql.server import Server
+from sluicegate.connectors.sql.sqlite import Database
 
 T = TypeVar("T")
 

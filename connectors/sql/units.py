@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from connectors.sessions import ENDED, Raised, SqlSession
-from connectors.sql import texts
-from connectors.sql.server import Server, Session
-from streams.errors import ConfigurationError, NotCommitted
+from sluicegate.connectors.sessions import ENDED, Raised, SqlSession
+from sluicegate.connectors.sql import texts
+from sluicegate.connectors.sql.server import Server, Session
+from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
 ABORTED = "an error that the handler caught had ended the transaction: use connection.begin_nested() around statements that may fail"
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from connectors import open_store
-from streams import PersistenceError, Timeout
+from sluicegate.connectors import open_store
+from sluicegate.streams import PersistenceError, Timeout
 
 
 def remind(store: Any, day: str, orders: list[str]) -> int:

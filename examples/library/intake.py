@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from connectors import open_store
-from streams import Entry
+from sluicegate.connectors import open_store
+from sluicegate.streams import Entry
 
 
 def take_in(store: Any, lines: Iterable[str]) -> tuple[int, int]:

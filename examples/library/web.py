@@ -13,8 +13,8 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from connectors import open_store
-from streams import OutboxMessage
+from sluicegate.connectors import open_store
+from sluicegate.streams import OutboxMessage
 
 INSERT = "insert into orders (id, customer, amount) values (:id, :customer, :amount)"
 

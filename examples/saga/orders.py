@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from connectors.sessions import MemorySession
+from sluicegate.connectors.sessions import MemorySession
 
 WAIT = timedelta(minutes=15)
 READ = text("select state from orders where id = :id")

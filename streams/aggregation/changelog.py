@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from streams.aggregation.entry import Amendment, Entry, Section, halves, packed, unpacked
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, State
-from streams.aggregation.seen import Seen, weight
-from streams.errors import ChangelogIncomplete
+from sluicegate.streams.aggregation.entry import Amendment, Entry, Section, halves, packed, unpacked
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, State
+from sluicegate.streams.aggregation.seen import Seen, weight
+from sluicegate.streams.errors import ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
 SLICE = 64 * 1024  # least bytes of old state that a commit of a cycle carries

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import inf
 
-from streams.agent import Aggregation
-from streams.aggregation.layout import OPENED, SEEN, State
+from sluicegate.streams.agent import Aggregation
+from sluicegate.streams.aggregation.layout import OPENED, SEEN, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from typing import Any
 import lz4.frame
 import msgspec
 
-from streams.aggregation.layout import Bags, State
-from streams.aggregation.seen import Batch
-from streams.aggregation.seen import halves as seen_halves
-from streams.errors import BufferFull, ChangelogIncomplete
+from sluicegate.streams.aggregation.layout import Bags, State
+from sluicegate.streams.aggregation.seen import Batch
+from sluicegate.streams.aggregation.seen import halves as seen_halves
+from sluicegate.streams.errors import BufferFull, ChangelogIncomplete
 
 PLAIN, LZ4 = b"\x00", b"\x01"
 REBUILDING = b"\x02"
@@ -21,8 +21,8 @@ BIG_INT = 1
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
-    """What an entry says of sealed items (streams.engine.sealed): `items` by number (None: ended), attempts that were begun, and why
-    an item is parked (empty: it is not any more)."""
+    """What an entry says of sealed items (sluicegate.streams.engine.sealed): `items` by number (None: ended),
+    attempts that were begun, and why an item is parked (empty: it is not any more)."""
 
     items: dict[int, bytes | None] = {}
     attempts: dict[int, int] = {}

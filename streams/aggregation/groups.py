@@ -5,13 +5,13 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from streams.aggregation.events import COUNT_LOWERED, Fire, Refused
-from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, State
-from streams.aggregation.reducers import apply
-from streams.aggregation.rule import Rule
-from streams.causes import cause
-from streams.errors import BufferFull
-from streams.record import Record, headers
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire, Refused
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, State
+from sluicegate.streams.aggregation.reducers import apply
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.causes import cause
+from sluicegate.streams.errors import BufferFull
+from sluicegate.streams.record import Record, headers
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schemas.codecs import base64_text
-from schemas.json import canonical, encode, is_number
-from streams.agent import Reducer
-from streams.aggregation.layout import COLUMNS, COUNT, Bags, State
-from streams.errors import ConfigurationError
-from streams.importing import loaded
+from sluicegate.schemas.codecs import base64_text
+from sluicegate.schemas.json import canonical, encode, is_number
+from sluicegate.streams.agent import Reducer
+from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, Bags, State
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.importing import loaded
 
 Getter = Callable[[Any], Any]
 Add = Callable[[State, Any], None]

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from schemas import Codec, codec
-from schemas.codecs import as_json
-from schemas.json import Field, Wanted, bounded, canonical, decode_any, wanted, well_formed
-from streams.agent import Agent, Aggregation, Reducer, Until
-from streams.aggregation.completion import Completion, completion
-from streams.aggregation.layout import Bags, State
-from streams.aggregation.reducers import ABSENT, STATS, Plan, plan
-from streams.errors import ConfigurationError
+from sluicegate.schemas import Codec, codec
+from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.json import Field, Wanted, bounded, canonical, decode_any, wanted, well_formed
+from sluicegate.streams.agent import Agent, Aggregation, Reducer, Until
+from sluicegate.streams.aggregation.completion import Completion, completion
+from sluicegate.streams.aggregation.layout import Bags, State
+from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, plan
+from sluicegate.streams.errors import ConfigurationError
 
 
 class Rule:

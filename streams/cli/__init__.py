@@ -1,28 +1,28 @@
 """The command `sluicegate`: one file per command; what a command needs is imported when it runs."""
 
-from streams.cli import early  # noqa: F401 - first: it handles signals during the imports below
+from sluicegate.streams.cli import early  # noqa: F401 - first: it handles signals during the imports below
 
 # isort: split
 import typer
 
-from streams.cli.accept_gap import accept_gap
-from streams.cli.audit import audit
-from streams.cli.check import check
-from streams.cli.dead import dead
-from streams.cli.demo import demo
-from streams.cli.explain import explain
-from streams.cli.groups import groups
-from streams.cli.listing import Listing
-from streams.cli.migrate import migrate
-from streams.cli.outbox import outbox
-from streams.cli.parked import parked
-from streams.cli.replay import replay
-from streams.cli.run import run
-from streams.cli.status import status
-from streams.cli.test import play_tests
-from streams.cli.timeouts import timeouts
-from streams.cli.topics import topics
-from streams.cli.version import options, version
+from sluicegate.streams.cli.accept_gap import accept_gap
+from sluicegate.streams.cli.audit import audit
+from sluicegate.streams.cli.check import check
+from sluicegate.streams.cli.dead import dead
+from sluicegate.streams.cli.demo import demo
+from sluicegate.streams.cli.explain import explain
+from sluicegate.streams.cli.groups import groups
+from sluicegate.streams.cli.listing import Listing
+from sluicegate.streams.cli.migrate import migrate
+from sluicegate.streams.cli.outbox import outbox
+from sluicegate.streams.cli.parked import parked
+from sluicegate.streams.cli.replay import replay
+from sluicegate.streams.cli.run import run
+from sluicegate.streams.cli.status import status
+from sluicegate.streams.cli.test import play_tests
+from sluicegate.streams.cli.timeouts import timeouts
+from sluicegate.streams.cli.topics import topics
+from sluicegate.streams.cli.version import options, version
 
 main = typer.Typer(
     name="sluicegate",

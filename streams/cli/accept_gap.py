@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
-from streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
-from streams.cli.outcome import DONE, USAGE, complain, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
+from sluicegate.streams.cli.outcome import DONE, USAGE, complain, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from streams.agent import Agent, App
-    from streams.contracts import Store
-    from streams.engine.accepting import Gap, Look
-    from streams.values import Partition
+    from sluicegate.streams.agent import Agent, App
+    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.engine.accepting import Gap, Look
+    from sluicegate.streams.values import Partition
 
 T = TypeVar("T")
 Places = Annotated[
@@ -25,7 +25,7 @@ Places = Annotated[
 
 
 class Chosen(NamedTuple):
-    """A partition and its gap. `look` asks Kafka, `truncated` as in `streams.engine.accepting.preview`."""
+    """A partition and its gap. `look` asks Kafka, `truncated` as in `sluicegate.streams.engine.accepting.preview`."""
 
     name: str
     partition: "Partition"
@@ -47,9 +47,9 @@ def accept_gap(
     json: AsJson = False,
 ) -> int:
     """Let partitions go on that halted because records or the store's data are gone."""
-    from streams.cli.letters import Topics
-    from streams.cli.output import print_json
-    from streams.engine import accepting
+    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.output import print_json
+    from sluicegate.streams.engine import accepting
 
     if bool(places) == all or (all and truncated):
         raise ConfigurationError("name the partitions, or write --all (without --truncated, which is about single partitions)")
@@ -77,9 +77,9 @@ def _look(
     app: "App", agent: "Agent", store: "Store", wanted: "Sequence[tuple[str, int]]", truncated: bool
 ) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
     """Those with a gap, and those without. Changes nothing. Raises ConfigurationError for a gap that cannot be accepted."""
-    from streams.cli.letters import Topics
-    from streams.engine import accepting
-    from streams.values import Partition
+    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.engine import accepting
+    from sluicegate.streams.values import Partition
 
     topics, group = Topics(app), f"{app.name}.{agent.name}"
     chosen, lacking = [], []
@@ -96,7 +96,7 @@ def _look(
 
 def _ask(chosen: "Sequence[Chosen]", forget: bool, yes: bool) -> None:
     """Raises ConfigurationError unless all of it may be done: nothing was changed then."""
-    from streams.engine import accepting
+    from sluicegate.streams.engine import accepting
 
     for each in chosen:
         _of(each.name, partial(accepting.insist, each.gap, forget))

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import opened, store_of
-from streams.cli.outcome import DONE, complain, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ChangelogIncomplete, ConfigurationError
+from sluicegate.streams.cli.changing import opened, store_of
+from sluicegate.streams.cli.outcome import DONE, complain, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import Agent, App
-    from streams.aggregation.entry import Amendment
-    from streams.contracts import Store
+    from sluicegate.streams.agent import Agent, App
+    from sluicegate.streams.aggregation.entry import Amendment
+    from sluicegate.streams.contracts import Store
 
 Place = tuple[str | None, str | None, int | None]
 """Agent, topic, partition, as far as a change has them."""
@@ -29,7 +29,7 @@ def audit(
     json: AsJson = False,
 ) -> int:
     """Who changed what within the last 30 days, when, and why; claims nothing."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     rows = [_row(said, place) for said, place in sorted(_changes(file, agent), key=lambda each: each[0].at)]
     if json:
@@ -41,7 +41,7 @@ def audit(
 
 def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Place]]":
     """Also what is written down in the app's journal, of no partition or even of no agent."""
-    from streams.cli.files import loaded
+    from sluicegate.streams.cli.files import loaded
 
     if agent is not None:
         with opened(file, agent) as (app, its, store):
@@ -59,7 +59,7 @@ def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Place]]
 
 
 def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
-    from streams.engine.open_groups import partitions
+    from sluicegate.streams.engine.open_groups import partitions
 
     return ((said, held.partition[1:]) for held in partitions(store, app.name, agent) for said in held.amended)
 
@@ -68,8 +68,8 @@ def _noted(app: "App", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
     """What the journal has. A note about an agent begins with its name, which has no space."""
     from msgspec.structs import replace
 
-    from streams.engine.halted import ACCEPTED
-    from streams.engine.journal import notes
+    from sluicegate.streams.engine.halted import ACCEPTED
+    from sluicegate.streams.engine.journal import notes
 
     names = {agent.name for agent in app.agents}
     for said in notes(store, app.name):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import Agent, App
-    from streams.contracts import Store
-    from streams.engine.amending import Person
+    from sluicegate.streams.agent import Agent, App
+    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.engine.amending import Person
 
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
 Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
@@ -27,7 +27,7 @@ By = Annotated[str, typer.Option("--by", help="Who changes it, for the audit; th
 @contextmanager
 def opened(file: str, name: str) -> Iterator[tuple["App", "Agent", "Store"]]:
     """Raises ConfigurationError for an agent that is not in the file, and for state that nobody else can reach."""
-    from streams.cli.files import loaded
+    from sluicegate.streams.cli.files import loaded
 
     app = loaded(file)
     agent = next((each for each in app.agents if each.name == name), None)
@@ -40,7 +40,7 @@ def opened(file: str, name: str) -> Iterator[tuple["App", "Agent", "Store"]]:
 @contextmanager
 def store_of(app: "App") -> Iterator["Store"]:
     """Raises ConfigurationError for state that nobody else can reach."""
-    from connectors import open_store
+    from sluicegate.connectors import open_store
 
     if app.store.startswith("memory:"):
         raise ConfigurationError("the state is in the memory of `sluicegate run`: nobody else can reach it")
@@ -54,8 +54,8 @@ def store_of(app: "App") -> Iterator["Store"]:
 @contextmanager
 def noted(file: str, what: str, keys: Sequence[str], why: str, by: str) -> Iterator["Store"]:
     """The store of the file, after it was written down there that somebody does `what` to these."""
-    from streams.cli.files import loaded
-    from streams.engine.journal import note
+    from sluicegate.streams.cli.files import loaded
+    from sluicegate.streams.engine.journal import note
 
     app = loaded(file)
     with store_of(app) as store:
@@ -65,7 +65,7 @@ def noted(file: str, what: str, keys: Sequence[str], why: str, by: str) -> Itera
 
 def rows_of(file: str) -> AbstractContextManager["Store"]:
     """The store of the file, for what belongs to no agent."""
-    from streams.cli.files import loaded
+    from sluicegate.streams.cli.files import loaded
 
     return store_of(loaded(file))
 
@@ -91,7 +91,7 @@ def terminal() -> bool:
 
 def person(why: str, by: str = "") -> "Person":
     """Who runs this command, or says to be `by`."""
-    from streams.engine.amending import Person
+    from sluicegate.streams.engine.amending import Person
 
     if by:
         return Person(by, why, uuid.uuid4().hex)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streams.cli import extras
-from streams.cli.outcome import DONE, SYSTEM, USAGE, complain, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli import extras
+from sluicegate.streams.cli.outcome import DONE, SYSTEM, USAGE, complain, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.cli.finding import Finding
-    from streams.config import Loaded, Problem
+    from sluicegate.streams.cli.finding import Finding
+    from sluicegate.streams.config import Loaded, Problem
 
 
 @ending
@@ -23,12 +23,12 @@ def check(
     json: AsJson = False,
 ) -> int:
     """Check the file; say in words what it means and what is unsafe."""
-    from streams.config import load
+    from sluicegate.streams.config import load
 
     loaded = _traced(file, _opened(file, load(file, os.environ, tolerant=not connect)))
     found: list[Finding] = []
     if connect and loaded.app is not None:
-        from streams.cli.systems import inspect
+        from sluicegate.streams.cli.systems import inspect
 
         found = inspect(loaded.app)
     code = USAGE if loaded.problems else DONE if all(f.ok for f in found) else SYSTEM
@@ -44,8 +44,8 @@ def _opened(file: str, loaded: "Loaded") -> "Loaded":
     app = loaded.app
     if app is None or loaded.unset or app.store.startswith("memory:"):
         return loaded
-    from connectors import open_store
-    from streams.config import Problem
+    from sluicegate.connectors import open_store
+    from sluicegate.streams.config import Problem
 
     try:
         open_store(app.store, app.folder).close()
@@ -60,8 +60,8 @@ def _opened(file: str, loaded: "Loaded") -> "Loaded":
 
 def _traced(file: str, loaded: "Loaded") -> "Loaded":
     """Spans that OpenTelemetry's variables ask for and that cannot be had are a problem, too: `run` would end with it."""
-    from streams.config import Problem
-    from streams.observe import tracing
+    from sluicegate.streams.config import Problem
+    from sluicegate.streams.observe import tracing
 
     try:
         tracing.asked(os.environ)
@@ -73,7 +73,7 @@ def _traced(file: str, loaded: "Loaded") -> "Loaded":
 
 
 def _as_json(loaded: "Loaded", found: "list[Finding] | None", code: int) -> None:
-    from streams.cli.output import print_json
+    from sluicegate.streams.cli.output import print_json
 
     document: dict[str, Any] = {
         "ok": code == DONE,
@@ -108,14 +108,14 @@ def _shown(problem: "Problem") -> dict[str, Any]:
 
 def _warnings(loaded: "Loaded") -> "tuple[Problem, ...]":
     """An unset variable is a warning unless it is a problem already."""
-    from streams.config.problems import sort
+    from sluicegate.streams.config.problems import sort
 
     return sort((*loaded.warnings, *(p for p in loaded.unset if p not in loaded.problems)))
 
 
 def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
-    from streams.config import meaning
-    from streams.config.words import changing, dispatching
+    from sluicegate.streams.config import meaning
+    from sluicegate.streams.config.words import changing, dispatching
 
     for problem in loaded.problems:
         complain(str(problem))

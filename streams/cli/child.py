@@ -1,4 +1,5 @@
-"""`python -m streams.cli.child`: a worker's process, where the engine meets the connectors. It imports little: it starts often."""
+"""`python -m sluicegate.streams.cli.child`: a worker's process, where the engine meets the connectors. It imports
+little: it starts often."""
 
 import gc
 import os
@@ -9,22 +10,22 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 
-from connectors import open_store
-from streams.agent import Agent, App, Outbox, Timeouts
-from streams.cli.running import member
-from streams.contracts import OutputTransactions
-from streams.engine.build import build
-from streams.engine.child import Place, Report, Runner, end, main
-from streams.engine.pool import Threads
-from streams.engine.worker import Parts
-from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
-from streams.observe import tracing
-from streams.observe.metrics import Meter
-from streams.values import Partition
+from sluicegate.connectors import open_store
+from sluicegate.streams.agent import Agent, App, Outbox, Timeouts
+from sluicegate.streams.cli.running import member
+from sluicegate.streams.contracts import OutputTransactions
+from sluicegate.streams.engine.build import build
+from sluicegate.streams.engine.child import Place, Report, Runner, end, main
+from sluicegate.streams.engine.pool import Threads
+from sluicegate.streams.engine.worker import Parts
+from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
+from sluicegate.streams.observe import tracing
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.values import Partition
 
 
 class SystemClock:
-    """Satisfies streams.contracts.Clock."""
+    """Satisfies sluicegate.streams.contracts.Clock."""
 
     def monotonic(self) -> float:
         """Seconds that never go back, the same for all processes of this machine."""
@@ -48,9 +49,9 @@ def leased_options(app: App) -> LeasedOptions:
 
 def make_dispatcher(app: App, report: Report) -> Runner:
     """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
-    from connectors.kafka.producer import open_producer
-    from connectors.kafka.settings import DISPATCHER_DEFAULTS
-    from streams.leased import dispatcher
+    from sluicegate.connectors.kafka.producer import open_producer
+    from sluicegate.connectors.kafka.settings import DISPATCHER_DEFAULTS
+    from sluicegate.streams.leased import dispatcher
 
     store = open_store(app.store, app.folder, options=leased_options(app))
     parts = dispatcher.Parts(
@@ -74,15 +75,15 @@ def transactions(app: App, agent: Agent) -> Callable[[Partition], OutputTransact
     """Those of the agent's shards, if it asks for any. Raises ConfigurationError."""
     if agent.delivery != "transactional":
         return None
-    from connectors.kafka.transactions import open_transactions
+    from sluicegate.connectors.kafka.transactions import open_transactions
 
     return open_transactions(app.kafka, app.name, agent.name)
 
 
 def make_worker(place: Place, report: Report) -> Runner:
     """A worker with its own store connection and Kafka clients. Raises ConfigurationError and SystemNotReady."""
-    from connectors.kafka.consumer import open_input
-    from connectors.kafka.producer import open_producer
+    from sluicegate.connectors.kafka.consumer import open_input
+    from sluicegate.connectors.kafka.producer import open_producer
 
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)

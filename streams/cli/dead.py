@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from streams.cli.changing import AgentName, By, Why, confirm, opened, person, store_of
-from streams.cli.listing import listing
-from streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.cli.changing import AgentName, By, Why, confirm, opened, person, store_of
+from sluicegate.streams.cli.listing import listing
+from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 
 if TYPE_CHECKING:
-    from streams.agent import App
-    from streams.contracts import Store
-    from streams.engine.dead_letters import Letter
-    from streams.engine.dead_rows import DeadOutput
+    from sluicegate.streams.agent import App
+    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.engine.dead_letters import Letter
+    from sluicegate.streams.engine.dead_rows import DeadOutput
 
 dead = listing("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
@@ -44,7 +44,7 @@ def ls(
     json: AsJson = False,
 ) -> int:
     """Oldest first; claims nothing. A letter's id is the place of its record, a row's id is its own."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     with _opened(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
@@ -68,7 +68,7 @@ def show(
     json: AsJson = False,
 ) -> int:
     """Everything about one, with its headers."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     with _opened(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
@@ -122,8 +122,8 @@ def retry(
 
 
 def _told(said: dict[str, Any], json: bool) -> int:
-    from streams.cli.output import print_json
-    from streams.wording import counted
+    from sluicegate.streams.cli.output import print_json
+    from sluicegate.streams.wording import counted
 
     if json:
         print_json(said)
@@ -137,9 +137,9 @@ def _told(said: dict[str, Any], json: bool) -> int:
 
 def _ask(app: "App", letters: "Sequence[Letter]") -> None:
     """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises ConfigurationError."""
-    from streams.cli.letters import Topics
-    from streams.engine.checks import maker_of
-    from streams.wording import counted
+    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.engine.checks import maker_of
+    from sluicegate.streams.wording import counted
 
     topics = sorted({letter.topic for letter in letters})
     names, what = ", ".join(topics), counted(len(letters), "record")
@@ -158,7 +158,7 @@ def _ask(app: "App", letters: "Sequence[Letter]") -> None:
 @contextmanager
 def _opened(file: str, agent: str | None) -> "Iterator[tuple[App, list[str], Store]]":
     """The app, the agents that are meant, and its store."""
-    from streams.cli.files import loaded
+    from sluicegate.streams.cli.files import loaded
 
     if agent is not None:
         with opened(file, agent) as (app, its, store):
@@ -170,8 +170,8 @@ def _opened(file: str, agent: str | None) -> "Iterator[tuple[App, list[str], Sto
 
 
 def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> Seen:
-    from streams.cli.letters import Topics, found
-    from streams.engine.dead_rows import dead_rows
+    from sluicegate.streams.cli.letters import Topics, found
+    from sluicegate.streams.engine.dead_rows import dead_rows
 
     rows = list(dead_rows(store, app.name, agents, limit))
     try:
@@ -187,8 +187,8 @@ def _known(seen: Seen) -> set[str]:
 
 def _requeued_before(app: "App", agent: str, store: "Store") -> set[str]:
     """Ids of rows, so that a command that was killed may be given once more as it was."""
-    from streams.engine.dead_rows import WHAT
-    from streams.engine.open_groups import partitions
+    from sluicegate.streams.engine.dead_rows import WHAT
+    from sluicegate.streams.engine.open_groups import partitions
 
     [its] = [each for each in app.agents if each.name == agent]
     return {said.key for held in partitions(store, app.name, its) for said in held.amended if said.what == WHAT}
@@ -206,7 +206,7 @@ def _named(seen: Seen, ids: Sequence[str], done: Container[str] = ()) -> "tuple[
 
 
 def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -> int:
-    from streams.engine.dead_rows import requeue
+    from sluicegate.streams.engine.dead_rows import requeue
 
     count = 0
     for partition in sorted({each.partition for each in rows}):
@@ -216,8 +216,8 @@ def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -
 
 
 def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, by: str, again: bool) -> dict[str, Any]:
-    from streams.cli.letters import Topics
-    from streams.engine import dead_letters
+    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.engine import dead_letters
 
     sent, found, refused = 0, 0, list[str]()
     for at in range(0, len(letters), PAGE):
@@ -263,13 +263,13 @@ def _shown(document: dict[str, Any]) -> list[str]:
 
 
 def _age(seconds: float | None) -> str:
-    from streams.cli.output import age
+    from sluicegate.streams.cli.output import age
 
     return "" if seconds is None else age(seconds)
 
 
 def _hint(seen: Seen) -> None:
-    from streams.wording import counted
+    from sluicegate.streams.wording import counted
 
     if seen.missing:
         complain(f"sluicegate: dead letters cannot be read: {seen.missing}")

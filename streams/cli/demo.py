@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.outcome import DONE, UNEXPECTED, complain, ending
-from streams.errors import SystemNotReady
+from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, complain, ending
+from sluicegate.streams.errors import SystemNotReady
 
 if TYPE_CHECKING:
-    from connectors.kafka.feed import Feed
-    from connectors.kafka.tail import Tail
-    from streams.demo.flights import Flight
-    from streams.demo.recount import Account, Message
-    from streams.demo.show import Advance
-    from streams.demo.worker import Run
+    from sluicegate.connectors.kafka.feed import Feed
+    from sluicegate.connectors.kafka.tail import Tail
+    from sluicegate.streams.demo.flights import Flight
+    from sluicegate.streams.demo.recount import Account, Message
+    from sluicegate.streams.demo.show import Advance
+    from sluicegate.streams.demo.worker import Run
 
 WINDOW = 2 * 1024 * 1024  # bytes a partition ahead of the group: the embedded broker keeps 5 MiB
 PATIENCE = 60.0  # seconds without any progress
@@ -32,8 +32,8 @@ def demo(
     kill: Annotated[int, typer.Option("--kill", min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
 ) -> int:
     """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every flight."""
-    from streams.demo import flights, show
-    from streams.demo.recount import Book
+    from sluicegate.streams.demo import flights, show
+    from sluicegate.streams.demo.recount import Book
 
     archive = flights.archive()
     total = flights.count(archive)
@@ -53,8 +53,8 @@ def moments(kills: int, total: int, random_: Callable[[], float]) -> list[int]:
 
 
 def _show(stage: "Stage", total: int, seconds: float) -> None:
-    from streams.cli.output import print_table
-    from streams.demo import show
+    from sluicegate.streams.cli.output import print_table
+    from sluicegate.streams.demo import show
 
     found = show.carriers(stage.results, stage.dead)
     print_table(show.COLUMNS, show.rows(found), "Departure delays by carrier, in minutes")
@@ -75,12 +75,12 @@ def _report(account: "Account") -> int:
 @contextmanager
 def _stage(folder: Path) -> "Iterator[Stage]":
     """Everything that must run, and its end in reverse order."""
-    from connectors.kafka.embedded import EmbeddedBroker
-    from connectors.kafka.feed import Feed
-    from connectors.kafka.tail import Tail
-    from streams.demo import file
-    from streams.demo.flights import PARTITIONS
-    from streams.demo.worker import Run
+    from sluicegate.connectors.kafka.embedded import EmbeddedBroker
+    from sluicegate.connectors.kafka.feed import Feed
+    from sluicegate.connectors.kafka.tail import Tail
+    from sluicegate.streams.demo import file
+    from sluicegate.streams.demo.flights import PARTITIONS
+    from sluicegate.streams.demo.worker import Run
 
     outputs = {file.OUTPUT: file.OUTPUT_PARTITIONS, file.DEAD: file.OUTPUT_PARTITIONS}
     broker = EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})
@@ -144,7 +144,7 @@ class Stage:
             raise SystemNotReady(f"nothing moved for {PATIENCE:g} s at {self._done} flights; the run's log ends so:\n{self.run.log_end()}")
 
     def _take(self, wait: float) -> None:
-        from streams.demo.recount import Message
+        from sluicegate.streams.demo.recount import Message
 
         for read in self._tail.take(wait):
             message = Message(read.key, read.value, dict(read.headers))

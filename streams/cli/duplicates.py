@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from streams.agent import Agent, App
-from streams.cli.finding import Finding
-from streams.config.units import spoken_duration
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.finding import Finding
+from sluicegate.streams.config.units import spoken_duration
 
 LATER_DUPLICATES = "a duplicate that is written later counts again: a horizon as long as the topic's retention prevents it"
 
@@ -15,7 +15,7 @@ def findings(app: App, agents: Sequence[Agent], there: Mapping[str, int | None],
     deduped = [(agent, topic) for agent in agents for topic in agent.topics if agent.dedupe and there.get(topic)]
     if not deduped:
         return []
-    from connectors.kafka import admin, ends
+    from sluicegate.connectors.kafka import admin, ends
 
     kept = admin.retention(app.kafka, sorted({topic for _, topic in deduped}), timeout)
     found = []

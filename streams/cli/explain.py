@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from streams.cli.changing import store_of
-from streams.cli.outcome import DONE, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.changing import store_of
+from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import Agent, App
-    from streams.cli.letters import Topics
-    from streams.engine.explaining import Explained, Output
-    from streams.values import Partition
+    from sluicegate.streams.agent import Agent, App
+    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.engine.explaining import Explained, Output
+    from sluicegate.streams.values import Partition
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")]
@@ -31,9 +31,9 @@ class Found(NamedTuple):
 @ending
 def explain(file: File, id: Id, limit: Limit = NEWEST, json: AsJson = False) -> int:
     """The exact input offsets behind one result, message of a handler, or dead letter; claims nothing."""
-    from streams.cli.files import loaded
-    from streams.cli.letters import Topics
-    from streams.cli.output import print_json
+    from sluicegate.streams.cli.files import loaded
+    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.output import print_json
 
     app = loaded(file)
     topics = Topics(app)
@@ -54,8 +54,8 @@ def explain(file: File, id: Id, limit: Limit = NEWEST, json: AsJson = False) -> 
 
 def _output(app: "App", topics: "Topics", id: str, limit: int) -> Found | None:
     """By the headers of what was sent."""
-    from streams.cli.topics import written
-    from streams.engine.explaining import output
+    from sluicegate.streams.cli.topics import written
+    from sluicegate.streams.engine.explaining import output
 
     records, _ = topics.newest(written(app.agents), limit)
     found = output(records, id)
@@ -67,7 +67,7 @@ def _output(app: "App", topics: "Topics", id: str, limit: int) -> Found | None:
 
 def _from_inputs(app: "App", topics: "Topics", fire: str, place: str) -> Found | None:
     """By trying the fire ids of what the inputs hold."""
-    from streams.engine.explaining import Output, Span, first_of
+    from sluicegate.streams.engine.explaining import Output, Span, first_of
 
     for agent, partition, topic_id in _identified(app):
         source = partition.topic, partition.number
@@ -95,7 +95,7 @@ def _identified(app: "App") -> "list[tuple[Agent, Partition, str]]":
 
 
 def _explained(app: "App", topics: "Topics", found: Found) -> "Explained":
-    from streams.engine.explaining import Explained, explained, looks_back
+    from sluicegate.streams.engine.explaining import Explained, explained, looks_back
 
     span = found.output.span
     if span is None:
@@ -123,9 +123,9 @@ def _document(found: "Output", made: "Explained") -> dict[str, object]:
 
 
 def _print(document: dict[str, object], made: "Explained") -> None:
-    from streams.cli.outcome import complain
-    from streams.cli.output import print_table
-    from streams.wording import counted
+    from sluicegate.streams.cli.outcome import complain
+    from sluicegate.streams.cli.output import print_table
+    from sluicegate.streams.wording import counted
 
     rows = [[name, str(value)] for name, value in document.items() if name not in ("offsets", "notes", "complete") and value is not None]
     print_table(("field", "value"), rows)

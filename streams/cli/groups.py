@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
-from streams.cli.listing import listing
-from streams.cli.outcome import DONE, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
+from sluicegate.streams.cli.listing import listing
+from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import Agent, App
-    from streams.contracts import Store
-    from streams.engine.open_groups import OpenGroup
+    from sluicegate.streams.agent import Agent, App
+    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.engine.open_groups import OpenGroup
 
 groups = listing("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)]
@@ -29,7 +29,7 @@ COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes"
 @ending
 def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     with _opened(file, agent) as (app, its, store):
         found = _found(app, its, store)
@@ -44,7 +44,7 @@ def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
 @ending
 def show(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
     """What a group has computed so far: values of the application; claims nothing."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     with _opened(file, agent) as (app, its, store):
         found = _named(app, its, store, key)
@@ -61,8 +61,8 @@ def show(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 @ending
 def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
     """What a group waits for, in words; claims nothing."""
-    from streams.cli.output import print_json
-    from streams.engine.open_groups import why as said
+    from sluicegate.streams.cli.output import print_json
+    from sluicegate.streams.engine.open_groups import why as said
 
     with _opened(file, agent) as (app, its, store):
         found = _named(app, its, store, key)
@@ -78,11 +78,11 @@ def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 @ending
 def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
-    from streams.cli.output import print_json
-    from streams.engine import open_groups
-    from streams.engine.journal import note
-    from streams.leased import shared_groups
-    from streams.wording import counted
+    from sluicegate.streams.cli.output import print_json
+    from sluicegate.streams.engine import open_groups
+    from sluicegate.streams.engine.journal import note
+    from sluicegate.streams.leased import shared_groups
+    from sluicegate.streams.wording import counted
 
     with _opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
@@ -110,11 +110,11 @@ def drop(
     json: AsJson = False,
 ) -> int:
     """Forget a group and its records: nothing of it is ever sent."""
-    from streams.cli.output import print_json
-    from streams.engine import open_groups
-    from streams.engine.journal import note
-    from streams.leased import shared_groups
-    from streams.wording import counted
+    from sluicegate.streams.cli.output import print_json
+    from sluicegate.streams.engine import open_groups
+    from sluicegate.streams.engine.journal import note
+    from sluicegate.streams.leased import shared_groups
+    from sluicegate.streams.wording import counted
 
     with _opened(file, agent) as (app, its, store):
         group = _one(app, its, store, key, partition)
@@ -140,8 +140,8 @@ def _opened(file: str, name: str) -> "Iterator[tuple[App, Agent, Store]]":
 
 
 def _found(app: "App", agent: "Agent", store: "Store", key: bytes | None = None) -> list["OpenGroup"]:
-    from streams.engine.open_groups import open_groups
-    from streams.leased.shared_groups import shared_groups
+    from sluicegate.streams.engine.open_groups import open_groups
+    from sluicegate.streams.leased.shared_groups import shared_groups
 
     if agent.scope == "shared":
         return shared_groups(store.buffer, app.name, agent, time.time(), key)
@@ -174,7 +174,7 @@ def _where(group: "OpenGroup") -> str:
 
 
 def _row(group: "OpenGroup") -> list[str]:
-    from streams.cli.output import age
+    from sluicegate.streams.cli.output import age
 
     due = "-" if group.fires_in is None else age(group.fires_in)
     place = [group.partition.topic, str(group.partition.number)]
@@ -192,6 +192,6 @@ def _document(group: "OpenGroup") -> dict[str, object]:
 
 
 def _plain(group: "OpenGroup") -> dict[str, object]:
-    from streams.handlers.values import plain
+    from sluicegate.streams.handlers.values import plain
 
     return plain(group.values)

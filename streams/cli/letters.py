@@ -1,20 +1,20 @@
-"""Dead letters in Kafka, and the way back: where streams.engine.dead_letters meets the connector."""
+"""Dead letters in Kafka, and the way back: where sluicegate.streams.engine.dead_letters meets the connector."""
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from streams.agent import App
-from streams.cli.systems import call_timeout
-from streams.config.kafka import EMBEDDED
-from streams.engine.dead_letters import SENDING, Letter, Place, letters
-from streams.errors import ConfigurationError, SystemNotReady
-from streams.record import Record
-from streams.values import OutboxRow, TopicFacts
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.systems import call_timeout
+from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.engine.dead_letters import SENDING, Letter, Place, letters
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.record import Record
+from sluicegate.streams.values import OutboxRow, TopicFacts
 
 
 class Topics:
-    """The topics of an app's brokers, read without a group. Satisfies streams.engine.dead_letters.Source."""
+    """The topics of an app's brokers, read without a group. Satisfies sluicegate.streams.engine.dead_letters.Source."""
 
     def __init__(self, app: App) -> None:
         """Raises ConfigurationError for the embedded broker."""
@@ -24,13 +24,13 @@ class Topics:
 
     def places(self, topics: Iterable[str]) -> list[Place]:
         """The partitions of those topics that there are."""
-        from connectors.kafka.admin import existing
+        from sluicegate.connectors.kafka.admin import existing
 
         counts = existing(self._kafka, sorted(set(topics)), self._timeout)
         return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
 
     def bounds(self, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
-        from connectors.kafka.ends import bounds
+        from sluicegate.connectors.kafka.ends import bounds
 
         return bounds(self._kafka, places, self._timeout)
 
@@ -38,8 +38,8 @@ class Topics:
         return {place: high for place, (_, high) in self.bounds(places).items()}
 
     def read(self, parts: Mapping[Place, tuple[int, int]]) -> Iterable[Record]:
-        """As connectors.kafka.scan.scan."""
-        from connectors.kafka.scan import scan
+        """As sluicegate.connectors.kafka.scan.scan."""
+        from sluicegate.connectors.kafka.scan import scan
 
         return scan(self._kafka, parts)
 
@@ -55,7 +55,7 @@ class Topics:
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
         """As a worker of that group sees it."""
-        from connectors.kafka.consumer import open_input
+        from sluicegate.connectors.kafka.consumer import open_input
 
         reader = open_input(self._kafka, group, (), "sluicegate")
         try:
@@ -64,13 +64,13 @@ class Topics:
             reader.close()
 
     def readers(self, topics: Iterable[str]) -> dict[str, str]:
-        """As connectors.kafka.readers.readers."""
-        from connectors.kafka.readers import readers
+        """As sluicegate.connectors.kafka.readers.readers."""
+        from sluicegate.connectors.kafka.readers import readers
 
         return readers(self._kafka, {*topics}, self._timeout)
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
-        from connectors.kafka.producer import open_producer
+        from sluicegate.connectors.kafka.producer import open_producer
 
         producer, said, deadline = open_producer(self._kafka), [], time.monotonic() + SENDING
         try:

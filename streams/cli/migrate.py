@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.outcome import DONE, ending
-from streams.cli.parameters import File
+from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.parameters import File
 
 
 @ending
@@ -14,9 +14,9 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
 ) -> int:
     """The store's schema: stepwise, idempotent; nothing to do is fine."""
-    from connectors import open_store
-    from streams.cli.files import loaded
-    from streams.cli.waiting import store_of, within
+    from sluicegate.connectors import open_store
+    from sluicegate.streams.cli.files import loaded
+    from sluicegate.streams.cli.waiting import store_of, within
 
     app = loaded(file)
     store = open_store(app.store, app.folder)

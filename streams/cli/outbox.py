@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import By, Why, Yes, confirm, noted, rows_of
-from streams.cli.listing import listing
-from streams.cli.outcome import DONE, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.changing import By, Why, Yes, confirm, noted, rows_of
+from sluicegate.streams.cli.listing import listing
+from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.leased.messages import StoredMessage
+    from sluicegate.streams.leased.messages import StoredMessage
 
 outbox = listing("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.", show_default=False)]
@@ -29,7 +29,7 @@ def ls(
     json: AsJson = False,
 ) -> int:
     """Oldest first; dispatched rows are kept for the retention of the file."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     if state not in (None, "pending", "dispatched", "dead"):
         raise ConfigurationError(f"--state {state}: is none; write pending, dispatched or dead")
@@ -51,7 +51,7 @@ def show(
     json: AsJson = False,
 ) -> int:
     """A row, its headers, and what became of each attempt."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     with rows_of(file) as store:
         row = store.outbox.get(id)
@@ -87,7 +87,7 @@ def retry(
 @ending
 def drop(file: File, ids: Ids, yes: Yes = False, why: Why = "", by: By = "") -> int:
     """Delete rows that are pending or dead: they are never sent."""
-    from streams.wording import counted
+    from sluicegate.streams.wording import counted
 
     confirm(f"delete {counted(len(ids), 'row')} unsent?", yes)
     with noted(file, "outbox drop", ids, why, by) as store:

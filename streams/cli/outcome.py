@@ -12,7 +12,7 @@ from typing import ParamSpec
 
 import typer
 
-from streams.cli import extras
+from sluicegate.streams.cli import extras
 
 P = ParamSpec("P")
 
@@ -32,7 +32,7 @@ def ending(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _code(command: Callable[[], int]) -> int:
-    from streams.errors import ConfigurationError, Fenced, Halt, PersistenceError, SystemNotReady
+    from sluicegate.streams.errors import ConfigurationError, Fenced, Halt, PersistenceError, SystemNotReady
 
     try:
         return command()
@@ -58,8 +58,8 @@ def _code(command: Callable[[], int]) -> int:
 
 
 def masked(text: str) -> str:
-    """As streams.observe.logs.masked, imported only when there is something to say."""
-    from streams.observe import logs
+    """As sluicegate.streams.observe.logs.masked, imported only when there is something to say."""
+    from sluicegate.streams.observe import logs
 
     return logs.masked(text)
 

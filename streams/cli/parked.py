@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import AgentName, By, Why, opened, person
-from streams.cli.listing import listing
-from streams.cli.outcome import DONE, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.changing import AgentName, By, Why, opened, person
+from sluicegate.streams.cli.listing import listing
+from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.contracts import Store
-    from streams.engine.parking import Parked
+    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.engine.parking import Parked
 
 parked = listing("parked", "What handlers failed for good, with `then: park`: list it, let it go on.")
 
@@ -23,7 +23,7 @@ parked = listing("parked", "What handlers failed for good, with `then: park`: li
 @ending
 def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     with _opened(file, agent) as (_, found):
         if json:
@@ -44,7 +44,7 @@ def retry(
     by: By = "",
 ) -> int:
     """Let parked items go: their attempts begin anew, and their keys go on."""
-    from streams.engine import parking
+    from sluicegate.streams.engine import parking
 
     with _opened(file, agent) as (store, found):
         unknown = set(places or ()) - {_place(each) for each in found}
@@ -61,7 +61,7 @@ def retry(
 @contextmanager
 def _opened(file: str, agent: str) -> Iterator[tuple["Store", list["Parked"]]]:
     """The store, and what is parked in it."""
-    from streams.engine import parking
+    from sluicegate.streams.engine import parking
 
     with opened(file, agent) as (app, its, store):
         yield store, parking.parked(store, app.name, its)

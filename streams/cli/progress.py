@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from streams.agent import Agent, App
-from streams.cli.letters import Counts
-from streams.cli.running import Held, halted
-from streams.config import redacted
-from streams.config.kafka import EMBEDDED
-from streams.contracts import Store
-from streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
-from streams.values import Level, Partition, PartitionView
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.letters import Counts
+from sluicegate.streams.cli.running import Held, halted
+from sluicegate.streams.config import redacted
+from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
+from sluicegate.streams.values import Level, Partition, PartitionView
 
 Letters = Mapping[tuple[str, str, int], int]
 """How many of each (agent, topic, partition)."""
@@ -95,8 +95,8 @@ def _kafka(app: App, timeout: float, counts: Counts) -> tuple[dict[tuple[str, in
     """The next offset of every input partition that Kafka has, the dead letters, and why these are not known."""
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return {}, None, "the embedded broker answers only its own run"
-    from connectors.kafka.admin import existing
-    from connectors.kafka.ends import ends
+    from sluicegate.connectors.kafka.admin import existing
+    from sluicegate.connectors.kafka.ends import ends
 
     inputs = sorted({topic for agent in app.agents for topic in agent.topics})
     high: dict[tuple[str, int], int] = {}
@@ -125,7 +125,7 @@ def _progress(
 
 def _groups(agent: Agent, partition: Partition, view: PartitionView) -> tuple[int | None, float | None, float | None, str | None]:
     """How many groups are open in this partition, the age of the oldest, the next deadline, and a note."""
-    from streams.engine.open_groups import held
+    from sluicegate.streams.engine.open_groups import held
 
     try:
         found = held(agent, partition, view)
@@ -143,7 +143,7 @@ def _total(app: App, agent: Agent, store: Store, rows: Sequence[Progress]) -> To
     sums = total(agent.name, rows)
     if agent.scope != "shared":
         return sums
-    from streams.leased.shared_groups import shared_groups
+    from sluicegate.streams.leased.shared_groups import shared_groups
 
     found = shared_groups(store.buffer, app.name, agent, time.time())
     oldest = _best(max, [sums.oldest, *(group.age for group in found)])

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.changing import AgentName, Why, opened, person
-from streams.cli.outcome import DONE, complain, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.changing import AgentName, Why, opened, person
+from sluicegate.streams.cli.outcome import DONE, complain, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import Agent, App
-    from streams.contracts import Store
-    from streams.engine.rebuild_plan import Planned, Plans, Wanted
+    from sluicegate.streams.agent import Agent, App
+    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.engine.rebuild_plan import Planned, Plans, Wanted
 
 COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
 
@@ -36,7 +36,7 @@ def replay(
     json: AsJson = False,
 ) -> int:
     """Restore lost state from the input, and from what the results say was done; nothing is sent twice."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     if not rebuild:
         raise ConfigurationError("only `replay FILE AGENT --rebuild` is there: it restores the state of an agent whose store was lost")
@@ -60,12 +60,12 @@ def replay(
 @contextmanager
 def _plans(app: "App", agent: "Agent", store: "Store", wanted: "Wanted") -> Iterator["Plans"]:
     """Raises SystemNotReady for a store that `run` would not use."""
-    from connectors.kafka.history import KafkaHistory
-    from connectors.kafka.producer import open_producer
-    from streams.cli.systems import migrates
-    from streams.cli.wiring import judge_store
-    from streams.config.kafka import EMBEDDED
-    from streams.engine.rebuild_plan import Plans
+    from sluicegate.connectors.kafka.history import KafkaHistory
+    from sluicegate.connectors.kafka.producer import open_producer
+    from sluicegate.streams.cli.systems import migrates
+    from sluicegate.streams.cli.wiring import judge_store
+    from sluicegate.streams.config.kafka import EMBEDDED
+    from sluicegate.streams.engine.rebuild_plan import Plans
 
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         raise ConfigurationError("the embedded broker forgets everything when its run ends: there is nothing to rebuild from")
@@ -77,8 +77,8 @@ def _plans(app: "App", agent: "Agent", store: "Store", wanted: "Wanted") -> Iter
 
 
 def _wanted(since: str | None, accept_gaps: bool) -> "Wanted":
-    from streams.config.units import moment
-    from streams.engine.rebuild_plan import Wanted
+    from sluicegate.streams.config.units import moment
+    from sluicegate.streams.engine.rebuild_plan import Wanted
 
     if since is None:
         return Wanted(accept_gaps=accept_gaps)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli import extras
-from streams.cli.outcome import DEBUG, ending
-from streams.cli.parameters import File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli import extras
+from sluicegate.streams.cli.outcome import DEBUG, ending
+from sluicegate.streams.cli.parameters import File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.engine.child import RuleChange
+    from sluicegate.streams.engine.child import RuleChange
 
 
 class LogLevel(StrEnum):
@@ -33,10 +33,10 @@ def run(
     log_level: Annotated[LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")] = LogLevel.info,
 ) -> int:
     """Run the agents until SIGTERM; a clean end is 0."""
-    from streams.cli.files import loaded, read_again
-    from streams.cli.wiring import prepare
-    from streams.engine import supervisor
-    from streams.observe import tracing
+    from sluicegate.streams.cli.files import loaded, read_again
+    from sluicegate.streams.cli.wiring import prepare
+    from sluicegate.streams.engine import supervisor
+    from sluicegate.streams.observe import tracing
 
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")

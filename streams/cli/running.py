@@ -3,7 +3,7 @@
 import os
 import socket
 
-from streams.agent import App, Http
+from sluicegate.streams.agent import App, Http
 
 Held = tuple[str, str, int, str]
 """Agent, topic, partition, and the owner's name in its claim."""

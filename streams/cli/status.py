@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streams.cli.outcome import DONE, SYSTEM, complain, ending, failed
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.outcome import DONE, SYSTEM, complain, ending, failed
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import App
-    from streams.cli.letters import Counts
-    from streams.cli.progress import Status
-    from streams.contracts import Store
+    from sluicegate.streams.agent import App
+    from sluicegate.streams.cli.letters import Counts
+    from sluicegate.streams.cli.progress import Status
+    from sluicegate.streams.contracts import Store
 
 REFRESH = 2.0
 
@@ -28,8 +28,8 @@ def status(
     json: AsJson = False,
 ) -> int:
     """Owner, offset, lag, open groups, deadlines, unsent rows and what is dead; claims nothing."""
-    from connectors import open_store
-    from streams.cli.files import loaded
+    from sluicegate.connectors import open_store
+    from sluicegate.streams.cli.files import loaded
 
     app = _only(loaded(file), agent)
     store = open_store(app.store, app.folder)
@@ -50,7 +50,7 @@ def _only(app: "App", name: str | None) -> "App":
 
 
 def _once(app: "App", store: "Store", as_json: bool) -> int:
-    from streams.cli.output import console
+    from sluicegate.streams.cli.output import console
 
     found = _look(app, store, _counts(app))
     _show(found, console(), None, as_json)
@@ -63,15 +63,15 @@ def _once(app: "App", store: "Store", as_json: bool) -> int:
 
 
 def _counts(app: "App") -> "Counts":
-    from streams.cli.dead import NEWEST
-    from streams.cli.letters import Counts
+    from sluicegate.streams.cli.dead import NEWEST
+    from sluicegate.streams.cli.letters import Counts
 
     return Counts(app, NEWEST)
 
 
 def _look(app: "App", store: "Store", counts: "Counts") -> "Status":
-    from streams.cli.progress import status as read
-    from streams.cli.systems import call_timeout
+    from sluicegate.streams.cli.progress import status as read
+    from sluicegate.streams.cli.systems import call_timeout
 
     return read(app, store, call_timeout(app), counts)
 
@@ -80,8 +80,8 @@ def _watch(app: "App", store: "Store", as_json: bool) -> int:
     """Until SIGINT or SIGTERM; on a terminal in place, elsewhere one after the other. What is not ready now may be soon."""
     from rich.live import Live
 
-    from streams.cli.output import console
-    from streams.errors import PersistenceError, SystemNotReady
+    from sluicegate.streams.cli.output import console
+    from sluicegate.streams.errors import PersistenceError, SystemNotReady
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     screen, counts = console(), _counts(app)
@@ -103,8 +103,8 @@ def _watch(app: "App", store: "Store", as_json: bool) -> int:
 
 
 def _show(found: "Status", screen: Any, live: Any, as_json: bool) -> None:
-    from streams.cli.output import print_json
-    from streams.cli.status_view import view
+    from sluicegate.streams.cli.output import print_json
+    from sluicegate.streams.cli.status_view import view
 
     if live:
         live.update(view(found, screen, screen.height), refresh=True)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from streams.cli.output import age
-from streams.cli.progress import Progress, Status, Total, total
-from streams.wording import counted
+from sluicegate.streams.cli.output import age
+from sluicegate.streams.cli.progress import Progress, Status, Total, total
+from sluicegate.streams.wording import counted
 
 COLUMNS = ("agent, partition", "owner", ">offset", ">lag", ">open\ngroups", ">oldest", ">next\ndeadline", ">unsent", ">dead")
 ENDLESS = 10_000  # columns

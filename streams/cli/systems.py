@@ -5,17 +5,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from streams.agent import App
-from streams.cli import duplicates
-from streams.cli.finding import Finding
-from streams.cli.topics import needed, written
-from streams.cli.waiting import System, kafka_of, store_of, within
-from streams.config import redacted
-from streams.config.fields import REDIS
-from streams.config.kafka import EMBEDDED
-from streams.errors import SystemNotReady
-from streams.values import LEVELS, Level, Partition
-from streams.wording import counted
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli import duplicates
+from sluicegate.streams.cli.finding import Finding
+from sluicegate.streams.cli.topics import needed, written
+from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
+from sluicegate.streams.config import redacted
+from sluicegate.streams.config.fields import REDIS
+from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.values import LEVELS, Level, Partition
+from sluicegate.streams.wording import counted
 
 SAID = {
     "durable": "durable",
@@ -65,7 +65,7 @@ def _guarded(name: str, system: System, app: App, look: Callable[[], list[Findin
 
 
 def _store(app: App) -> list[Finding]:
-    from connectors import open_store
+    from sluicegate.connectors import open_store
 
     store = open_store(app.store, app.folder)
     try:
@@ -91,7 +91,7 @@ def migrates(app: App) -> bool:
 def _kafka(app: App) -> list[Finding]:
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return [Finding("kafka", True, "is a broker inside `run`, which makes its topics")]
-    from connectors.kafka import admin
+    from sluicegate.connectors.kafka import admin
 
     topics = [need.topic for need in needed(app)]
     there = admin.existing(app.kafka, topics, call_timeout(app))
@@ -112,7 +112,7 @@ def _transactions(app: App) -> list[Finding]:
     agents = [agent for agent in app.agents if agent.delivery == "transactional"]
     if not agents:
         return []
-    from connectors.kafka.transactions import open_transactions
+    from sluicegate.connectors.kafka.transactions import open_transactions
 
     for agent in agents:
         tried = open_transactions(app.kafka, app.name, agent.name)(Partition(app.name, agent.name, agent.topics[0], CHECKED))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streams.cli.outcome import DONE, UNEXPECTED, USAGE, complain, debugging, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, USAGE, complain, debugging, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.agent import App
-    from streams.testing.cases import Case
-    from streams.testing.heard import Heard
-    from streams.testing.play import Progress, Verdict
+    from sluicegate.streams.agent import App
+    from sluicegate.streams.testing.cases import Case
+    from sluicegate.streams.testing.heard import Heard
+    from sluicegate.streams.testing.play import Progress, Verdict
 
 EVERY = 0.1  # seconds between two looks at the progress
 
@@ -31,9 +31,9 @@ def play_tests(
     json: AsJson = False,
 ) -> int:
     """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""
-    from streams.testing.cases import Setup
-    from streams.testing.files import loaded
-    from streams.testing.stores import on_sqlite, require_sqlalchemy
+    from sluicegate.streams.testing.cases import Setup
+    from sluicegate.streams.testing.files import loaded
+    from sluicegate.streams.testing.stores import on_sqlite, require_sqlalchemy
 
     found = loaded(file)
     for problem in found.problems:
@@ -58,7 +58,7 @@ def play_tests(
 
 
 def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequence[Case]":
-    from streams.config.problems import did_you_mean
+    from sluicegate.streams.config.problems import did_you_mean
 
     known = [case.name for case in cases]
     if not known:
@@ -70,7 +70,7 @@ def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequen
 
 
 def _verdict(app: "App", case: "Case", crash: bool) -> "Verdict":
-    from streams.testing.play import Verdict, play, play_with_crashes
+    from sluicegate.streams.testing.play import Verdict, play, play_with_crashes
 
     if not crash:
         return Verdict(case, play(app, case))
@@ -95,7 +95,7 @@ def _line(file: str, verdict: "Verdict", crash: bool) -> str:
 
 
 def _as_json(file: str, verdicts: "Sequence[Verdict]") -> None:
-    from streams.cli.output import print_json
+    from sluicegate.streams.cli.output import print_json
 
     tests: list[dict[str, Any]] = [
         {
@@ -135,7 +135,7 @@ def _quiet() -> "Iterator[Heard]":
     """The engine's log is for people who run it: here only when debugging. What handlers raise is heard in any case."""
     import structlog
 
-    from streams.testing.heard import Heard
+    from sluicegate.streams.testing.heard import Heard
 
     before, heard = structlog.get_config(), Heard(quiet=not debugging())
     wrapper = structlog.make_filtering_bound_logger(logging.DEBUG)

@@ -6,14 +6,14 @@ from uuid import UUID, uuid4
 
 import typer
 
-from streams.cli.changing import By, Why, noted, rows_of
-from streams.cli.listing import listing
-from streams.cli.outcome import DONE, ending
-from streams.cli.parameters import AsJson, File
-from streams.errors import ConfigurationError
+from sluicegate.streams.cli.changing import By, Why, noted, rows_of
+from sluicegate.streams.cli.listing import listing
+from sluicegate.streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from streams.leased.values import Timeout
+    from sluicegate.streams.leased.values import Timeout
 
 timeouts = listing("timeouts", "The scheduled table: list, cancel, reschedule, add.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)]
@@ -32,7 +32,7 @@ def ls(
     json: AsJson = False,
 ) -> int:
     """What is armed, soonest first; leases nothing."""
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     with rows_of(file) as store:
         found = store.timeouts.find(destination, owner, _bytes(key), limit)
@@ -81,8 +81,8 @@ def add(
     json: AsJson = False,
 ) -> int:
     """Schedule a message; prints its id."""
-    from streams.cli.output import print_json
-    from streams.leased.values import Timeout
+    from sluicegate.streams.cli.output import print_json
+    from sluicegate.streams.leased.values import Timeout
 
     if (value is not None) == null:
         raise ConfigurationError("give the message's value with --value TEXT, or send a message without a value with --null")
@@ -114,7 +114,7 @@ def _uuid(text: str) -> UUID:
 
 def _due(text: str) -> datetime:
     """Of an RFC 3339 time, or a duration by this machine's clock."""
-    from streams.config.units import duration, moment
+    from sluicegate.streams.config.units import duration, moment
 
     if (seconds := duration(text)) is not None:
         return datetime.now(UTC) + timedelta(seconds=seconds)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.agent import Agent, App
-from streams.cli.outcome import DONE, SYSTEM, ending
-from streams.cli.parameters import AsJson, File
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli.outcome import DONE, SYSTEM, ending
+from sluicegate.streams.cli.parameters import AsJson, File
 
 Roles = tuple[tuple[str, str], ...]
 
@@ -67,8 +67,8 @@ def topics(
     json: AsJson = False,
 ) -> int:
     """Topics, partitions, co-partitioning: what is needed, what is there."""
-    from streams.cli.files import loaded
-    from streams.config.kafka import EMBEDDED
+    from sluicegate.streams.cli.files import loaded
+    from sluicegate.streams.config.kafka import EMBEDDED
 
     app = loaded(file)
     embedded = app.kafka["bootstrap.servers"] == EMBEDDED
@@ -79,9 +79,9 @@ def topics(
 
 
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
-    from connectors.kafka import admin
-    from streams.cli.systems import call_timeout
-    from streams.cli.waiting import kafka_of, within
+    from sluicegate.connectors.kafka import admin
+    from sluicegate.streams.cli.systems import call_timeout
+    from sluicegate.streams.cli.waiting import kafka_of, within
 
     names = [need.topic for need in needed(app)]
     there = within(app.start_timeout, lambda: admin.existing(app.kafka, names, call_timeout(app)), system=kafka_of(app))
@@ -95,7 +95,7 @@ def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None
 def _show(
     app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool, as_json: bool
 ) -> None:
-    from streams.cli.output import print_json, print_table
+    from sluicegate.streams.cli.output import print_json, print_table
 
     together, shared = copartitioned(app, wanted), [agent.name for agent in app.agents if agent.scope == "shared"]
     if as_json:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.outcome import DONE, ending
+from sluicegate.streams.cli.outcome import DONE, ending
 
 
 @ending

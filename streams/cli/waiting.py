@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from streams.agent import App
-from streams.cli.outcome import complain
-from streams.config.fields import REDIS
-from streams.config.kafka import EMBEDDED
-from streams.engine.backoff import Backoff
-from streams.errors import PersistenceError, SystemNotReady, permanent
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.outcome import complain
+from sluicegate.streams.config.fields import REDIS
+from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.errors import PersistenceError, SystemNotReady, permanent
 
 TELL_FIRST = 2.0
 TELL_EVERY = 5.0

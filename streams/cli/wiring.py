@@ -8,17 +8,17 @@ from typing import TypeVar
 
 import structlog
 
-from connectors import open_store
-from streams.agent import Agent, App
-from streams.cli import duplicates
-from streams.cli.finding import Finding
-from streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said
-from streams.cli.topics import written
-from streams.cli.waiting import System, kafka_of, store_of, within
-from streams.config.kafka import EMBEDDED
-from streams.engine.supervisor import Pause
-from streams.errors import SystemNotReady
-from streams.values import Level
+from sluicegate.connectors import open_store
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.cli import duplicates
+from sluicegate.streams.cli.finding import Finding
+from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said
+from sluicegate.streams.cli.topics import written
+from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
+from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.engine.supervisor import Pause
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.values import Level
 
 EMBEDDED_PARTITIONS = 4
 
@@ -39,7 +39,7 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     judge_store(app, to_do, level)
     structlog.get_logger().info("store.ready", durability=level.name, reasons=list(level.reasons))
     with _with_broker(app, topics) as ready:
-        from connectors.kafka.admin import existing
+        from sluicegate.connectors.kafka.admin import existing
 
         kafka = kafka_of(ready)
         found = asked(kafka, lambda: _with_own(ready, chosen, existing(ready.kafka, topics, call_timeout(app))))
@@ -84,7 +84,7 @@ def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]
     missing = {topic: max(found[each] or 0 for each in inputs) for topic, inputs in own.items() if found[topic] is None}
     if not missing or not all(missing.values()):
         return found
-    from connectors.kafka.admin import create
+    from sluicegate.connectors.kafka.admin import create
 
     made = create(app.kafka, missing)
     structlog.get_logger().info("topics.made", topics=made)
@@ -92,7 +92,7 @@ def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]
 
 
 def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
-    from connectors.kafka.admin import durability
+    from sluicegate.connectors.kafka.admin import durability
 
     found = durability(app.kafka, sorted(written(agents)), call_timeout(app))
     return [topic for topic, (replicas, insync) in found.items() if fragile(replicas, insync)]
@@ -100,7 +100,7 @@ def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
 
 def _forgetful(app: App, agents: Sequence[Agent]) -> list[Finding]:
     """Where `dedupe` remembers less than its topics can bring again."""
-    from connectors.kafka.admin import existing
+    from sluicegate.connectors.kafka.admin import existing
 
     topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
     there = existing(app.kafka, topics, call_timeout(app)) if topics else {}
@@ -123,7 +123,7 @@ def _with_broker(app: App, topics: Sequence[str]) -> Iterator[App]:
     if app.kafka.get("bootstrap.servers") != EMBEDDED:
         yield app
         return
-    from connectors.kafka.embedded import EmbeddedBroker
+    from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 
     broker = EmbeddedBroker(dict.fromkeys(topics, EMBEDDED_PARTITIONS))
     structlog.get_logger().info("broker.embedded", bootstrap=broker.bootstrap, topics=list(topics))

@@ -1,8 +1,8 @@
 """The declarative file: read, checked, and turned into an App."""
 
-from streams.config.loading import Loaded, load
-from streams.config.problems import Problem
-from streams.config.secrets import redacted
-from streams.config.words import meaning
+from sluicegate.streams.config.loading import Loaded, load
+from sluicegate.streams.config.problems import Problem
+from sluicegate.streams.config.secrets import redacted
+from sluicegate.streams.config.words import meaning
 
 __all__ = ["Loaded", "Problem", "load", "meaning", "redacted"]

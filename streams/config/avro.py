@@ -6,13 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 from typing import Any
 
-from schemas import Avro
-from streams import formats
-from streams.agent import Agent
-from streams.config.document import Unreadable, read
-from streams.config.models import Agent as AgentModel
-from streams.config.models import Destination, File
-from streams.config.problems import Finding, Path, did_you_mean, printable
+from sluicegate.schemas import Avro
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.config.document import Unreadable, read
+from sluicegate.streams.config.models import Agent as AgentModel
+from sluicegate.streams.config.models import Destination, File
+from sluicegate.streams.config.problems import Finding, Path, did_you_mean, printable
 
 KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id")} | {"schema": "schema_"}
 NUMERIC = ("int", "long", "float", "double")
@@ -157,7 +157,7 @@ def _compiled(make: Callable[[], object], avro: Avro | None, path: Path, at: Pat
         yield Finding(at if avro is not None else path, what, hint or "correct the schema")
         return
     if avro is not None:
-        from schemas.avro_check import incompatible, strict
+        from sluicegate.schemas.avro_check import incompatible, strict
 
         for key, text in (("schema", avro.schema), ("writer_schema", avro.writer_schema)):
             if text and (why := strict(text)):
@@ -173,8 +173,8 @@ def _compiled(make: Callable[[], object], avro: Avro | None, path: Path, at: Pat
 
 
 def _misfits(schema: str, file: FilePath) -> list[str]:
-    from schemas.avro import parsed
-    from schemas.avro_check import incompatible, strict
+    from sluicegate.schemas.avro import parsed
+    from sluicegate.schemas.avro_check import incompatible, strict
 
     try:
         parsed(text := read(file))
@@ -189,7 +189,7 @@ def _misfits(schema: str, file: FilePath) -> list[str]:
 def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
     """Fields that no record will have, and numbers that are none."""
     try:
-        from schemas.avro import least_bytes, parsed
+        from sluicegate.schemas.avro import least_bytes, parsed
 
         schema, named = parsed(avro.schema), dict[str, Any]()
         least_bytes(schema, named, ())
@@ -214,7 +214,7 @@ def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
 
 def _result(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
     """Does a result fit into the schema of the user's?"""
-    from schemas.avro import parsed
+    from sluicegate.schemas.avro import parsed
 
     try:
         schema: Any = parsed(avro.schema)

@@ -1,16 +1,16 @@
-"""From the models of the file to the values that run (streams.agent)."""
+"""From the models of the file to the values that run (sluicegate.streams.agent)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from streams import agent as run
-from streams.config import avro, kafka
-from streams.config.checks import dead_letters, rekeying
-from streams.config.dedupe import Deduplication
-from streams.config.leased import Outbox
-from streams.config.models import Agent, Aggregate, File, Reducer
-from streams.config.scalars import Unknown
+from sluicegate.streams import agent as run
+from sluicegate.streams.config import avro, kafka
+from sluicegate.streams.config.checks import dead_letters, rekeying
+from sluicegate.streams.config.dedupe import Deduplication
+from sluicegate.streams.config.leased import Outbox
+from sluicegate.streams.config.models import Agent, Aggregate, File, Reducer
+from sluicegate.streams.config.scalars import Unknown
 
 DEFAULT_MAX_ITEMS = 100_000
 

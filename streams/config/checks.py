@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from streams.config import cases
-from streams.config.fields import LONGEST_NAME, NAME
-from streams.config.kafka import EMBEDDED
-from streams.config.models import RESERVED, Agent, Aggregate, File
-from streams.config.problems import Finding, Path
-from streams.observe.report import DISPATCHER
+from sluicegate.streams.config import cases
+from sluicegate.streams.config.fields import LONGEST_NAME, NAME
+from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.config.models import RESERVED, Agent, Aggregate, File
+from sluicegate.streams.config.problems import Finding, Path
+from sluicegate.streams.observe.report import DISPATCHER
 
 SHORTEST_LEASE = 1.0
 

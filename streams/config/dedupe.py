@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from streams.config.fields import FIELD, Count, Duration, FieldPath, Text, refused, unless_unknown
-from streams.config.scalars import Unknown
+from sluicegate.streams.config.fields import FIELD, Count, Duration, FieldPath, Text, refused, unless_unknown
+from sluicegate.streams.config.scalars import Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 HEADER = "header:"

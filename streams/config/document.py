@@ -6,8 +6,8 @@ from pathlib import Path as FilePath
 
 import yaml
 
-from streams.config import scalars, variables
-from streams.config.problems import Finding, Path
+from sluicegate.streams.config import scalars, variables
+from sluicegate.streams.config.problems import Finding, Path
 
 LARGEST = 1024 * 1024
 MOST_ALIASES = 100

@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from streams.config import units
-from streams.config.scalars import Decimal, Integer, Native, Scalar, Unknown, as_written
+from sluicegate.streams.config import units
+from sluicegate.streams.config.scalars import Decimal, Integer, Native, Scalar, Unknown, as_written
 
 NAME = r"^[A-Za-z0-9._-]+$"
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
-from streams.config.problems import Finding, did_you_mean
-from streams.config.scalars import Unknown, as_written
+from sluicegate.streams.config.problems import Finding, did_you_mean
+from sluicegate.streams.config.scalars import Unknown, as_written
 
 EMBEDDED = "embedded"
 Setting = str | int | float | bool
@@ -69,7 +69,7 @@ _TRUTH = {"true": True, "false": False}
 @cache
 def known() -> Mapping[str, list[str | int]]:
     """Setting -> [kind, ...]: `boolean`, `text`, `integer` and `number` with least and most, `choice` with its words."""
-    text = files("streams.config").joinpath("kafka_settings.json").read_text("utf-8")
+    text = files("sluicegate.streams.config").joinpath("kafka_settings.json").read_text("utf-8")
     settings: dict[str, list[str | int]] = json.loads(text)["settings"]
     return settings
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from streams.config.fields import Count, Duration, Span, unless_unknown
-from streams.config.scalars import Unknown
+from sluicegate.streams.config.fields import Count, Duration, Span, unless_unknown
+from sluicegate.streams.config.scalars import Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from streams.agent import App
-from streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, transport, words
-from streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
-from streams.config.dedupe import Deduplication, IdSource
-from streams.config.document import Document, Place, Unreadable
-from streams.config.leased import Degraded, Outbox, Timeouts, Unhealthy
-from streams.config.models import Agent, Aggregate, Destination, File, Http, Key, OnError, Retry, Source, Timeout, Until
-from streams.config.problems import Finding, Path, Problem, dotted, sort
-from streams.config.scalars import Unknown
-from streams.testing.cases import Case
+from sluicegate.streams.agent import App
+from sluicegate.streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, transport, words
+from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
+from sluicegate.streams.config.dedupe import Deduplication, IdSource
+from sluicegate.streams.config.document import Document, Place, Unreadable
+from sluicegate.streams.config.leased import Degraded, Outbox, Timeouts, Unhealthy
+from sluicegate.streams.config.models import Agent, Aggregate, Destination, File, Http, Key, OnError, Retry, Source, Timeout, Until
+from sluicegate.streams.config.problems import Finding, Path, Problem, dotted, sort
+from sluicegate.streams.config.scalars import Unknown
+from sluicegate.streams.testing.cases import Case
 
 MOST_PASSES = 12
 

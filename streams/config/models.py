@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from streams.config.cases import Tests
-from streams.config.dedupe import Dedupe
-from streams.config.fields import (
+from sluicegate.streams.config.cases import Tests
+from sluicegate.streams.config.dedupe import Dedupe
+from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
     NAME,
@@ -31,9 +31,9 @@ from streams.config.fields import (
     refused,
     unless_unknown,
 )
-from streams.config.leased import Outbox, OutboxOrOff, Timeouts, TimeoutsOrOff
-from streams.config.problems import did_you_mean
-from streams.config.scalars import Unknown
+from sluicegate.streams.config.leased import Outbox, OutboxOrOff, Timeouts, TimeoutsOrOff
+from sluicegate.streams.config.problems import did_you_mean
+from sluicegate.streams.config.scalars import Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
@@ -275,7 +275,7 @@ def _agents(value: object) -> object:
 
 
 class File(BaseModel):
-    """`kafka` is checked apart, setting by setting (streams.config.kafka)."""
+    """`kafka` is checked apart, setting by setting (sluicegate.streams.config.kafka)."""
 
     model_config = _CLOSED
     app: Name

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from streams.config.problems import Finding, Path, did_you_mean, dotted
-from streams.config.scalars import Unknown
+from sluicegate.streams.config.problems import Finding, Path, did_you_mean, dotted
+from sluicegate.streams.config.scalars import Unknown
 
 _EXAMPLES = {
     "agents": "write the agents' names as keys below it",

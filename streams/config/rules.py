@@ -4,11 +4,11 @@ code of the user's (`module:codec`, `reduce`)."""
 import sys
 from collections.abc import Iterator
 
-from streams.agent import Agent, App
-from streams.config import avro
-from streams.config.problems import Finding, printable
-from streams.errors import ConfigurationError
-from streams.importing import loaded
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.config import avro
+from sluicegate.streams.config.problems import Finding, printable
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.importing import loaded
 
 
 def findings(app: App) -> Iterator[Finding]:
@@ -27,7 +27,7 @@ def findings(app: App) -> Iterator[Finding]:
 
 
 def _codecs(path: tuple[str, ...], name: str) -> Iterator[Finding]:
-    from schemas import codec
+    from sluicegate.schemas import codec
 
     if name == "avro":
         return
@@ -42,8 +42,8 @@ def _codecs(path: tuple[str, ...], name: str) -> Iterator[Finding]:
 
 
 def _rule(agent: Agent) -> Iterator[Finding]:
-    from streams import formats
-    from streams.aggregation.rule import Rule
+    from sluicegate.streams import formats
+    from sluicegate.streams.aggregation.rule import Rule
 
     path = ("agents", agent.name, "aggregate")
     try:
@@ -60,7 +60,7 @@ def _rule(agent: Agent) -> Iterator[Finding]:
 
 
 def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[Finding]:
-    from streams.aggregation.reducers import imported
+    from sluicegate.streams.aggregation.reducers import imported
 
     for reducer in agent.aggregation.compute if agent.aggregation else ():
         try:
@@ -71,7 +71,7 @@ def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def _functions(agent: Agent) -> Iterator[Finding]:
-    from streams.handlers.functions import decoder, functions
+    from sluicegate.streams.handlers.functions import decoder, functions
 
     if agent.handler is None:
         return

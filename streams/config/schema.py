@@ -1,11 +1,11 @@
-"""The JSON Schema of the file, for editors. `python -m streams.config.schema` prints it; the committed copy is
+"""The JSON Schema of the file, for editors. `python -m sluicegate.streams.config.schema` prints it; the committed copy is
 schemas/documents/sluicegate.schema.json."""
 
 import json
 from typing import Any
 
-from streams.config import kafka
-from streams.config.models import File
+from sluicegate.streams.config import kafka
+from sluicegate.streams.config.models import File
 
 VARIABLE = {"$ref": "#/$defs/Variable"}
 _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from streams.agent import App
+from sluicegate.streams.agent import App
 
 HIDDEN = "***"
 _SECRET = re.compile(r"(password|secret|passphrase|\.key\.pem|oauthbearer\.config)$")

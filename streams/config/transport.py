@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from urllib.parse import parse_qs
 
-from streams.config.checks import loopback
-from streams.config.fields import SERVERS
-from streams.config.kafka import EMBEDDED
-from streams.config.models import File
-from streams.config.problems import Finding, Path
-from streams.config.scalars import Unknown
+from sluicegate.streams.config.checks import loopback
+from sluicegate.streams.config.fields import SERVERS
+from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.config.models import File
+from sluicegate.streams.config.problems import Finding, Path
+from sluicegate.streams.config.scalars import Unknown
 
 ENCRYPTED = {"sslmode": {"require", "verify-ca", "verify-full"}, "tls": {"true"}, "ssl": {"true"}}
 # How a URL of each scheme asks for TLS.

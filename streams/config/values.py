@@ -1,4 +1,4 @@
-"""Values built in Python (streams.agent), checked by the rules of the file.
+"""Values built in Python (sluicegate.streams.agent), checked by the rules of the file.
 
 They are written as the tree that a file would give, and that tree passes the checks of a file. A duration, a size or
 a start is a number there and no text: it travels as `Native`.
@@ -10,13 +10,13 @@ from pathlib import Path as FilePath
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from schemas.options import Avro
-from streams import agent as run
-from streams.config import loading, rules
-from streams.config.document import Document
-from streams.config.problems import Finding, Path, did_you_mean, dotted
-from streams.config.scalars import Native
-from streams.errors import ConfigurationError
+from sluicegate.schemas.options import Avro
+from sluicegate.streams import agent as run
+from sluicegate.streams.config import loading, rules
+from sluicegate.streams.config.document import Document
+from sluicegate.streams.config.problems import Finding, Path, did_you_mean, dotted
+from sluicegate.streams.config.scalars import Native
+from sluicegate.streams.errors import ConfigurationError
 
 Tree = dict[str, Any]
 NAMED = ("agents", "compute")
@@ -43,7 +43,7 @@ def check_without_systems(app: run.App) -> None:
 
 
 def _kinds(value: Any, path: Path) -> Iterator[Finding]:
-    """Values whose type is not the class, the tuple or the mapping that streams.agent declares."""
+    """Values whose type is not the class, the tuple or the mapping that sluicegate.streams.agent declares."""
     hints = get_type_hints(type(value))
     for each in fields(value):
         there, at, hint = getattr(value, each.name), (*path, each.name), hints[each.name]

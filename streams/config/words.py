@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator
 
-from streams.agent import Agent, Aggregation, App, Deduplication, Handler, Outbox, Reducer, Threshold, Timeouts
-from streams.config.problems import Finding, Path
-from streams.config.units import spoken_duration
+from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Handler, Outbox, Reducer, Threshold, Timeouts
+from sluicegate.streams.config.problems import Finding, Path
+from sluicegate.streams.config.units import spoken_duration
 
 _REDUCERS = {
     "count": "how many records",

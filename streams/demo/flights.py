@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError
 
 PARTITIONS = 4
 HINT = 'the demo\'s flights are not installed: pip install "sluicegate[demo]"'

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streams.demo.flights import PARTITIONS, Flight
+from sluicegate.streams.demo.flights import PARTITIONS, Flight
 
 Place = tuple[int, int]
 

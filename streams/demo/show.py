@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from streams.demo.recount import Message
+from sluicegate.streams.demo.recount import Message
 
 Advance = Callable[[int, str], None]
 WIDTH = 48

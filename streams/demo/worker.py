@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streams.errors import SystemNotReady
+from sluicegate.streams.errors import SystemNotReady
 
-COMMAND = (sys.executable, "-P", "-c", "from streams.cli import main; main()", "run")
+COMMAND = (sys.executable, "-P", "-c", "from sluicegate.streams.cli import main; main()", "run")
 
 
 class Run:

@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from streams.agent import Agent, Aggregation
-from streams.aggregation.entry import Amendment, Section
-from streams.aggregation.layout import FIRST
-from streams.aggregation.rule import fingerprint
-from streams.contracts import Store
-from streams.engine import journal
-from streams.engine.amending import Person, appended
-from streams.engine.checks import check_claim, check_partitions, told_era
-from streams.engine.halted import ACCEPTED, note_key
-from streams.engine.open_groups import held
-from streams.errors import (
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.entry import Amendment, Section
+from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine import journal
+from sluicegate.streams.engine.amending import Person, appended
+from sluicegate.streams.engine.checks import check_claim, check_partitions, told_era
+from sluicegate.streams.engine.halted import ACCEPTED, note_key
+from sluicegate.streams.engine.open_groups import held
+from sluicegate.streams.errors import (
     ChangelogIncomplete,
     ConfigurationError,
     Halt,
@@ -30,8 +30,8 @@ from streams.errors import (
     StoreWiped,
     TopicRecreated,
 )
-from streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
-from streams.wording import counted
+from sluicegate.streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
+from sluicegate.streams.wording import counted
 
 WHAT = "accept-gap"
 AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)

@@ -2,9 +2,9 @@
 
 import structlog
 
-from streams.contracts import CrashMarks
-from streams.errors import SluicegateError
-from streams.values import Claim
+from sluicegate.streams.contracts import CrashMarks
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.values import Claim
 
 AGAIN = 1.0  # seconds until a store that did not take one is asked again
 

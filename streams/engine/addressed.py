@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import chain
 from operator import itemgetter
 
-from streams.record import Record, headers
-from streams.values import Partition
+from sluicegate.streams.record import Record, headers
+from sluicegate.streams.values import Partition
 
 RETRIED_FOR = "sluicegate-retried-for"
 

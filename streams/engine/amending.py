@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from streams.aggregation.entry import Amendment, Entry, packed
-from streams.contracts import StateStore, Store
-from streams.errors import ConfigurationError
-from streams.values import NOBODY, Changes, Claim, Partition, PartitionView
+from sluicegate.streams.aggregation.entry import Amendment, Entry, packed
+from sluicegate.streams.contracts import StateStore, Store
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.values import NOBODY, Changes, Claim, Partition, PartitionView
 
 Still = Callable[[PartitionView], bool]
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from math import inf
 
-from streams.aggregation.groups import SLICE_BYTES, Groups
-from streams.aggregation.rule import Rule
-from streams.contracts import Input, Store
-from streams.engine.setting import Setting
-from streams.errors import ConfigurationError
-from streams.leased.contracts import AggregatorBuffer
-from streams.leased.shared_records import buffer_name
-from streams.values import Claim, Partition, Source, TopicFacts
+from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts import Input, Store
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.leased.contracts import AggregatorBuffer
+from sluicegate.streams.leased.shared_records import buffer_name
+from sluicegate.streams.values import Claim, Partition, Source, TopicFacts
 
 SLICE = 1_000  # groups that one commit of a take-over ends
 

@@ -3,28 +3,28 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from schemas import Codec
-from streams import formats
-from streams.agent import Agent, App
-from streams.aggregation.rule import Rule
-from streams.engine.backoff import Backoff
-from streams.engine.claims import Claims
-from streams.engine.dedupe import IdRule
-from streams.engine.failures import Policy
-from streams.engine.handling import Handling
-from streams.engine.pool import Inline
-from streams.engine.rekey import Rekeying
-from streams.engine.relay import Outgoing, Relay
-from streams.engine.rows import Rows
-from streams.engine.setting import Setting
-from streams.engine.slow import Slow
-from streams.engine.transactional import TransactionalRelay
-from streams.engine.worker import Parts, Worker
-from streams.errors import ConfigurationError
-from streams.handlers.values import Back, Outputs
-from streams.leased.shared import intake
-from streams.leased.shared_intake import SharedIntake
-from streams.values import Partition
+from sluicegate.schemas import Codec
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.claims import Claims
+from sluicegate.streams.engine.dedupe import IdRule
+from sluicegate.streams.engine.failures import Policy
+from sluicegate.streams.engine.handling import Handling
+from sluicegate.streams.engine.pool import Inline
+from sluicegate.streams.engine.rekey import Rekeying
+from sluicegate.streams.engine.relay import Outgoing, Relay
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.engine.slow import Slow
+from sluicegate.streams.engine.transactional import TransactionalRelay
+from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.handlers.values import Back, Outputs
+from sluicegate.streams.leased.shared import intake
+from sluicegate.streams.leased.shared_intake import SharedIntake
+from sluicegate.streams.values import Partition
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 

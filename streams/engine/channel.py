@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from streams.observe.report import WorkerReport
+from sluicegate.streams.observe.report import WorkerReport
 
 PIPE_BYTES = 1024 * 1024
 

@@ -4,10 +4,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streams.agent import Aggregation
-from streams.errors import LogTruncated, PartitionsChanged, RetentionPassed, StoreRewound, StoreSwapped, StoreWiped, TopicRecreated
-from streams.values import Claim, Source, TopicFacts
-from streams.wording import counted
+from sluicegate.streams.agent import Aggregation
+from sluicegate.streams.errors import (
+    LogTruncated,
+    PartitionsChanged,
+    RetentionPassed,
+    StoreRewound,
+    StoreSwapped,
+    StoreWiped,
+    TopicRecreated,
+)
+from sluicegate.streams.values import Claim, Source, TopicFacts
+from sluicegate.streams.wording import counted
 
 MAKER = "sluicegate"
 LOST_WRITES = (

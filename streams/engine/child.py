@@ -1,6 +1,6 @@
 """A worker's process: reads its job from stdin, runs its workers, and does not outlive its supervisor.
 
-The entry point that joins engine and connectors (streams.cli.child) hands `main` what makes a worker.
+The entry point that joins engine and connectors (sluicegate.streams.cli.child) hands `main` what makes a worker.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple, NoReturn, Protocol
 import msgspec
 import structlog
 
-from streams.agent import Agent, App
-from streams.engine.channel import Sender
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from streams.observe.logs import configure
-from streams.observe.report import DISPATCHER, WorkerReport
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.engine.channel import Sender
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.observe.logs import configure
+from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 
 PR_SET_PDEATHSIG = 1
 

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
-from streams.aggregation.events import Event
-from streams.contracts import TopicPartition
-from streams.engine.acquittals import Acquittals
-from streams.engine.backoff import Backoff
-from streams.engine.checks import NOTHING, Seen, check_low, seen
-from streams.engine.counting import count_events
-from streams.engine.halted import Halted
-from streams.engine.intake import Intake
-from streams.engine.owner import Owner
-from streams.engine.rows import Rows
-from streams.engine.setting import Setting
-from streams.engine.slow import given_back
-from streams.engine.status import trace_fires
-from streams.errors import (
+from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.contracts import TopicPartition
+from sluicegate.streams.engine.acquittals import Acquittals
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.checks import NOTHING, Seen, check_low, seen
+from sluicegate.streams.engine.counting import count_events
+from sluicegate.streams.engine.halted import Halted
+from sluicegate.streams.engine.intake import Intake
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.engine.slow import given_back
+from sluicegate.streams.engine.status import trace_fires
+from sluicegate.streams.errors import (
     DecodeWaits,
     Fenced,
     Halt,
@@ -33,11 +33,11 @@ from streams.errors import (
     SystemNotReady,
     TopicRecreated,
 )
-from streams.observe.metrics import Meter
-from streams.observe.report import PartitionReport
-from streams.observe.tracing import Spans
-from streams.record import Record
-from streams.values import Partition
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import PartitionReport
+from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.record import Record
+from sluicegate.streams.values import Partition
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
 LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)  # what ends an owner, and only that

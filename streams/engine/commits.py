@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from streams.aggregation.events import Event
-from streams.engine.claims import LOST, SLICE_SECONDS, Claims
-from streams.engine.counting import count_events
-from streams.engine.owner import Owner
-from streams.engine.session import Ready
-from streams.engine.setting import Setting
-from streams.engine.status import count_receipts, trace_fires
-from streams.errors import SluicegateError
-from streams.leased.shared_intake import SharedIntake
-from streams.observe.metrics import Meter
-from streams.observe.tracing import Spans
-from streams.values import Claim, Partition
+from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.engine.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.engine.counting import count_events
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.engine.session import Ready
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.engine.status import count_receipts, trace_fires
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.leased.shared_intake import SharedIntake
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.values import Claim, Partition
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000

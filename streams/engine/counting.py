@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from streams.aggregation.events import Event, Fire
-from streams.observe.metrics import Meter
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.observe.metrics import Meter
 
 
 def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:

@@ -8,7 +8,7 @@ its own mark, which carries the names of the dead along. A record whose mark nam
 only this record in hand, is the cause. Rebalances, fences, restarts and kills of idle processes never count.
 """
 
-from streams.values import Trying
+from sluicegate.streams.values import Trying
 
 STEP = 100
 DEATHS = 3

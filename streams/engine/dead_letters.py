@@ -1,7 +1,8 @@
 """Dead letters as a person sees them, and sending their records to where they came from, each once.
 
-The journal (streams.engine.journal) holds what was retried. A first note, with the end of the source partition, announces the record; a
-second one says that Kafka has it. Only one retry at a time can write an announcement: it is a commit under a claim. A second retry that
+The journal (sluicegate.streams.engine.journal) holds what was retried. A first note, with the end of the source
+partition, announces the record; a second one says that Kafka has it. Only one retry at a time can write an
+announcement: it is a commit under a claim. A second retry that
 finds an announcement without the second note waits as long as the first one may still send. Then it looks behind the announced end of the
 partition for the record, and sends the record only if it is not there. So two retries at the same time send a record once, and a retry that
 was killed is finished and not repeated.
@@ -11,17 +12,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from streams import failpoints
-from streams.aggregation.entry import Amendment
-from streams.contracts import Store
-from streams.engine import journal
-from streams.engine.addressed import RETRIED_FOR, addressee
-from streams.engine.amending import Person
-from streams.engine.rows import timestamp
-from streams.errors import ConfigurationError, Fenced, SystemNotReady
-from streams.ids import retry_id
-from streams.record import Headers, Record, headers
-from streams.values import Claim, OutboxRow
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine import journal
+from sluicegate.streams.engine.addressed import RETRIED_FOR, addressee
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.rows import timestamp
+from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
+from sluicegate.streams.ids import retry_id
+from sluicegate.streams.record import Headers, Record, headers
+from sluicegate.streams.values import Claim, OutboxRow
 
 ATTEMPTS = 5
 ASKED, SENT = "dead retry", "dead retry sent"

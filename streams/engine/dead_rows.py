@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from streams.aggregation.entry import Amendment
-from streams.contracts import Store
-from streams.engine.amending import Person, appended
-from streams.engine.rows import renumbered
-from streams.values import NOBODY, Changes, Claim, OutboxRow, Partition
+from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.amending import Person, appended
+from sluicegate.streams.engine.rows import renumbered
+from sluicegate.streams.values import NOBODY, Changes, Claim, OutboxRow, Partition
 
 PAGE = 1000
 WHAT = "dead retry"

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
-from schemas import Codec
-from schemas.codecs import as_json
-from schemas.json import Field, canonical, decode_any, wanted
-from streams.agent import Agent
-from streams.aggregation.events import Refused
-from streams.aggregation.groups import Groups
-from streams.aggregation.seen import Seen
-from streams.errors import ConfigurationError
-from streams.record import Record
+from sluicegate.schemas import Codec
+from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.json import Field, canonical, decode_any, wanted
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.events import Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.record import Record
 
 LONGEST = 64  # bytes; what is longer is remembered by its SHA-256
 

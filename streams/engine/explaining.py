@@ -6,20 +6,20 @@ Pure: who calls reads the topics. Nothing is claimed and nothing written.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from streams.agent import Agent
-from streams.aggregation.accept import accept
-from streams.aggregation.events import Fire
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import FIRST, LAST
-from streams.aggregation.rule import Rule
-from streams.engine.addressed import for_us
-from streams.engine.dedupe import Dedupe, IdRule
-from streams.engine.receive import Senders
-from streams.engine.rows import timestamp
-from streams.formats import reads
-from streams.ids import fire_ids
-from streams.record import Record, headers
-from streams.values import Partition
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import FIRST, LAST
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.addressed import for_us
+from sluicegate.streams.engine.dedupe import Dedupe, IdRule
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.engine.rows import timestamp
+from sluicegate.streams.formats import reads
+from sluicegate.streams.ids import fire_ids
+from sluicegate.streams.record import Record, headers
+from sluicegate.streams.values import Partition
 
 Place = tuple[str, int]
 

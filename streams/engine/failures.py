@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streams.agent import Handler
-from streams.aggregation.events import Event, Fire
-from streams.causes import Cause
-from streams.engine.backoff import Backoff
-from streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
-from streams.handlers.values import BadItems, Message, Outage
+from sluicegate.streams.agent import Handler
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.causes import Cause
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
+from sluicegate.streams.handlers.values import BadItems, Message, Outage
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
 LONGEST_OUTAGE_PAUSE = 30.0

@@ -3,9 +3,9 @@ journal, so the rows themselves need not be read."""
 
 from collections.abc import Iterator
 
-from streams.contracts import Reader, TopicPartition
-from streams.engine import journal
-from streams.errors import (
+from sluicegate.streams.contracts import Reader, TopicPartition
+from sluicegate.streams.engine import journal
+from sluicegate.streams.errors import (
     ChangelogIncomplete,
     Halt,
     LogTruncated,
@@ -18,7 +18,7 @@ from streams.errors import (
     SystemNotReady,
     TopicRecreated,
 )
-from streams.observe.report import PartitionReport
+from sluicegate.streams.observe.report import PartitionReport
 
 ACCEPTED = "accept-gap told"
 GAPS = (

@@ -6,7 +6,7 @@ reads them again. What this module remembers tells those rows apart from the row
 
 from typing import NamedTuple
 
-from streams.values import DeadRow, OutboxRow
+from sluicegate.streams.values import DeadRow, OutboxRow
 
 Out = dict[int, tuple[OutboxRow, float]]  # by number: rows without a report, and when they were handed over
 

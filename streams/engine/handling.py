@@ -10,21 +10,21 @@ from typing import Any
 
 import structlog
 
-from schemas import Codec
-from streams.agent import Agent, Handler
-from streams.aggregation.accept import refuse
-from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
-from streams.aggregation.groups import Groups, traceparent
-from streams.aggregation.rule import Rule
-from streams.causes import Cause, cause
-from streams.engine.failures import Failures, Policy, outage
-from streams.engine.members import Members
-from streams.engine.pool import Pool
-from streams.engine.rows import contents, document
-from streams.errors import HandlerFailed
-from streams.handlers.functions import decoder, functions
-from streams.handlers.values import BadItems, Batch, Calls, Context, Flag, Message, Outputs, plain
-from streams.record import Record
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Handler
+from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.groups import Groups, traceparent
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.causes import Cause, cause
+from sluicegate.streams.engine.failures import Failures, Policy, outage
+from sluicegate.streams.engine.members import Members
+from sluicegate.streams.engine.pool import Pool
+from sluicegate.streams.engine.rows import contents, document
+from sluicegate.streams.errors import HandlerFailed
+from sluicegate.streams.handlers.functions import decoder, functions
+from sluicegate.streams.handlers.values import BadItems, Batch, Calls, Context, Flag, Message, Outputs, plain
+from sluicegate.streams.record import Record
 
 Item = Message | Fire | Refused
 Place = tuple[str, int]

@@ -6,8 +6,8 @@ Nothing about them is committed until then, so a crash, or the end of the owner,
 from collections.abc import Sequence
 from math import inf
 
-from streams.engine.handling import Item
-from streams.handlers.values import Message
+from sluicegate.streams.engine.handling import Item
+from sluicegate.streams.handlers.values import Message
 
 
 class Held:

@@ -6,13 +6,13 @@ Only intake stands: deadlines, handlers and the relay go on.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from streams.contracts import TopicPartition
-from streams.engine.backoff import Backoff
-from streams.engine.handling import Handling
-from streams.engine.owner import Owner
-from streams.engine.setting import Setting
-from streams.errors import DecodeWaits, SystemNotReady
-from streams.record import Record
+from sluicegate.streams.contracts import TopicPartition
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.handling import Handling
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.errors import DecodeWaits, SystemNotReady
+from sluicegate.streams.record import Record
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two looks at a record that waits
 

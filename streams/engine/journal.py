@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from streams.aggregation.changelog import AMENDED
-from streams.aggregation.entry import Amendment, Entry, packed, unpacked
-from streams.contracts import Reader, StateStore, Store
-from streams.engine.amending import Person
-from streams.errors import Fenced
-from streams.values import Changes, Claim, Partition
+from sluicegate.streams.aggregation.changelog import AMENDED
+from sluicegate.streams.aggregation.entry import Amendment, Entry, packed, unpacked
+from sluicegate.streams.contracts import Reader, StateStore, Store
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.errors import Fenced
+from sluicegate.streams.values import Changes, Claim, Partition
 
 ATTEMPTS = 5
 

@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from schemas import Codec, json
-from streams import failpoints
-from streams.aggregation.events import BadItem, Fire
-from streams.aggregation.layout import COUNT, State
-from streams.aggregation.reducers import apply
-from streams.aggregation.rule import Rule
-from streams.causes import cause
-from streams.engine.failures import outage
-from streams.errors import Fenced
-from streams.handlers.values import BadItems
+from sluicegate.schemas import Codec, json
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.events import BadItem, Fire
+from sluicegate.streams.aggregation.layout import COUNT, State
+from sluicegate.streams.aggregation.reducers import apply
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.causes import cause
+from sluicegate.streams.engine.failures import outage
+from sluicegate.streams.errors import Fenced
+from sluicegate.streams.handlers.values import BadItems
 
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 

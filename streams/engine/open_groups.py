@@ -1,22 +1,23 @@
-"""The open groups of an agent as a person sees them: read without a claim, fired and dropped by one (streams.engine.amending)."""
+"""The open groups of an agent as a person sees them: read without a claim, fired and dropped by one
+(sluicegate.streams.engine.amending)."""
 
 from collections.abc import Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-from streams import formats
-from streams.agent import Agent
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.entry import Amendment
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, State
-from streams.aggregation.rule import Rule, restored
-from streams.contracts import Store
-from streams.engine.amending import Person, amend
-from streams.engine.beginning import idle_since
-from streams.engine.receive import Senders
-from streams.engine.sealed import Sealed
-from streams.values import Claim, Partition, PartitionView
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, State
+from sluicegate.streams.aggregation.rule import Rule, restored
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.amending import Person, amend
+from sluicegate.streams.engine.beginning import idle_since
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.engine.sealed import Sealed
+from sluicegate.streams.values import Claim, Partition, PartitionView
 
 
 class OpenGroup(NamedTuple):

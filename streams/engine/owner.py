@@ -9,30 +9,30 @@ from math import inf
 
 from msgspec.structs import replace
 
-from streams import failpoints
-from streams.aggregation.accept import accept
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.events import Event, Fire
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import restored
-from streams.engine.addressed import for_us
-from streams.engine.beginning import check_rule, endings, idle_since, noted, start
-from streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
-from streams.engine.crash import Marks
-from streams.engine.dedupe import Dedupe
-from streams.engine.handling import Handling, Item, decided
-from streams.engine.held import Held, offset_of
-from streams.engine.receive import Senders
-from streams.engine.relay import Shard
-from streams.engine.rows import Rows
-from streams.engine.sealed import Sealed
-from streams.engine.session import Ready, in_session
-from streams.engine.setting import Setting
-from streams.engine.store_clock import StoreClock
-from streams.engine.timers import with_timers
-from streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
-from streams.record import Record
-from streams.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import restored
+from sluicegate.streams.engine.addressed import for_us
+from sluicegate.streams.engine.beginning import check_rule, endings, idle_since, noted, start
+from sluicegate.streams.engine.checks import NOTHING, Seen, check_claim, check_partitions
+from sluicegate.streams.engine.crash import Marks
+from sluicegate.streams.engine.dedupe import Dedupe
+from sluicegate.streams.engine.handling import Handling, Item, decided
+from sluicegate.streams.engine.held import Held, offset_of
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.engine.relay import Shard
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.engine.sealed import Sealed
+from sluicegate.streams.engine.session import Ready, in_session
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.engine.store_clock import StoreClock
+from sluicegate.streams.engine.timers import with_timers
+from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
+from sluicegate.streams.record import Record
+from sluicegate.streams.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
 MOST_HELD = 2_000  # records accepted while items wait for another try of their handler, before intake pauses

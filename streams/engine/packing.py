@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from schemas import json
-from streams.aggregation.events import Fire
-from streams.handlers.values import Message
-from streams.record import Headers, headers
+from sluicegate.schemas import json
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.record import Headers, headers
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -17,7 +17,7 @@ _values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode  # byte for byte: 
 
 @dataclass(frozen=True, slots=True)
 class SealedRecord:
-    """A message as it was sealed; satisfies streams.record.Record."""
+    """A message as it was sealed; satisfies sluicegate.streams.record.Record."""
 
     place: tuple[str, int, int]
     k: bytes | None

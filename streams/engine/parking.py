@@ -3,14 +3,14 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from streams.agent import Agent
-from streams.aggregation.entry import Section
-from streams.aggregation.events import Fire
-from streams.contracts import Store
-from streams.engine.amending import Person, amend
-from streams.engine.open_groups import partitions
-from streams.engine.sealed import Held
-from streams.values import Claim, Partition
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.amending import Person, amend
+from sluicegate.streams.engine.open_groups import partitions
+from sluicegate.streams.engine.sealed import Held
+from sluicegate.streams.values import Claim, Partition
 
 
 class Parked(NamedTuple):
@@ -25,7 +25,7 @@ class Parked(NamedTuple):
 
 
 def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
-    """By topic, partition and offset. Raises as streams.engine.open_groups.partitions."""
+    """By topic, partition and offset. Raises as sluicegate.streams.engine.open_groups.partitions."""
     return [
         _seen(within.partition, item)
         for within in partitions(store, app, agent)

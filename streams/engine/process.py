@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from streams.engine.channel import pipe, received
-from streams.engine.child import Job
-from streams.observe.report import WorkerReport
+from sluicegate.streams.engine.channel import pipe, received
+from sluicegate.streams.engine.child import Job
+from sluicegate.streams.observe.report import WorkerReport
 
 
 class Ended(NamedTuple):

@@ -11,21 +11,21 @@ from math import inf
 from sys import maxsize
 from typing import NamedTuple
 
-from schemas import Codec
-from streams.agent import Agent, Aggregation
-from streams.aggregation.accept import accept
-from streams.aggregation.events import Event, Fire
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import COUNT, FIRST, State
-from streams.aggregation.rule import Rule
-from streams.aggregation.seen import Seen
-from streams.engine.addressed import for_us
-from streams.engine.dedupe import Dedupe, IdRule
-from streams.engine.rebuild_known import Known
-from streams.engine.receive import Senders
-from streams.errors import ConfigurationError
-from streams.record import Record
-from streams.values import Partition
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, State
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.engine.addressed import for_us
+from sluicegate.streams.engine.dedupe import Dedupe, IdRule
+from sluicegate.streams.engine.rebuild_known import Known
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.record import Record
+from sluicegate.streams.values import Partition
 
 
 class Reach(NamedTuple):

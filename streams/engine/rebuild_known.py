@@ -7,10 +7,10 @@ An id is made with the id of the input topic, so messages about an earlier topic
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streams.errors import ConfigurationError
-from streams.ids import dead_ids, fire_ids
-from streams.record import Record, headers
-from streams.values import Partition
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.ids import dead_ids, fire_ids
+from sluicegate.streams.record import Record, headers
+from sluicegate.streams.values import Partition
 
 Said = dict[str, bytes | None]
 AT_ITS_LAST = (b"count", b"until")

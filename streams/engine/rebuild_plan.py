@@ -4,25 +4,25 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
-from streams import formats
-from streams.agent import Agent, App
-from streams.aggregation.events import Event, Fire, Sent
-from streams.aggregation.rule import fingerprint
-from streams.contracts import OutputFacts, Store
-from streams.engine.amending import Person
-from streams.engine.beginning import idle_since
-from streams.engine.build import MESSAGE_BYTES
-from streams.engine.checks import informational, maker_of, told_era
-from streams.engine.dedupe import IdRule
-from streams.engine.open_groups import held
-from streams.engine.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
-from streams.engine.rebuild_known import Known, Messages
-from streams.engine.rebuild_rekeyed import Rekeyed
-from streams.engine.rebuild_write import WHAT, lost, write
-from streams.engine.rows import Rows
-from streams.errors import ConfigurationError, Fenced
-from streams.record import Record
-from streams.values import Claim, Partition, Source, TopicFacts
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.events import Event, Fire, Sent
+from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts import OutputFacts, Store
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.beginning import idle_since
+from sluicegate.streams.engine.build import MESSAGE_BYTES
+from sluicegate.streams.engine.checks import informational, maker_of, told_era
+from sluicegate.streams.engine.dedupe import IdRule
+from sluicegate.streams.engine.open_groups import held
+from sluicegate.streams.engine.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
+from sluicegate.streams.engine.rebuild_known import Known, Messages
+from sluicegate.streams.engine.rebuild_rekeyed import Rekeyed
+from sluicegate.streams.engine.rebuild_write import WHAT, lost, write
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.errors import ConfigurationError, Fenced
+from sluicegate.streams.record import Record
+from sluicegate.streams.values import Claim, Partition, Source, TopicFacts
 
 MOST_DECIDED = 50_000  # results of a partition without a trace in the topic: more than an outbox holds
 

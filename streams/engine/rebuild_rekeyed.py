@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from schemas import Codec
-from streams.agent import Agent
-from streams.aggregation.events import Event, Refused
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.engine.dedupe import IdRule
-from streams.engine.rebuild import Intake, Reach, Rebuilt
-from streams.engine.rebuild_known import Known
-from streams.engine.rekey import Rekeying
-from streams.ids import fire_ids
-from streams.record import Record
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.events import Event, Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.dedupe import IdRule
+from sluicegate.streams.engine.rebuild import Intake, Reach, Rebuilt
+from sluicegate.streams.engine.rebuild_known import Known
+from sluicegate.streams.engine.rekey import Rekeying
+from sluicegate.streams.ids import fire_ids
+from sluicegate.streams.record import Record
 
 
 class Rekeyed:

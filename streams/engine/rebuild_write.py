@@ -3,16 +3,16 @@ no worker reads past; a second run begins anew. Rows that were never sent are wr
 
 from collections.abc import Iterator
 
-from streams import failpoints
-from streams.aggregation.changelog import ENTRY_LIMIT
-from streams.aggregation.entry import REBUILDING, Amendment, Entry, halves, packed
-from streams.aggregation.layout import BYTES
-from streams.contracts import Store
-from streams.engine.amending import Person
-from streams.engine.rebuild import Rebuilt
-from streams.engine.rows import Rows
-from streams.errors import ConfigurationError
-from streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.changelog import ENTRY_LIMIT
+from sluicegate.streams.aggregation.entry import REBUILDING, Amendment, Entry, halves, packed
+from sluicegate.streams.aggregation.layout import BYTES
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.rebuild import Rebuilt
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
 
 WHAT = "replay --rebuild"
 COMMIT_BYTES = 1024 * 1024  # about, of state

@@ -7,7 +7,7 @@ partition's changelog, so it is restored and rewound together with the state it 
 from collections.abc import Sequence
 from typing import Any
 
-from streams.record import Record, headers
+from sluicegate.streams.record import Record, headers
 
 WINDOW = 10_000
 FORGET_AFTER = 7 * 24 * 3600.0  # seconds a lineage may be silent

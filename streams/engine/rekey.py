@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from streams.aggregation.accept import refuse
-from streams.aggregation.events import Event, Refused, Sent
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.engine.handling import Item
-from streams.errors import ConfigurationError, ProduceStopped
-from streams.handlers.values import OVERHEAD, Message
-from streams.record import Record, headers
+from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.events import Event, Refused, Sent
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.handling import Item
+from sluicegate.streams.errors import ConfigurationError, ProduceStopped
+from sluicegate.streams.handlers.values import OVERHEAD, Message
+from sluicegate.streams.record import Record, headers
 
 
 class Rekeying:

@@ -12,13 +12,13 @@ from typing import Protocol
 
 import structlog
 
-from streams import failpoints
-from streams.contracts import Output
-from streams.engine.backoff import Backoff
-from streams.engine.handed import Handed, Out, Reports
-from streams.errors import PersistenceError
-from streams.observe.metrics import Meter
-from streams.values import DeadRow, OutboxRow, Partition
+from sluicegate.streams import failpoints
+from sluicegate.streams.contracts import Output
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.handed import Handed, Out, Reports
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.values import DeadRow, OutboxRow, Partition
 
 SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store

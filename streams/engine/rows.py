@@ -6,18 +6,18 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
-from schemas import Codec, json
-from schemas.codecs import Unwritable, base64_text
-from streams import __version__
-from streams.agent import Agent
-from streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
-from streams.causes import cause
-from streams.contracts import OutputFacts
-from streams.errors import ProduceStopped
-from streams.ids import dead_ids, fire_ids, output_id
-from streams.record import Record
-from streams.record import headers as headers_of
-from streams.values import OutboxRow, Partition
+from sluicegate.schemas import Codec, json
+from sluicegate.schemas.codecs import Unwritable, base64_text
+from sluicegate.streams import __version__
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
+from sluicegate.streams.causes import cause
+from sluicegate.streams.contracts import OutputFacts
+from sluicegate.streams.errors import ProduceStopped
+from sluicegate.streams.ids import dead_ids, fire_ids, output_id
+from sluicegate.streams.record import Record
+from sluicegate.streams.record import headers as headers_of
+from sluicegate.streams.values import OutboxRow, Partition
 
 Header = tuple[str, bytes | None]
 LONGEST_WHERE = 300  # characters of a place in the user's code
@@ -41,7 +41,7 @@ class Rows:
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
-        """Rows from now on are written under this claim; `topic_id` as streams.values.Source.name."""
+        """Rows from now on are written under this claim; `topic_id` as sluicegate.streams.values.Source.name."""
         self._lineage, self.number = lineage, number
         self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
@@ -184,7 +184,7 @@ def renumbered(row: OutboxRow, partition: Partition, number: int, lineage: str) 
 
 
 def contents(fire: Fire) -> Iterator[object]:
-    """Everything of the payload that the group holds, as streams.causes reads it."""
+    """Everything of the payload that the group holds, as sluicegate.streams.causes reads it."""
     yield fire.key
     for value in fire.values.values():
         try:

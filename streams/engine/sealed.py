@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from streams.aggregation.entry import Section
-from streams.aggregation.events import Event, Fire
-from streams.engine.handling import number_of
-from streams.engine.packing import SealedRecord, pack, unpack
-from streams.errors import ChangelogIncomplete, ConfigurationError
-from streams.handlers.values import Message, raw_key
+from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.engine.handling import number_of
+from sluicegate.streams.engine.packing import SealedRecord, pack, unpack
+from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
+from sluicegate.streams.handlers.values import Message, raw_key
 
 DEATHS = 3  # attempts that ended with their process, at least, before the item is held to be the cause
 MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from streams import failpoints
-from streams.aggregation.events import Event
-from streams.contracts import UnitOfWork
-from streams.engine.handling import Handling, Item, decided
-from streams.engine.rows import Rows
-from streams.errors import ConfigurationError, NotCommitted, SluicegateError
-from streams.values import Changes, Claim
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.contracts import UnitOfWork
+from sluicegate.streams.engine.handling import Handling, Item, decided
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.errors import ConfigurationError, NotCommitted, SluicegateError
+from sluicegate.streams.values import Changes, Claim
 
 
 class Ready(NamedTuple):

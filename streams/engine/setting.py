@@ -3,15 +3,15 @@
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from streams.agent import Agent
-from streams.aggregation.rule import Rule
-from streams.contracts import Input, Store, TopicPartition
-from streams.engine.dedupe import IdRule
-from streams.engine.handling import Handling
-from streams.engine.rekey import Rekeying
-from streams.engine.slow import Slow
-from streams.leased.shared_fires import SharedFires
-from streams.leased.shared_intake import SharedIntake
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts import Input, Store, TopicPartition
+from sluicegate.streams.engine.dedupe import IdRule
+from sluicegate.streams.engine.handling import Handling
+from sluicegate.streams.engine.rekey import Rekeying
+from sluicegate.streams.engine.slow import Slow
+from sluicegate.streams.leased.shared_fires import SharedFires
+from sluicegate.streams.leased.shared_intake import SharedIntake
 
 
 class Setting(NamedTuple):

@@ -8,20 +8,20 @@ from weakref import WeakSet
 
 import structlog
 
-from streams import failpoints
-from streams.agent import Handler
-from streams.aggregation.entry import Section
-from streams.aggregation.events import Event, Fire, Refused
-from streams.contracts import Store
-from streams.engine.amending import appended
-from streams.engine.failures import Policy, outage
-from streams.engine.handling import Handling, Item, caused, given_up
-from streams.engine.packing import SealedRecord
-from streams.engine.pool import Pool
-from streams.engine.sealed import Held, Park, Parted, Sealed, Verdict
-from streams.errors import SluicegateError
-from streams.handlers.values import Message
-from streams.values import Claim
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Handler
+from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.amending import appended
+from sluicegate.streams.engine.failures import Policy, outage
+from sluicegate.streams.engine.handling import Handling, Item, caused, given_up
+from sluicegate.streams.engine.packing import SealedRecord
+from sluicegate.streams.engine.pool import Pool
+from sluicegate.streams.engine.sealed import Held, Park, Parted, Sealed, Verdict
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.values import Claim
 
 Identify = Callable[[int], str]
 

@@ -5,14 +5,14 @@ from math import inf
 
 import structlog
 
-from streams.aggregation.events import Event, Fire
-from streams.contracts import Gauge
-from streams.engine.owner import Owner
-from streams.engine.rows import timestamp
-from streams.ids import fire_ids
-from streams.observe.metrics import Meter
-from streams.observe.report import PartitionReport
-from streams.observe.tracing import Spans
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.contracts import Gauge
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.engine.rows import timestamp
+from sluicegate.streams.ids import fire_ids
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import PartitionReport
+from sluicegate.streams.observe.tracing import Spans
 
 FORGOTTEN = "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise max_ids or lower horizon"
 

@@ -20,20 +20,20 @@ from types import FrameType
 import msgspec
 import structlog
 
-from streams.agent import App
-from streams.config import values
-from streams.engine.backoff import Backoff
-from streams.engine.child import Job, RuleChange
-from streams.engine.process import Ended, Event, spawn
-from streams.errors import ConfigurationError, SystemNotReady
-from streams.observe.board import Board, Who
-from streams.observe.http import serve
-from streams.observe.logs import configure
-from streams.observe.metrics import Meter
-from streams.observe.pages import pages
-from streams.observe.report import DISPATCHER, WorkerReport
+from sluicegate.streams.agent import App
+from sluicegate.streams.config import values
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.child import Job, RuleChange
+from sluicegate.streams.engine.process import Ended, Event, spawn
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.observe.board import Board, Who
+from sluicegate.streams.observe.http import serve
+from sluicegate.streams.observe.logs import configure
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.pages import pages
+from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 
-CHILD = (sys.executable, "-P", "-m", "streams.cli.child")
+CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 
 SAME_SIGNAL = 1.0
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from streams.aggregation.events import Cancelled, Event, Scheduled
-from streams.leased.values import Timeout
-from streams.values import Changes
+from sluicegate.streams.aggregation.events import Cancelled, Event, Scheduled
+from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.values import Changes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -10,15 +10,15 @@ from functools import partial
 
 import structlog
 
-from streams import failpoints
-from streams.contracts import Cursor, OutputTransactions
-from streams.engine.backoff import Backoff
-from streams.engine.pool import Pool
-from streams.engine.relay import Shard
-from streams.errors import Fenced, PersistenceError, SluicegateError
-from streams.leased.calls import Calls
-from streams.observe.metrics import Meter
-from streams.values import OutboxRow, Partition
+from sluicegate.streams import failpoints
+from sluicegate.streams.contracts import Cursor, OutputTransactions
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.pool import Pool
+from sluicegate.streams.engine.relay import Shard
+from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.values import OutboxRow, Partition
 
 MOST_ROWS, MOST_BYTES = 5_000, 4 * 1024 * 1024  # of one transaction
 MOST_LINEAGES = 60  # that a cursor names: a broker takes 4,096 bytes of metadata with an offset
@@ -48,7 +48,7 @@ class Lane:
 
 
 class TransactionalRelay:
-    """All shards of one worker, each with a producer and a thread of its own. Satisfies streams.engine.relay.Outgoing."""
+    """All shards of one worker, each with a producer and a thread of its own. Satisfies sluicegate.streams.engine.relay.Outgoing."""
 
     def __init__(
         self,

@@ -12,23 +12,23 @@ from typing import NamedTuple
 
 import structlog
 
-from streams import failpoints
-from streams.agent import Agent, App
-from streams.contracts import Clock, Input, OutputTransactions, Producer, Store
-from streams.engine.checks import informational
-from streams.engine.claims import LOST, SLICE_SECONDS, Claims
-from streams.engine.commits import Commits
-from streams.engine.owner import Owner
-from streams.engine.pool import Inline, Pool
-from streams.engine.relay import Outgoing, Shard
-from streams.engine.setting import Setting
-from streams.engine.status import partition_report
-from streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
-from streams.observe.metrics import Meter
-from streams.observe.report import WorkerReport
-from streams.observe.tracing import Spans
-from streams.record import Record
-from streams.values import LEVELS, Partition
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts import Clock, Input, OutputTransactions, Producer, Store
+from sluicegate.streams.engine.checks import informational
+from sluicegate.streams.engine.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.engine.commits import Commits
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.engine.pool import Inline, Pool
+from sluicegate.streams.engine.relay import Outgoing, Shard
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.engine.status import partition_report
+from sluicegate.streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import WorkerReport
+from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.record import Record
+from sluicegate.streams.values import LEVELS, Partition
 
 CHUNK = 250  # records taken at once: they stay in the processor's cache (design/performance.md)
 SMALL_CHUNK = 16  # the same when records are large

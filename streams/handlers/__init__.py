@@ -1,5 +1,5 @@
 """What a handler gets and may raise: `def enter(message, session): ...` named in the file as `handler: package.module:enter`."""
 
-from streams.handlers.values import BadItems, Batch, Context, Message, Outage
+from sluicegate.streams.handlers.values import BadItems, Batch, Context, Message, Outage
 
 __all__ = ["BadItems", "Batch", "Context", "Message", "Outage"]

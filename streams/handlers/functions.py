@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 
-from streams.aggregation.reducers import imported
-from streams.errors import ConfigurationError
-from streams.handlers.values import Batch, Context, Message
+from sluicegate.streams.aggregation.reducers import imported
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.handlers.values import Batch, Context, Message
 
 Call = Callable[[Any, Context], Any]
 Await = Callable[[Awaitable[Any]], Any]

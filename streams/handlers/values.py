@@ -9,10 +9,10 @@ from uuid import UUID
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from schemas import json
-from streams.aggregation.events import Cancelled, Fire, Scheduled
-from streams.ids import named_timeout_id, timeout_id
-from streams.record import Headers, Record, headers
+from sluicegate.schemas import json
+from sluicegate.streams.aggregation.events import Cancelled, Fire, Scheduled
+from sluicegate.streams.ids import named_timeout_id, timeout_id
+from sluicegate.streams.record import Headers, Record, headers
 
 OVERHEAD = 1024  # what our own headers and framing may add to a message
 LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
@@ -150,7 +150,7 @@ class Context:
     """One call. `id` is the same for the same message or batch whatever crashes: the key for effects outside the store.
 
     `attempt` counts from 1 (in this process). `session` is the store's transaction (None without `session: true`): see
-    connectors.sessions. `log` is bound to the agent and to where the message or batch stands.
+    sluicegate.connectors.sessions. `log` is bound to the agent and to where the message or batch stands.
     """
 
     __slots__ = ("_calls", "_item", "sent", "timers")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from streams.leased.lane_row import LaneRow
+from sluicegate.streams.leased.lane_row import LaneRow
 
 FIRST, FEWEST, MOST = 500, 10, 4_000  # with 2,000 store and broker took a sixth more CPU for a row of 200 bytes
 BYTES = 8 * 1024 * 1024  # of a batch's values, about: sixteen lanes hold one each

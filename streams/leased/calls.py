@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from streams.engine.pool import Pool
-from streams.errors import NotAuthenticated, SluicegateError
+from sluicegate.streams.engine.pool import Pool
+from sluicegate.streams.errors import NotAuthenticated, SluicegateError
 
 T = TypeVar("T")
 LAST = 5.0  # seconds for each call under way when an error ends us: cut off in the middle, MongoDB would keep its locks for a minute

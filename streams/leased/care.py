@@ -6,13 +6,13 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from streams.agent import Outbox as Settings
-from streams.agent import Threshold
-from streams.config.units import spoken_duration
-from streams.errors import SluicegateError
-from streams.leased.calls import Calls
-from streams.leased.contracts import LaneClaims, LaneEnding, OutboxHealth
-from streams.observe.metrics import Meter
+from sluicegate.streams.agent import Outbox as Settings
+from sluicegate.streams.agent import Threshold
+from sluicegate.streams.config.units import spoken_duration
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.leased.contracts import LaneClaims, LaneEnding, OutboxHealth
+from sluicegate.streams.observe.metrics import Meter
 
 SWEEP_EVERY = 3600.0  # seconds, or the retention if that is shorter
 SWEPT_AT_ONCE = 10_000

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from streams.leased.values import Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Timeout, TimeoutBatch
+from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.leased.values import Entry, Filled, Gate, InsertResult, Pack, Progress, SealedBatch, Snapshot, Timeout, TimeoutBatch
 
 LEASE = timedelta(minutes=5)
 LANE_LEASE = timedelta(seconds=30)
@@ -150,8 +150,8 @@ class DueTimeouts(Protocol):
 
 class TimeoutEmission(Protocol):
     def emit(self, batch: TimeoutBatch) -> int:
-        """Those that `batch.owner` still has become outbox messages (streams.leased.messages.emitted: each is sent once) and are removed,
-        in one transaction; returns how many. The others were cancelled, moved or taken over."""
+        """Those that `batch.owner` still has become outbox messages (sluicegate.streams.leased.messages.emitted:
+        each is sent once) and are removed, in one transaction; returns how many. The others were cancelled, moved or taken over."""
 
     def reap_stale_leases(self) -> int:
         """Clear the locks whose time is over; returns how many. `get_batch` does not need it."""
@@ -269,6 +269,7 @@ class Leased(Protocol):
 
 class Transactions(Protocol):
     def transaction(self) -> AbstractContextManager[Any]:
-        """A transaction of the application's own: the session is one of connectors.sessions (`connection`, `client_session`, `pipeline`).
-        Commit at the end of the block, nothing of it after an exception. What happens in it is not repeated: a deadlock is a
+        """A transaction of the application's own: the session is one of sluicegate.connectors.sessions
+        (`connection`, `client_session`, `pipeline`). Commit at the end of the block, nothing of it after an
+        exception. What happens in it is not repeated: a deadlock is a
         PersistenceError."""

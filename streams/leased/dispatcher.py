@@ -7,22 +7,22 @@ from typing import NamedTuple
 
 import structlog
 
-from streams.agent import App
-from streams.contracts import Clock, Producer
-from streams.engine.backoff import Backoff
-from streams.engine.pool import Pool
-from streams.errors import ConcurrencyError, SluicegateError
-from streams.leased.calls import Calls
-from streams.leased.care import Health, Sweeper
-from streams.leased.contracts import Leased
-from streams.leased.due import TimeoutEmitter
-from streams.leased.lane_relay import LaneRelay
-from streams.leased.lane_rows import LaneRows
-from streams.leased.lane_sender import Sender
-from streams.leased.lane_spans import TracedOutput
-from streams.observe.metrics import Meter
-from streams.observe.report import DISPATCHER, WorkerReport
-from streams.observe.tracing import Spans
+from sluicegate.streams.agent import App
+from sluicegate.streams.contracts import Clock, Producer
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.pool import Pool
+from sluicegate.streams.errors import ConcurrencyError, SluicegateError
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.leased.care import Health, Sweeper
+from sluicegate.streams.leased.contracts import Leased
+from sluicegate.streams.leased.due import TimeoutEmitter
+from sluicegate.streams.leased.lane_relay import LaneRelay
+from sluicegate.streams.leased.lane_rows import LaneRows
+from sluicegate.streams.leased.lane_sender import Sender
+from sluicegate.streams.leased.lane_spans import TracedOutput
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
+from sluicegate.streams.observe.tracing import Spans
 
 THREADS = 6
 REPORT_EVERY = 1.0

@@ -5,14 +5,14 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from streams import failpoints
-from streams.agent import Timeouts as Settings
-from streams.engine.backoff import Backoff
-from streams.errors import SluicegateError
-from streams.leased.calls import Calls
-from streams.leased.contracts import DueTimeouts, TimeoutEmission, TimeoutReading
-from streams.leased.values import TimeoutBatch
-from streams.observe.metrics import Meter
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Timeouts as Settings
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.leased.contracts import DueTimeouts, TimeoutEmission, TimeoutReading
+from sluicegate.streams.leased.values import TimeoutBatch
+from sluicegate.streams.observe.metrics import Meter
 
 MOST_BATCHES = 32  # of one turn
 COUNT_EVERY = 10.0

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from streams.leased.lane_sender import Run
-from streams.leased.messages import LaneBatch, Outcome
+from sluicegate.streams.leased.lane_sender import Run
+from sluicegate.streams.leased.messages import LaneBatch, Outcome
 
 
 def outcomes_of(run: Run, held: LaneBatch, failed: Sequence[Outcome]) -> Sequence[Outcome] | None:

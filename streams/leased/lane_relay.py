@@ -10,18 +10,18 @@ from typing import Literal, Protocol
 
 import structlog
 
-from streams import failpoints
-from streams.agent import Outbox as Settings
-from streams.engine.backoff import Backoff
-from streams.errors import ConcurrencyError, SluicegateError
-from streams.leased.batch_size import BatchSize
-from streams.leased.calls import Calls
-from streams.leased.contracts import LaneClaims, LaneEnding
-from streams.leased.lane_outcomes import outcomes_of
-from streams.leased.lane_rows import LaneRows, Sendable
-from streams.leased.lane_sender import Run, Sender, near
-from streams.leased.messages import LaneBatch, Outcome
-from streams.observe.metrics import Meter
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Outbox as Settings
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.errors import ConcurrencyError, SluicegateError
+from sluicegate.streams.leased.batch_size import BatchSize
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.leased.contracts import LaneClaims, LaneEnding
+from sluicegate.streams.leased.lane_outcomes import outcomes_of
+from sluicegate.streams.leased.lane_rows import LaneRows, Sendable
+from sluicegate.streams.leased.lane_sender import Run, Sender, near
+from sluicegate.streams.leased.messages import LaneBatch, Outcome
+from sluicegate.streams.observe.metrics import Meter
 
 RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
 UNORDERED = 4  # batches at a time when there is no order

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Header
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Header
 
 
 class LaneRow(msgspec.Struct, frozen=True, gc=False):

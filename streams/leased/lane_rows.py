@@ -4,11 +4,11 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streams.contracts import OutputFacts
-from streams.errors import SystemNotReady, TopicMissing
-from streams.leased.lane_row import LaneRow
-from streams.leased.messages import LaneBatch, Outcome
-from streams.values import OutboxRow
+from sluicegate.streams.contracts import OutputFacts
+from sluicegate.streams.errors import SystemNotReady, TopicMissing
+from sluicegate.streams.leased.lane_row import LaneRow
+from sluicegate.streams.leased.messages import LaneBatch, Outcome
+from sluicegate.streams.values import OutboxRow
 
 OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))
 SHARD = b"outbox/"

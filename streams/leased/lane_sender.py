@@ -10,12 +10,12 @@ from typing import Protocol
 
 import structlog
 
-from streams import failpoints
-from streams.contracts import Output, OutputTogether, Reports
-from streams.engine.backoff import Backoff
-from streams.engine.relay import CODE, GIVE_UP_AFTER, SPREAD
-from streams.observe.metrics import Meter
-from streams.values import OutboxRow
+from sluicegate.streams import failpoints
+from sluicegate.streams.contracts import Output, OutputTogether, Reports
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.relay import CODE, GIVE_UP_AFTER, SPREAD
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.values import OutboxRow
 
 
 class SenderOutput(Output, OutputTogether, Protocol):
@@ -23,7 +23,8 @@ class SenderOutput(Output, OutputTogether, Protocol):
 
 
 class Run:
-    """Rows of one batch on their way, by number; satisfies streams.contracts.Reports. When it is `over`, reports change nothing."""
+    """Rows of one batch on their way, by number; satisfies sluicegate.streams.contracts.Reports. When it is `over`,
+    reports change nothing."""
 
     def __init__(self, rows: Sequence[OutboxRow], sender: "Sender") -> None:
         self.rows = list(rows)

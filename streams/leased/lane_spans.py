@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-from streams.contracts import Report, Reports
-from streams.leased.lane_rows import lane_of
-from streams.leased.lane_sender import SenderOutput, one_by_one
-from streams.observe.tracing import Spans
-from streams.values import OutboxRow
+from sluicegate.streams.contracts import Report, Reports
+from sluicegate.streams.leased.lane_rows import lane_of
+from sluicegate.streams.leased.lane_sender import SenderOutput, one_by_one
+from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.values import OutboxRow
 
 
 class TracedOutput:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.messages import OutboxMessage
 
 if TYPE_CHECKING:
-    from streams.leased.lane_row import LaneRow
+    from sluicegate.streams.leased.lane_row import LaneRow
 
 LANES = 16
 """Of a store unless it was set otherwise."""

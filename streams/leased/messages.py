@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from streams.leased.values import Header, Timeout
+from sluicegate.streams.leased.values import Header, Timeout
 
 if TYPE_CHECKING:
-    from streams.leased.lane_row import LaneRow  # with msgspec, which `import streams` does not load
+    from sluicegate.streams.leased.lane_row import LaneRow  # with msgspec, which `import streams` does not load
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from streams.leased.values import Types, positive
+from sluicegate.streams.leased.values import Types, positive
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,26 @@
 from datetime import timedelta
 from math import inf
 
-from schemas import Codec
-from streams.agent import Agent
-from streams.aggregation.completion import completion
-from streams.aggregation.rule import Rule
-from streams.engine.backoff import Backoff
-from streams.engine.dedupe import IdRule
-from streams.engine.failures import Policy
-from streams.engine.handling import Handling
-from streams.engine.worker import Parts
-from streams.errors import ConfigurationError
-from streams.handlers.values import Outputs
-from streams.leased.calls import Calls
-from streams.leased.shared_fires import UNDER_WAY, SharedFires
-from streams.leased.shared_firing import SharedFiring, aggregation_of
-from streams.leased.shared_intake import SharedIntake
-from streams.leased.shared_records import buffer_name
-from streams.leased.shared_runs import Identified, Packing, Runs
-from streams.leased.shared_size import SharedSize
-from streams.leased.values import Gate
-from streams.values import Partition
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.completion import completion
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.dedupe import IdRule
+from sluicegate.streams.engine.failures import Policy
+from sluicegate.streams.engine.handling import Handling
+from sluicegate.streams.engine.worker import Parts
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.handlers.values import Outputs
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.leased.shared_fires import UNDER_WAY, SharedFires
+from sluicegate.streams.leased.shared_firing import SharedFiring, aggregation_of
+from sluicegate.streams.leased.shared_intake import SharedIntake
+from sluicegate.streams.leased.shared_records import buffer_name
+from sluicegate.streams.leased.shared_runs import Identified, Packing, Runs
+from sluicegate.streams.leased.shared_size import SharedSize
+from sluicegate.streams.leased.values import Gate
+from sluicegate.streams.values import Partition
 
 LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
 CALLS = 2  # threads for the short calls to the store

@@ -14,18 +14,18 @@ from functools import partial
 
 import structlog
 
-from streams import failpoints
-from streams.engine.backoff import Backoff
-from streams.engine.counting import count_events
-from streams.engine.failures import Policy, outage
-from streams.engine.handling import Handling, caused
-from streams.engine.sealed import DEATHS
-from streams.errors import ConcurrencyError, Halt, SluicegateError
-from streams.leased.calls import Calls
-from streams.leased.contracts import AggregatorBuffer
-from streams.leased.shared_firing import HandlerError, Known, Made, SharedFiring
-from streams.leased.values import Gate, SealedBatch
-from streams.observe.metrics import Meter
+from sluicegate.streams import failpoints
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.counting import count_events
+from sluicegate.streams.engine.failures import Policy, outage
+from sluicegate.streams.engine.handling import Handling, caused
+from sluicegate.streams.engine.sealed import DEATHS
+from sluicegate.streams.errors import ConcurrencyError, Halt, SluicegateError
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.leased.contracts import AggregatorBuffer
+from sluicegate.streams.leased.shared_firing import HandlerError, Known, Made, SharedFiring
+from sluicegate.streams.leased.values import Gate, SealedBatch
+from sluicegate.streams.observe.metrics import Meter
 
 LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others left
 MOST = 1_000  # batches in hand: then intake waits

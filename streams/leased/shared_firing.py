@@ -8,22 +8,22 @@ from typing import Any
 
 from msgspec import structs
 
-from schemas import Codec
-from streams.agent import Agent, Aggregation
-from streams.aggregation.accept import accept
-from streams.aggregation.events import COUNT_LOWERED, BadItem, Cancelled, Event, Fire, Refused, Scheduled, Unhandled
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.engine.handling import Handling
-from streams.engine.rows import Rows
-from streams.engine.sealed import ProcessEnded
-from streams.errors import ConfigurationError, HandlerStopped, SluicegateError
-from streams.handlers.values import Flag
-from streams.leased.lane_rows import OURS
-from streams.leased.messages import OutboxMessage
-from streams.leased.shared_records import SharedRecord, unpacked
-from streams.leased.values import SealedBatch
-from streams.values import OutboxRow, Partition
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, BadItem, Cancelled, Event, Fire, Refused, Scheduled, Unhandled
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.handling import Handling
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.engine.sealed import ProcessEnded
+from sluicegate.streams.errors import ConfigurationError, HandlerStopped, SluicegateError
+from sluicegate.streams.handlers.values import Flag
+from sluicegate.streams.leased.lane_rows import OURS
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.shared_records import SharedRecord, unpacked
+from sluicegate.streams.leased.values import SealedBatch
+from sluicegate.streams.values import OutboxRow, Partition
 
 ENDLESS = 1 << 62
 _taken_at = attrgetter("common.taken_at")

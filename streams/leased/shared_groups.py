@@ -3,21 +3,21 @@
 from collections.abc import Iterator
 from math import inf
 
-from streams import formats
-from streams.agent import Agent
-from streams.aggregation.accept import accept
-from streams.aggregation.completion import completion
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import BYTES, OPENED, SEEN, State
-from streams.aggregation.rule import Rule
-from streams.engine.open_groups import OpenGroup
-from streams.errors import ConfigurationError
-from streams.leased.contracts import BufferBatches, BufferReading, BufferSealing
-from streams.leased.shared import gate_of
-from streams.leased.shared_firing import aggregation_of, endless
-from streams.leased.shared_records import SharedRecord, buffer_name, group_of, unpacked
-from streams.leased.values import Entry, SealedBatch
-from streams.values import Partition
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.completion import completion
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN, State
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.open_groups import OpenGroup
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.leased.contracts import BufferBatches, BufferReading, BufferSealing
+from sluicegate.streams.leased.shared import gate_of
+from sluicegate.streams.leased.shared_firing import aggregation_of, endless
+from sluicegate.streams.leased.shared_records import SharedRecord, buffer_name, group_of, unpacked
+from sluicegate.streams.leased.values import Entry, SealedBatch
+from sluicegate.streams.values import Partition
 
 
 def shared_groups(buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None) -> list[OpenGroup]:

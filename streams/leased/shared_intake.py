@@ -9,26 +9,26 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from streams import failpoints
-from streams.aggregation.events import Event
-from streams.aggregation.groups import Groups
-from streams.engine.handling import Item
-from streams.errors import WatermarkMoved
-from streams.handlers.values import Message
-from streams.leased.contracts import BufferIntake
-from streams.leased.shared_fires import MOST, SharedFires
-from streams.leased.shared_records import Run
-from streams.leased.shared_runs import Runs, parts
-from streams.leased.shared_size import SharedSize
-from streams.leased.values import Gate, Progress
-from streams.record import Record
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.engine.handling import Item
+from sluicegate.streams.errors import WatermarkMoved
+from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.leased.contracts import BufferIntake
+from sluicegate.streams.leased.shared_fires import MOST, SharedFires
+from sluicegate.streams.leased.shared_records import Run
+from sluicegate.streams.leased.shared_runs import Runs, parts
+from sluicegate.streams.leased.shared_size import SharedSize
+from sluicegate.streams.leased.values import Gate, Progress
+from sluicegate.streams.record import Record
 
 Place = tuple[str, int]
 
 
 class Source(NamedTuple):
-    """Of a partition, as far as this process knows: topic id (streams.values.Source.name) and watermark, under the claim of which
-    `identify` makes the ids."""
+    """Of a partition, as far as this process knows: topic id (sluicegate.streams.values.Source.name) and watermark,
+    under the claim of which `identify` makes the ids."""
 
     identify: Callable[[int], str]
     topic_id: str

@@ -8,10 +8,10 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from streams.engine.packing import SealedRecord
-from streams.errors import PersistenceError
-from streams.leased.values import PACK, Entry, Header, Pack, pack_body, pack_data
-from streams.record import Headers, Record, headers
+from sluicegate.streams.engine.packing import SealedRecord
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased.values import PACK, Entry, Header, Pack, pack_body, pack_data
+from sluicegate.streams.record import Headers, Record, headers
 
 LONGEST_KEY = 600  # bytes of its group's name: what every store takes
 PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
@@ -52,8 +52,8 @@ class Common(NamedTuple):
 
 
 class SharedRecord(msgspec.Struct, array_like=True, gc=False):
-    """A buffered record; satisfies streams.record.Record, with its place in the batch (`index`) as offset, since offsets of several
-    partitions would mean nothing to a rule. `number` is its own offset."""
+    """A buffered record; satisfies sluicegate.streams.record.Record, with its place in the batch (`index`) as
+    offset, since offsets of several partitions would mean nothing to a rule. `number` is its own offset."""
 
     number: int
     k: bytes | None

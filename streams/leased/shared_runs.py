@@ -5,14 +5,14 @@ from datetime import timedelta
 from math import inf
 from typing import Protocol
 
-from streams.aggregation.accept import parsed, refuse
-from streams.aggregation.groups import Groups
-from streams.engine.dedupe import IdRule
-from streams.leased.contracts import AggregatorBuffer
-from streams.leased.shared_records import LONGEST_KEY, Common, Run, encode_item, group_of, packed, packs
-from streams.leased.values import Entry, Gate, Progress, SealedBatch
-from streams.observe.metrics import Meter
-from streams.record import Record, headers
+from sluicegate.streams.aggregation.accept import parsed, refuse
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.engine.dedupe import IdRule
+from sluicegate.streams.leased.contracts import AggregatorBuffer
+from sluicegate.streams.leased.shared_records import LONGEST_KEY, Common, Run, encode_item, group_of, packed, packs
+from sluicegate.streams.leased.values import Entry, Gate, Progress, SealedBatch
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.record import Record, headers
 
 AT_ONCE = 1_000  # records of one insert with ids: a store that runs one script at a time is held up no longer
 INSERT_BYTES = 8 * 1024 * 1024  # of one insert

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import structlog
 
-from streams.errors import SluicegateError
-from streams.leased.calls import Calls
-from streams.observe.metrics import Meter
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.observe.metrics import Meter
 
 EVERY, SHARE = 15.0, 100.0
 METRIC = "buffered_records"

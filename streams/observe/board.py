@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from streams.observe.report import WorkerReport
+from sluicegate.streams.observe.report import WorkerReport
 
 Who = tuple[str, int]
 """An agent's name and the number of its worker."""

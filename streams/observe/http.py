@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from streams.agent import Http
-from streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.agent import Http
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 
 READ_SECONDS = 5.0
 HEAD_BYTES = 16 * 1024

@@ -2,10 +2,10 @@
 
 from http import HTTPStatus
 
-from streams.observe.board import Board
-from streams.observe.collector import exposition
-from streams.observe.http import TEXT, Answer, Page, document
-from streams.observe.metrics import Meter
+from sluicegate.streams.observe.board import Board
+from sluicegate.streams.observe.collector import exposition
+from sluicegate.streams.observe.http import TEXT, Answer, Page, document
+from sluicegate.streams.observe.metrics import Meter
 
 
 def pages(board: Board, own: Meter) -> dict[str, Page]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streams.observe.metrics import Sample
+from sluicegate.streams.observe.metrics import Sample
 
 DISPATCHER = "dispatcher"
 """In place of an agent's name in the report of the process that sends the outbox's rows; no agent has this name."""

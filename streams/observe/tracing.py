@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -6,10 +6,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from streams.contracts import Producer, Report, Store
-from streams.errors import ConfigurationError, PersistenceError, SluicegateError
-from streams.testing.log import Clock, LogProducer
-from streams.values import Changes, Claim, OutboxRow, Partition
+from sluicegate.streams.contracts import Producer, Report, Store
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SluicegateError
+from sluicegate.streams.testing.log import Clock, LogProducer
+from sluicegate.streams.values import Changes, Claim, OutboxRow, Partition
 
 Kind = Literal["kill", "lost"]
 

@@ -1,12 +1,12 @@
 """What the dispatcher does, turned by hand: timeouts that are due to the outbox, its lanes to the log."""
 
 
-from streams.contracts import Store
-from streams.leased.lane_rows import LaneRows
-from streams.leased.messages import Outcome
-from streams.leased.values import TimeoutBatch
-from streams.testing.deaths import Deaths
-from streams.testing.log import Clock, LogProducer
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.leased.lane_rows import LaneRows
+from sluicegate.streams.leased.messages import Outcome
+from sluicegate.streams.leased.values import TimeoutBatch
+from sluicegate.streams.testing.deaths import Deaths
+from sluicegate.streams.testing.log import Clock, LogProducer
 
 MOST = 1_000  # rows of a batch
 TOKEN = "driver"  # of all lanes: who is started anew goes on with them

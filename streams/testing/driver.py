@@ -6,23 +6,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
-from schemas import json
-from streams import formats
-from streams.agent import Agent, App
-from streams.config.problems import did_you_mean
-from streams.config.units import duration
-from streams.contracts import Store
-from streams.errors import ConfigurationError
-from streams.record import Headers
-from streams.testing.deaths import Deaths, Kind
-from streams.testing.files import opened
-from streams.testing.group import Group, groups
-from streams.testing.hashing import partition_of
-from streams.testing.log import Clock, Log
-from streams.testing.outputs import Output, Outputs, sender, sent_by_us
-from streams.testing.stores import Setup, TestStore
-from streams.testing.workers import Workers, on_path
-from streams.values import PartitionView
+from sluicegate.schemas import json
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.config.problems import did_you_mean
+from sluicegate.streams.config.units import duration
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.record import Headers
+from sluicegate.streams.testing.deaths import Deaths, Kind
+from sluicegate.streams.testing.files import opened
+from sluicegate.streams.testing.group import Group, groups
+from sluicegate.streams.testing.hashing import partition_of
+from sluicegate.streams.testing.log import Clock, Log
+from sluicegate.streams.testing.outputs import Output, Outputs, sender, sent_by_us
+from sluicegate.streams.testing.stores import Setup, TestStore
+from sluicegate.streams.testing.workers import Workers, on_path
+from sluicegate.streams.values import PartitionView
 
 HeaderValues = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 
@@ -116,8 +116,9 @@ class TestDriver:
         self._workers.advance(seconds)
 
     def crash(self, where: str | None = None, kind: Kind = "kill") -> None:
-        """The process dies now, or when it next reaches a place (streams.testing.deaths.PLACES), and is started anew on its store. What
-        was sent stays sent, what was not is sent by the next one. `kind` lost: it lives, but its store does not answer there."""
+        """The process dies now, or when it next reaches a place (sluicegate.streams.testing.deaths.PLACES), and is
+        started anew on its store. What was sent stays sent, what was not is sent by the next one. `kind` lost: it
+        lives, but its store does not answer there."""
         if where is None:
             self._workers.die()
             self._workers.settle()

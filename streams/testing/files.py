@@ -4,15 +4,15 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from streams.agent import App
-from streams.config import Loaded, load, values
-from streams.errors import ConfigurationError
+from sluicegate.streams.agent import App
+from sluicegate.streams.config import Loaded, load, values
+from sluicegate.streams.errors import ConfigurationError
 
 SYSTEMS = ("kafka", "store", "http")
 
 
 def loaded(path: str | Path) -> Loaded:
-    """As streams.config.load; a variable that is not set is a problem unless it belongs to a system."""
+    """As sluicegate.streams.config.load; a variable that is not set is a problem unless it belongs to a system."""
     found = load(path, os.environ, tolerant=True)
     missing = tuple(p for p in found.unset if p.key.split(".")[0] not in SYSTEMS)
     return replace(found, app=None, problems=(*found.problems, *missing)) if missing else found

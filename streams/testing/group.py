@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from schemas import json
-from streams import formats
-from streams.agent import Agent
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import COUNT, OPENED
-from streams.aggregation.rule import Rule
-from streams.engine.beginning import idle_since
-from streams.engine.receive import Senders
-from streams.engine.rows import rfc3339
-from streams.values import PartitionView
+from sluicegate.schemas import json
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import COUNT, OPENED
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.beginning import idle_since
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.engine.rows import rfc3339
+from sluicegate.streams.values import PartitionView
 
 
 @dataclass(frozen=True, slots=True)

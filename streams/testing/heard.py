@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from streams.causes import message, users
+from sluicegate.streams.causes import message, users
 
 MOST = 3  # errors that are told of one test: the last ones
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from streams.contracts import Report, Reports, TopicPartition
-from streams.errors import TopicMissing
-from streams.leased.lane_sender import one_by_one
-from streams.record import Headers, Record
-from streams.testing import hashing
-from streams.values import OutboxRow, Partition, TopicFacts
+from sluicegate.streams.contracts import Report, Reports, TopicPartition
+from sluicegate.streams.errors import TopicMissing
+from sluicegate.streams.leased.lane_sender import one_by_one
+from sluicegate.streams.record import Headers, Record
+from sluicegate.streams.testing import hashing
+from sluicegate.streams.values import OutboxRow, Partition, TopicFacts
 
 TICK = 2**-20  # seconds; sums of these with a time of our century are exact, so that a deadline is met when it is due
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
@@ -18,7 +18,7 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
 
 @dataclass(frozen=True)
 class Message:
-    """Satisfies streams.contracts.Record: topic, partition, offset, key, value, headers, time in ms, leader epoch."""
+    """Satisfies sluicegate.streams.contracts.Record: topic, partition, offset, key, value, headers, time in ms, leader epoch."""
 
     t: str
     p: int
@@ -58,7 +58,7 @@ class Message:
 
 
 class Clock:
-    """Satisfies streams.contracts.Clock; stands still until it is moved."""
+    """Satisfies sluicegate.streams.contracts.Clock; stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -79,7 +79,7 @@ class Clock:
 class Log:
     """Topics in memory, shared by all workers: a broker that forgets nothing by itself. `order` has each topic's messages as they
     came. With `partitions` a topic is made with so many when it is first used, else it must be created. `epochs` and `cursors` are those
-    of transactions (streams.testing.transactions)."""
+    of transactions (sluicegate.streams.testing.transactions)."""
 
     topics: dict[str, list[list[Message]]] = field(default_factory=dict)
     low: dict[TopicPartition, int] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Log:
 
 
 class LogInput:
-    """Satisfies streams.contracts.Input over a Log. `give` and `take` are the group coordinator."""
+    """Satisfies sluicegate.streams.contracts.Input over a Log. `give` and `take` are the group coordinator."""
 
     def __init__(self, log: Log, group: str) -> None:
         self.log, self.group = log, group
@@ -207,8 +207,9 @@ def _delivered(row: OutboxRow) -> str:
 
 
 class LogProducer:
-    """Satisfies streams.contracts.Producer over a Log. `hold` keeps reports back; `fate` decides the outcome of a row: delivered,
-    rejected, denied, failed, ack-lost (it arrives, nobody hears of it) or lost. `time` gives seconds since 1970."""
+    """Satisfies sluicegate.streams.contracts.Producer over a Log. `hold` keeps reports back; `fate` decides the
+    outcome of a row: delivered, rejected, denied, failed, ack-lost (it arrives, nobody hears of it) or lost. `time`
+    gives seconds since 1970."""
 
     def __init__(self, log: Log, time: Callable[[], float] = lambda: 0.0) -> None:
         self.log, self._time = log, time

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
 from typing import Any
 
-from schemas import json
-from streams.testing.cases import ANYTHING, Expect
-from streams.testing.outputs import Output
+from sluicegate.schemas import json
+from sluicegate.streams.testing.cases import ANYTHING, Expect
+from sluicegate.streams.testing.outputs import Output
 
 LONGEST = 300  # characters of a value that are shown
 

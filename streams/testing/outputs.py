@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas import codec
-from streams import formats
-from streams.agent import Agent, App
-from streams.record import headers as headers_of
-from streams.testing.log import Message
+from sluicegate.schemas import codec
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.record import headers as headers_of
+from sluicegate.streams.testing.log import Message
 
 Decode = Callable[[bytes], Any]
 

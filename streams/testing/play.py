@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streams.agent import App
-from streams.errors import SluicegateError
-from streams.testing import matching
-from streams.testing.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
-from streams.testing.deaths import REPLIES, Deaths, Kind
-from streams.testing.driver import TestDriver
-from streams.testing.heard import told
-from streams.testing.outputs import Output
+from sluicegate.streams.agent import App
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.testing import matching
+from sluicegate.streams.testing.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
+from sluicegate.streams.testing.deaths import REPLIES, Deaths, Kind
+from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.testing.heard import told
+from sluicegate.streams.testing.outputs import Output
 
 
 @dataclass(frozen=True, slots=True)

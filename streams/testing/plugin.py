@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from streams.agent import App
-    from streams.contracts import Store
-    from streams.testing.driver import TestDriver
-    from streams.testing.stores import Setup
+    from sluicegate.streams.agent import App
+    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.testing.driver import TestDriver
+    from sluicegate.streams.testing.stores import Setup
 
 MakeDriver = Callable[..., "TestDriver"]
 
@@ -19,8 +19,8 @@ MakeDriver = Callable[..., "TestDriver"]
 @pytest.fixture
 def sluicegate_driver() -> Iterator[MakeDriver]:
     """`sluicegate_driver(app_or_path, workers=1, partitions=4, store=None, setup=())` makes a
-    streams.testing.driver.TestDriver, closed after the test."""
-    from streams.testing.driver import TestDriver
+    sluicegate.streams.testing.driver.TestDriver, closed after the test."""
+    from sluicegate.streams.testing.driver import TestDriver
 
     with ExitStack() as stack:
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from streams.agent import App
-from streams.contracts import Store
-from streams.errors import ConfigurationError
-from streams.testing.log import Clock
+from sluicegate.streams.agent import App
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.testing.log import Clock
 
 SQL = ("sqlite", "postgresql", "mysql", "mariadb")
 Setup = str | Path | Callable[[Any], object]
@@ -45,7 +45,7 @@ class TestStore:
 
     def _on_sqlite(self, app: App, clock: Clock, steps: Sequence[Setup]) -> Store:
         require_sqlalchemy()
-        from connectors.sql.scratch import scratch
+        from sluicegate.connectors.sql.scratch import scratch
 
         self._folder = TemporaryDirectory(prefix="sluicegate-test-")
         try:
@@ -78,6 +78,6 @@ class TestStore:
 
 
 def _in_memory(clock: Clock) -> Store:
-    from connectors.memory.state import MemoryStore
+    from sluicegate.connectors.memory.state import MemoryStore
 
     return MemoryStore(clock.time)

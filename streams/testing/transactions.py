@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from streams import failpoints
-from streams.contracts import Cursor
-from streams.errors import Fenced, SystemNotReady
-from streams.testing.log import Log
-from streams.values import OutboxRow, Partition
+from sluicegate.streams import failpoints
+from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.errors import Fenced, SystemNotReady
+from sluicegate.streams.testing.log import Log
+from sluicegate.streams.values import OutboxRow, Partition
 
 
 class LogTransactions:
-    """Satisfies streams.contracts.OutputTransactions. `fate` says what becomes of a transaction: sent, rejected, failed (unknown, and
-    nothing is there), lost (unknown, and it is there). `time` gives seconds since 1970."""
+    """Satisfies sluicegate.streams.contracts.OutputTransactions. `fate` says what becomes of a transaction: sent,
+    rejected, failed (unknown, and nothing is there), lost (unknown, and it is there). `time` gives seconds since 1970."""
 
     def __init__(self, log: Log, partition: Partition, time: Callable[[], float] = lambda: 0.0) -> None:
         self.log, self.partition, self._time = log, partition, time

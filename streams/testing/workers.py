@@ -4,18 +4,18 @@ import sys
 from functools import partial
 from itertools import count
 
-from streams import failpoints
-from streams.agent import Agent, App
-from streams.contracts import Store
-from streams.engine.build import build
-from streams.engine.worker import Parts, Worker
-from streams.errors import SystemNotReady
-from streams.observe.metrics import Meter
-from streams.observe.report import WorkerReport
-from streams.testing.deaths import Death, Deaths, mortal_producer, mortal_store
-from streams.testing.dispatch import Dispatch
-from streams.testing.log import TICK, Clock, Log, LogInput, LogProducer
-from streams.testing.transactions import LogTransactions
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.build import build
+from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import WorkerReport
+from sluicegate.streams.testing.deaths import Death, Deaths, mortal_producer, mortal_store
+from sluicegate.streams.testing.dispatch import Dispatch
+from sluicegate.streams.testing.log import TICK, Clock, Log, LogInput, LogProducer
+from sluicegate.streams.testing.transactions import LogTransactions
 
 MOST_ROUNDS = 100_000  # until an app must be quiet
 

@@ -15,15 +15,15 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from schemas import codec
-from streams.agent import Agent, Aggregation, Deduplication, Destination
-from streams.aggregation.accept import accept
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.aggregation.seen import Seen
-from streams.engine.dedupe import Dedupe, IdRule
-from streams.engine.receive import Senders
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.engine.dedupe import Dedupe, IdRule
+from sluicegate.streams.engine.receive import Senders
 from tests.bench import load
 from tests.bench.hotpath import COUNT, MAX, NOW, SUM, TOPIC, Part, measure
 from tests.bench.table import aligned

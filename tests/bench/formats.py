@@ -17,13 +17,13 @@ from typing import Any
 import fastavro
 import msgspec
 
-from schemas import Avro, codec
-from schemas.json import encode
-from streams.agent import Agent, Aggregation, Destination, Reducer
-from streams.aggregation.accept import accept
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.testing.log import Message
+from sluicegate.schemas import Avro, codec
+from sluicegate.schemas.json import encode
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.testing.log import Message
 from tests.bench.table import aligned
 
 BATCH, BATCHES = 1_000, 20

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, text
 
-from connectors.sessions import SqlSession
+from sluicegate.connectors.sessions import SqlSession
 
 ORDERS = Table("bench_orders", MetaData(), Column("id", Text, primary_key=True), Column("key", Text), Column("amount", Integer))
 INSERT = insert(ORDERS)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.bench.jobs import TIMEOUT, Outcome, consumed
 from tests.bench.processes import PROJECT, Mark, Measured, peak_mib
 from tests.bench.results import await_results, reader, written

@@ -15,8 +15,8 @@ import msgspec
 from confluent_kafka import Consumer, Message, Producer
 from sqlalchemy import Connection, create_engine, make_url, text
 
-from connectors.sessions import SqlSession
-from streams.engine.commits import COMMIT_SESSION
+from sluicegate.connectors.sessions import SqlSession
+from sluicegate.streams.engine.commits import COMMIT_SESSION
 from tests.bench import functions
 from tests.bench.functions import Order
 from tests.bench.loop import BATCH, batches, clients, say

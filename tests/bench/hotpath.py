@@ -1,4 +1,4 @@
-"""ns per record of streams.aggregation.accept, on messages that were just consumed, as in the worker's loop.
+"""ns per record of sluicegate.streams.aggregation.accept, on messages that were just consumed, as in the worker's loop.
 
     python -m tests.bench.hotpath [--records 1000000] [--passes 3] [--only WORD]
 
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from schemas import codec
-from streams.agent import Agent, Aggregation, Destination, Reducer, Until
-from streams.aggregation.accept import accept
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Until
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
 from tests.bench import load
 from tests.bench.loop import Order
 from tests.bench.table import aligned

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import psutil
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.bench.load import Expected
 from tests.bench.processes import cpu_seconds, others_seconds
 from tests.bench.results import await_results, judge, reader, written

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.bench.load import create, delete
 from tests.bench.processes import Measured
 from tests.servers import Mariadb, MongoDB, Postgres, Program, Valkey

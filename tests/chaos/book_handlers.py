@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
-from connectors.sessions import MongoSession, RedisSession, SqlSession
-from streams.handlers import Batch, Message, Outage
+from sluicegate.connectors.sessions import MongoSession, RedisSession, SqlSession
+from sluicegate.streams.handlers import Batch, Message, Outage
 
 HERE = Path(__file__).parent
 GIVEN = json.loads((HERE / "books.json").read_text()) if (HERE / "books.json").exists() else {}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.chaos.ledger import PAUSE, Ledger, of_a_payment
 from tests.chaos.scene import Scene
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from connectors import open_store
-from streams.engine.receive import Senders
-from streams.errors import PersistenceError, SluicegateError
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Timeout
+from sluicegate.connectors import open_store
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.errors import PersistenceError, SluicegateError
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Timeout
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
 from tests.chaos.worker import Worker

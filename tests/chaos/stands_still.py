@@ -43,7 +43,7 @@ def stand_still() -> None:
 
 
 if "STANDS_STILL_TWIN" in os.environ:
-    from connectors.mongodb import left_open
+    from sluicegate.connectors.mongodb import left_open
 
     left_open.end = lambda server, limit: 0
 

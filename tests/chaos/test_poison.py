@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors import open_store
-from streams.values import Partition
+from sluicegate.connectors import open_store
+from sluicegate.streams.values import Partition
 from tests.chaos import cells
 from tests.chaos.scene import Scene
 from tests.chaos.verdict import Verdict

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Destination, Reducer
-from streams.values import OutboxRow
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.values import OutboxRow
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, judge
 from tests.mutation.twins import without

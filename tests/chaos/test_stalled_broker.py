@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.transactions import LATE, OPENING
+from sluicegate.connectors.kafka.transactions import LATE, OPENING
 from tests.chaos.scene import Scene
 from tests.servers import Kafka, Server
 from tests.waiting import wait_until

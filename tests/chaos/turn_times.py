@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from connectors.kafka.transactions import KafkaTransactions
-from streams.engine.worker import Worker
+from sluicegate.connectors.kafka.transactions import KafkaTransactions
+from sluicegate.streams.engine.worker import Worker
 
 OUT = Path(os.environ["TURN_TIMES"])
 HOLD, HELD = OUT.with_suffix(".hold"), OUT.with_suffix(".held")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from connectors.sql.server_state import ServerStore
-from streams.contracts import Store
-from streams.values import Partition
+from sluicegate.connectors.sql.server_state import ServerStore
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.values import Partition
 from tests.conftest import missing
 from tests.contracts.given import opened
 from tests.servers import Program, Server, Unavailable

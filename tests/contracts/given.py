@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from connectors import open_store
-from streams.contracts import Store
-from streams.values import Changes, Claim, OutboxRow, Partition, PartitionView
+from sluicegate.connectors import open_store
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.values import Changes, Claim, OutboxRow, Partition, PartitionView
 
 tokens = (f"token-{number}" for number in itertools.count(1))
 

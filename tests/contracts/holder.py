@@ -16,9 +16,9 @@ import pymongo.monitoring
 import redis
 from sqlalchemy import Connection
 
-from connectors import open_store
-from connectors.sql.transactions import OnFile, OnServer
-from streams.leased.options import LeasedOptions, TimeoutOptions
+from sluicegate.connectors import open_store
+from sluicegate.connectors.sql.transactions import OnFile, OnServer
+from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
 from tests.contracts.buffer.given import entries, message, of
 from tests.servers.process import die_with_parent
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from connectors import open_store
-from streams.leased.messages import OutboxMessage
-from streams.leased.options import LeasedOptions
-from streams.leased.values import Entry, Timeout
+from sluicegate.connectors import open_store
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.options import LeasedOptions
+from sluicegate.streams.leased.values import Entry, Timeout
 
 
 def made(url: str, options: LeasedOptions | None = None) -> Any:

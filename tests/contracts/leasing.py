@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-from connectors import open_store
-from connectors.memory.state import MemoryStore
-from connectors.sql.state import SqliteStore
-from streams.leased.options import LeasedOptions, OutboxOptions
-from streams.leased.values import Types
+from sluicegate.connectors import open_store
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions
+from sluicegate.streams.leased.values import Types
 from tests.waiting import wait_until
 
 FIVE_MINUTES = timedelta(minutes=5)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connectors.mongodb import connection
-from connectors.mongodb.state import MongoStore
+from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.state import MongoStore
 from tests.contracts.given import opened
 from tests.servers import MongoDB, Proxy, Server
 

@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy
 from sqlalchemy import Column, Integer, MetaData, Table, insert, text
 
-from connectors.sessions import SqlSession
-from streams.contracts import Store
-from streams.values import Changes, Partition
+from sluicegate.connectors.sessions import SqlSession
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import opened, rows, seen
 from tests.contracts.sql import database, execute

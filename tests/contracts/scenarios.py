@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from connectors.sql import state as sql_state
-from streams.contracts import Store
-from streams.errors import Fenced, PersistenceError, SluicegateError
-from streams.values import Changes, Claim, Partition
+from sluicegate.connectors.sql import state as sql_state
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
+from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from connectors.redis.state import _keys
-from connectors.sql import statements
-from streams.errors import PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors.redis.state import _keys
+from sluicegate.connectors.sql import statements
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 from tests.servers import Server

@@ -1,14 +1,14 @@
 """What people change, on every store: written down before it is done, dead rows requeued, a gap accepted."""
 
-from streams.agent import Agent, Aggregation, Destination
-from streams.aggregation.rule import fingerprint
-from streams.contracts import Store
-from streams.engine import journal
-from streams.engine.accepting import accept, preview
-from streams.engine.amending import Person
-from streams.engine.dead_rows import dead_rows, requeue
-from streams.engine.open_groups import held
-from streams.values import Changes, DeadRow, Partition, Source, TopicFacts
+from sluicegate.streams.agent import Agent, Aggregation, Destination
+from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine import journal
+from sluicegate.streams.engine.accepting import accept, preview
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.dead_rows import dead_rows, requeue
+from sluicegate.streams.engine.open_groups import held
+from sluicegate.streams.values import Changes, DeadRow, Partition, Source, TopicFacts
 from tests.contracts.given import claimed, row, seen, tokens
 
 AGENT = Agent("agent", ("topic.x",), Aggregation(count=3), Destination("out"), "dead")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from connectors.commits import MAX_ENTRY
-from streams.contracts import Store
-from streams.values import Changes, Partition
+from sluicegate.connectors.commits import MAX_ENTRY
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, picture, seen
 
 

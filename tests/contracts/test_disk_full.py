@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
-from connectors.sql.state import SqliteStore
-from streams.errors import PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, picture, rows, seen
 from tests.contracts.scenarios import error_of
 

@@ -13,9 +13,9 @@ from uuid import uuid4
 import pymongo
 import pytest
 
-from connectors.mongodb import left_open
-from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.values import Timeout
+from sluicegate.connectors.mongodb import left_open
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+from sluicegate.streams.leased.values import Timeout
 from tests.contracts.buffer.given import entries, message, of, sent
 from tests.contracts.conftest import SHARED_BETWEEN_PROCESSES
 from tests.contracts.holder import LEASE, Holder, opened

@@ -11,16 +11,16 @@ import pymongo.errors
 import pytest
 from pymongo.write_concern import WriteConcern
 
-from connectors import open_store
-from connectors.mongodb import connection
-from connectors.mongodb.buffer import MongoBuffer
-from connectors.mongodb.outbox import MongoOutbox
-from connectors.mongodb.steps import Steps
-from connectors.mongodb.timeouts import MongoTimeouts
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from streams.leased.messages import OutboxMessage, Outcome
-from streams.leased.options import STANDARD
-from streams.leased.values import Entry, Gate, SealedBatch, Snapshot, Timeout, TimeoutBatch
+from sluicegate.connectors import open_store
+from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.buffer import MongoBuffer
+from sluicegate.connectors.mongodb.outbox import MongoOutbox
+from sluicegate.connectors.mongodb.steps import Steps
+from sluicegate.connectors.mongodb.timeouts import MongoTimeouts
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.leased.messages import OutboxMessage, Outcome
+from sluicegate.streams.leased.options import STANDARD
+from sluicegate.streams.leased.values import Entry, Gate, SealedBatch, Snapshot, Timeout, TimeoutBatch
 from tests.contracts.given import opened
 from tests.contracts.mongodb import server  # noqa: F401
 from tests.servers import Server

@@ -14,10 +14,10 @@ from uuid import uuid4
 import pymongo
 import pytest
 
-from connectors.sessions import MongoSession
-from streams.errors import ConcurrencyError, ConfigurationError, NotCommitted, PersistenceError
-from streams.leased.messages import OutboxMessage, Outcome
-from streams.leased.values import Entry, Gate, Timeout
+from sluicegate.connectors.sessions import MongoSession
+from sluicegate.streams.errors import ConcurrencyError, ConfigurationError, NotCommitted, PersistenceError
+from sluicegate.streams.leased.messages import OutboxMessage, Outcome
+from sluicegate.streams.leased.values import Entry, Gate, Timeout
 from tests.contracts.given import opened
 from tests.contracts.mongodb import server  # noqa: F401
 from tests.servers import MongoDB, Server
@@ -32,9 +32,9 @@ import os, signal, sys
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 import pymongo.monitoring
-from connectors import open_store
-from streams.leased.messages import OutboxMessage, Outcome
-from streams.leased.values import Entry, Gate, Timeout
+from sluicegate.connectors import open_store
+from sluicegate.streams.leased.messages import OutboxMessage, Outcome
+from sluicegate.streams.leased.values import Entry, Gate, Timeout
 
 class Killer(pymongo.monitoring.CommandListener):
     armed = False

@@ -7,14 +7,14 @@ from uuid import UUID, uuid4
 import pytest
 import redis
 
-from connectors.redis import unit
-from connectors.redis.scripts_leased import PREFIX
-from connectors.redis.state import RedisStore
-from connectors.sessions import RedisSession
-from streams.errors import ConfigurationError, NotCommitted, PersistenceError
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Timeout
-from streams.values import Changes, Partition
+from sluicegate.connectors.redis import unit
+from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.redis.state import RedisStore
+from sluicegate.connectors.sessions import RedisSession
+from sluicegate.streams.errors import ConfigurationError, NotCommitted, PersistenceError
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, rows
 from tests.contracts.leased_redis import dump, made, messages, timeouts
 from tests.contracts.scenarios import error_of

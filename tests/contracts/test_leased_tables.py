@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 from sqlalchemy import Table
 
-from connectors.sql import leased_ddl, leased_tables, statements
+from sluicegate.connectors.sql import leased_ddl, leased_tables, statements
 
 
 @pytest.fixture(scope="module")

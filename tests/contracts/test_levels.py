@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from connectors import open_store
-from connectors.redis import connection
-from connectors.sql import sqlite
-from streams.contracts import Store
-from streams.errors import PersistenceError, SystemNotReady
-from streams.values import Level
+from sluicegate.connectors import open_store
+from sluicegate.connectors.redis import connection
+from sluicegate.connectors.sql import sqlite
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import PersistenceError, SystemNotReady
+from sluicegate.streams.values import Level
 from tests.contracts.given import opened
 from tests.servers import Server
 from tests.servers.valkey import Valkey
@@ -73,7 +73,7 @@ def test_a_replica_is_lossy(server: Server, admin: redis.Redis, own_server: Call
 
 
 def opened_without_migrating(url: str) -> Store:
-    from connectors import open_store
+    from sluicegate.connectors import open_store
 
     return open_store(url)
 

@@ -15,9 +15,9 @@ from typing import Any
 import pymongo
 import pytest
 
-from connectors import open_store
-from connectors.mongodb import connection as mongodb
 from examples.library import cron, intake, web
+from sluicegate.connectors import open_store
+from sluicegate.connectors.mongodb import connection as mongodb
 from tests.contracts.outbox.conftest import place, store, store_url  # noqa: F401
 from tests.contracts.outbox.given import Store
 from tests.contracts.sql import execute

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from connectors import open_store
-from connectors.sql import lending
-from streams.errors import PersistenceError
-from streams.observe import logs
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.sql import lending
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.observe import logs
+from sluicegate.streams.values import Changes, Partition
 
 pytestmark = pytest.mark.rotates(2)
 

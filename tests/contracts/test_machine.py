@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple, rule, run_state_machine_as_test
 
-from connectors.memory.state import MemoryStore
-from connectors.sql import statements
-from streams.contracts import Store
-from streams.errors import SluicegateError
-from streams.values import Changes, Claim, DeadRow, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.connectors.sql import statements
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.values import Changes, Claim, DeadRow, OutboxRow, Partition, PartitionView, Source, Trying
 from tests.contracts.test_twins import without
 
 pytestmark = pytest.mark.rotates(2)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import redis
 
-from connectors import open_store
-from connectors.sql import migrations
-from streams.contracts import Store
-from streams.errors import SystemNotReady
-from streams.leased.messages import OutboxMessage
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.sql import migrations
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed
 from tests.contracts.sql import database, execute
 from tests.servers import Server

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import Phase
 from pymongo.client_session import ClientSession
 
-from connectors.commits import following
-from connectors.mongodb import chunks, connection, state
-from connectors.mongodb.state import MongoStore
-from streams.errors import Fenced, PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors.commits import following
+from sluicegate.connectors.mongodb import chunks, connection, state
+from sluicegate.connectors.mongodb.state import MongoStore
+from sluicegate.streams.errors import Fenced, PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, row, rows, seen
 from tests.contracts.mongodb import server, short, store, wire  # noqa: F401
 from tests.contracts.scenarios import a_failing_commit_changes_nothing, error_of

@@ -8,10 +8,10 @@ from typing import Any
 import pymongo
 import pytest
 
-from connectors import open_store
-from connectors.mongodb import durability, migrations
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from streams.values import Changes, Level, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.mongodb import durability, migrations
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.values import Changes, Level, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 from tests.servers import MongoDB, Server
 from tests.servers.mongodb import gather, initiate
@@ -152,7 +152,7 @@ def test_opening_connects_to_nothing() -> None:
 
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "pymongo" or name.startswith("connectors.mongodb.")]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "pymongo" or name.startswith("sluicegate.connectors.mongodb.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pymongo", None)
     with pytest.raises(ConfigurationError) as caught:

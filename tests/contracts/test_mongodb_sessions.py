@@ -7,10 +7,10 @@ import pymongo
 import pymongo.errors
 import pytest
 
-from connectors.mongodb.state import MongoStore
-from connectors.sessions import MongoSession
-from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors.mongodb.state import MongoStore
+from sluicegate.connectors.sessions import MongoSession
+from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, seen
 from tests.contracts.mongodb import server, short, store, wire  # noqa: F401

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from connectors.mongodb import connection
-from streams.errors import PersistenceError
+from sluicegate.connectors.mongodb import connection
+from sluicegate.streams.errors import PersistenceError
 from tests.servers import Proxy
 
 Patch = pytest.MonkeyPatch

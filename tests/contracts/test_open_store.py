@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors import open_store
-from streams.errors import ConfigurationError, PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.streams.errors import ConfigurationError, PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows
 
 
@@ -20,7 +20,7 @@ def test_an_unknown_scheme_lists_the_known_ones_and_quotes_no_secret(url: str) -
 
 
 def test_162_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name == "redis" or name.startswith(("redis.", "connectors.redis."))]:
+    for name in [name for name in sys.modules if name == "redis" or name.startswith(("redis.", "sluicegate.connectors.redis."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(ConfigurationError) as caught:
@@ -76,7 +76,7 @@ def test_a_memory_url_is_one_store_for_the_whole_process(ns: str) -> None:
 def test_errors_of_commits_quote_no_payload(redis_url: str, partition: Partition) -> None:
     import redis
 
-    from connectors.redis.state import _keys
+    from sluicegate.connectors.redis.state import _keys
 
     store = opened(redis_url)
     claim = claimed(store, partition)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors import open_store
-from streams.contracts import Store
-from streams.values import Partition
+from sluicegate.connectors import open_store
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.values import Partition
 from tests.contracts.given import opened
 from tests.contracts.test_processes import consistent
 from tests.contracts.worker import Worker

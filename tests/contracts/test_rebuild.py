@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Reducer
-from streams.contracts import Store
-from streams.engine import rebuild_write
-from streams.engine.rebuild_write import lost
-from streams.errors import ChangelogIncomplete, PersistenceError
-from streams.values import Changes, Claim, Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Reducer
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine import rebuild_write
+from sluicegate.streams.engine.rebuild_write import lost
+from sluicegate.streams.errors import ChangelogIncomplete, PersistenceError
+from sluicegate.streams.values import Changes, Claim, Partition
 from tests.unit.engine.driver import Clock, Driver, memory
 from tests.unit.engine.rebuilding import feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent

@@ -10,10 +10,10 @@ from socket import create_connection, create_server, socket
 
 import pytest
 
-from connectors import open_store
-from connectors.redis import addresses
-from streams.errors import ConfigurationError, PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.redis import addresses
+from sluicegate.streams.errors import ConfigurationError, PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened
 
 SERVED = {

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from connectors.redis import addresses
-from streams.errors import Fenced, PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors.redis import addresses
+from sluicegate.streams.errors import Fenced, PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, picture, rows
 from tests.contracts.scenarios import error_of
 from tests.servers import Server

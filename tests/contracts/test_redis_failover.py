@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from connectors.redis import addresses
-from connectors.redis.state import _keys
-from streams.contracts import Store
-from streams.errors import Fenced, PersistenceError
-from streams.values import Changes, Claim, Level, Partition
+from sluicegate.connectors.redis import addresses
+from sluicegate.connectors.redis.state import _keys
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import Fenced, PersistenceError
+from sluicegate.streams.values import Changes, Claim, Level, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 from tests.servers import Server
 from tests.servers.valkey_sets import Sentinels, ask, cluster, cluster_url, sentinels

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from connectors.memory import values as memory_values
-from connectors.mongodb import unit as mongodb_unit
-from connectors.redis import unit as redis_unit
-from connectors.sql import statements, texts
-from streams.contracts import Store
-from streams.values import Changes, Partition
+from sluicegate.connectors.memory import values as memory_values
+from sluicegate.connectors.mongodb import unit as mongodb_unit
+from sluicegate.connectors.redis import unit as redis_unit
+from sluicegate.connectors.sql import statements, texts
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts import application
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, row, rows, seen

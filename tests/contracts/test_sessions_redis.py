@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import redis
 
-from connectors.redis import addresses, unit
-from connectors.redis.state import _keys
-from connectors.sessions import RedisSession
-from streams.contracts import Store
-from streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors.redis import addresses, unit
+from sluicegate.connectors.redis.state import _keys
+from sluicegate.connectors.sessions import RedisSession
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, rows, seen
 from tests.contracts.scenarios import error_of

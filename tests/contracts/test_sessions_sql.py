@@ -9,12 +9,12 @@ import sqlalchemy
 from sqlalchemy import select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-import connectors.sql
-from connectors.sessions import SqlSession
-from connectors.sql import statements, texts
-from streams.contracts import Store
-from streams.errors import ConfigurationError, NotCommitted
-from streams.values import Changes, Partition
+import sluicegate.connectors.sql
+from sluicegate.connectors.sessions import SqlSession
+from sluicegate.connectors.sql import statements, texts
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ConfigurationError, NotCommitted
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, picture
 from tests.contracts.notes import NOTES, doing, note, notes, nothing_landed, on_servers, outside, product, store, url  # noqa: F401
 from tests.contracts.scenarios import error_of
@@ -179,7 +179,7 @@ def an_ended_transaction_lands_nothing_of_ours(store: Store, partition: Partitio
 @pytest.mark.parametrize("product", ["sqlite"], indirect=True)
 def test_sessions_on_sqlite_without_sqlalchemy_name_the_extra(store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "connectors.sql.lending", None)
-    monkeypatch.delattr(connectors.sql, "lending")
+    monkeypatch.delattr(sluicegate.connectors.sql, "lending")
     with pytest.raises(ConfigurationError, match=r"sluicegate\[sqlite\]"):
         store.commit_with(claimed(store, partition), doing())
     assert store.commit(claimed(store, partition), Changes(1)).offset == 1

@@ -11,12 +11,12 @@ from sqlalchemy import text
 from sqlalchemy.dialects.mysql.base import MySQLDialect
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
-from connectors import open_store
-from connectors.sessions import SqlSession
-from connectors.sql import postgresql
-from streams.contracts import Store
-from streams.errors import ConfigurationError, Fenced, PersistenceError
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.sessions import SqlSession
+from sluicegate.connectors.sql import postgresql
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened
 from tests.contracts.notes import books, note, notes, nothing_landed, on_servers, outside, product, store, url  # noqa: F401

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from connectors import open_store
-from connectors.sql import columns, tables
-from streams.errors import ConfigurationError, Fenced, PersistenceError, SystemNotReady
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.sql import columns, tables
+from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SystemNotReady
+from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 from tests.contracts.sql import database, execute
 

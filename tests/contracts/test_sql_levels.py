@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.sql import mysql, postgresql
-from streams.values import Level
+from sluicegate.connectors.sql import mysql, postgresql
+from sluicegate.streams.values import Level
 from tests.contracts.given import opened
 from tests.contracts.sql import execute
 from tests.servers import Mariadb, Postgres, Server
@@ -71,7 +71,7 @@ def test_a_table_outside_of_innodb_is_lossy_and_a_default_engine_makes_none(own_
 
 
 def opened_unmigrated(url: str):
-    from connectors import open_store
+    from sluicegate.connectors import open_store
 
     return open_store(url)
 

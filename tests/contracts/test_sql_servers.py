@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from connectors import open_store
-from connectors.sql import server as sql_server
-from connectors.sql import server_state
-from connectors.sql.postgresql import Postgresql
-from streams.contracts import Store
-from streams.errors import Fenced, PersistenceError
-from streams.values import Changes, Claim, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.sql import server as sql_server
+from sluicegate.connectors.sql import server_state
+from sluicegate.connectors.sql.postgresql import Postgresql
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import Fenced, PersistenceError
+from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 from tests.contracts.sql import database, execute, other

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from connectors.memory import state as memory_state
-from connectors.mongodb import chunks
-from connectors.mongodb import state as mongodb_state
-from connectors.redis import scripts
-from connectors.sql import statements, texts
-from connectors.sql.mysql import Mysql
-from connectors.sql.postgresql import Postgresql
-from streams.values import Partition
+from sluicegate.connectors.memory import state as memory_state
+from sluicegate.connectors.mongodb import chunks
+from sluicegate.connectors.mongodb import state as mongodb_state
+from sluicegate.connectors.redis import scripts
+from sluicegate.connectors.sql import statements, texts
+from sluicegate.connectors.sql.mysql import Mysql
+from sluicegate.connectors.sql.postgresql import Postgresql
+from sluicegate.streams.values import Partition
 from tests.contracts import scenarios
 from tests.contracts.given import opened
 from tests.contracts.test_all_or_nothing import plant, sqlite_trigger

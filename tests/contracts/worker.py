@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from connectors import open_store
-from connectors.sql import statements
-from streams.contracts import Store
-from streams.errors import SluicegateError
-from streams.values import Changes, Claim, Partition
+from sluicegate.connectors import open_store
+from sluicegate.connectors.sql import statements
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import rows
 from tests.servers.process import die_with_parent

@@ -7,9 +7,9 @@ from typing import Any
 
 import fastavro
 
-from schemas import Avro
-from streams.agent import Agent, Aggregation, Destination, Reducer, Until
-from streams.record import Headers
+from sluicegate.schemas import Avro
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Until
+from sluicegate.streams.record import Headers
 
 CANARY = "c4n4ry"
 """Stands in every good value: no text of an error may quote it."""
@@ -17,7 +17,7 @@ CANARY = "c4n4ry"
 
 @dataclass(slots=True)
 class Hostile:
-    """Satisfies streams.record.Record."""
+    """Satisfies sluicegate.streams.record.Record."""
 
     o: int
     k: bytes | None

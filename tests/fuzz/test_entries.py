@@ -7,17 +7,17 @@ from random import Random
 import msgspec
 import pytest
 
-from streams import formats
-from streams.aggregation import entry as entries
-from streams.aggregation.accept import accept
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.aggregation.seen import Seen
-from streams.engine.receive import Senders
-from streams.engine.sealed import Sealed
-from streams.errors import ChangelogIncomplete
-from streams.handlers.values import Message
+from sluicegate.streams import formats
+from sluicegate.streams.aggregation import entry as entries
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.engine.sealed import Sealed
+from sluicegate.streams.errors import ChangelogIncomplete
+from sluicegate.streams.handlers.values import Message
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import KEYS, RULES, Hostile, agent
 from tests.fuzz.seeds import TIMES, drawn, replayable

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.config import load
+from sluicegate.streams.config import load
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.seeds import TIMES, drawn, replayable
 from tests.unit.config.files import GOOD

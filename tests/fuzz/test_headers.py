@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from random import Random
 
-from streams import formats
-from streams.agent import Agent, Aggregation, Deduplication, Destination
-from streams.aggregation.accept import accept
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.engine.dedupe import Dedupe, IdRule
-from streams.engine.packing import pack, unpack
-from streams.engine.receive import Senders
-from streams.engine.rows import Rows
-from streams.handlers.values import Message
-from streams.leased.shared_records import packed, unpacked
-from streams.leased.values import Entry
-from streams.record import Headers
-from streams.testing.log import Log, LogProducer
-from streams.values import Partition
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.dedupe import Dedupe, IdRule
+from sluicegate.streams.engine.packing import pack, unpack
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.leased.shared_records import packed, unpacked
+from sluicegate.streams.leased.values import Entry
+from sluicegate.streams.record import Headers
+from sluicegate.streams.testing.log import Log, LogProducer
+from sluicegate.streams.values import Partition
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import JSONS, Hostile
 from tests.fuzz.seeds import TIMES, drawn, replayable

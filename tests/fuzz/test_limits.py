@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schemas.json import DEEPEST, document
-from streams.agent import Agent, Aggregation, App, Destination, Handler, Reducer
-from streams.testing.driver import TestDriver
+from sluicegate.schemas.json import DEEPEST, document
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Reducer
+from sluicegate.streams.testing.driver import TestDriver
 from tests.fuzz import handlers
 from tests.fuzz.records import VALUES
 from tests.fuzz.seeds import TIMES

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from streams.agent import Http
-from streams.observe.http import Port, document, serve
+from sluicegate.streams.agent import Http
+from sluicegate.streams.observe.http import Port, document, serve
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.seeds import TIMES, drawn, replayable
 

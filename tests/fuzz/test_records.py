@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from streams import formats
-from streams.aggregation.accept import accept
-from streams.aggregation.changelog import ENTRY_LIMIT, Changelog
-from streams.aggregation.events import Fire, Refused
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import COUNT
-from streams.aggregation.rule import Rule
-from streams.engine.receive import Senders
-from streams.engine.rows import Rows
-from streams.testing.log import Log, LogProducer
-from streams.values import OutboxRow, Partition
+from sluicegate.streams import formats
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.changelog import ENTRY_LIMIT, Changelog
+from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import COUNT
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.testing.log import Log, LogProducer
+from sluicegate.streams.values import OutboxRow, Partition
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import CANARY, KEYS, RULES, Hostile, agent
 from tests.fuzz.seeds import TIMES, drawn, replayable

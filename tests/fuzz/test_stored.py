@@ -12,12 +12,12 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from connectors import open_store
-from streams.errors import SluicegateError
-from streams.leased.messages import OutboxMessage
-from streams.leased.shared_records import Common, Run, encode_item, packed, packs, unpacked
-from streams.leased.values import PACK, Entry, Timeout
-from streams.values import Changes, OutboxRow, Partition, Source, Trying
+from sluicegate.connectors import open_store
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.shared_records import Common, Run, encode_item, packed, packs, unpacked
+from sluicegate.streams.leased.values import PACK, Entry, Timeout
+from sluicegate.streams.values import Changes, OutboxRow, Partition, Source, Trying
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import Hostile
 from tests.fuzz.seeds import TIMES, drawn, replayable

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 from zlib import crc32
 
-from streams.handlers import BadItems, Batch, Message, Outage
+from sluicegate.streams.handlers import BadItems, Batch, Message, Outage
 
 calls: Counter[int] = Counter()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.servers import Mariadb, MongoDB, Postgres, Server, Valkey
 
 pytestmark = pytest.mark.rotates(2)

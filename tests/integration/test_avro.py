@@ -56,7 +56,7 @@ def read(schema: str, value: bytes) -> Any:
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-c", "from streams.cli import main; main()", *words]
+    return [sys.executable, "-c", "from sluicegate.streams.cli import main; main()", *words]
 
 
 def taken(consumer: Consumer, into: list[Message]) -> int:

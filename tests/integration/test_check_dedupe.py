@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
-from streams.agent import Agent, Aggregation, Deduplication, Destination
-from streams.cli.duplicates import LATER_DUPLICATES, crowded, outlived
-from streams.cli.wiring import prepare
-from streams.config import load
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
+from sluicegate.streams.cli.duplicates import LATER_DUPLICATES, crowded, outlived
+from sluicegate.streams.cli.wiring import prepare
+from sluicegate.streams.config import load
 
 FILE = """\
 app: NAME

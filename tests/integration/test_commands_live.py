@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from typer.testing import CliRunner
 
-from streams.cli import main
+from sluicegate.streams.cli import main
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 

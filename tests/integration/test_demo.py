@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-COMMAND = (sys.executable, "-c", "from streams.cli import main; main()", "demo")
+COMMAND = (sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "demo")
 BALANCE = "336776 flights in, 336776 accounted for, 0 lost, 0 repeated"
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from connectors import open_store
-from streams.leased.messages import OutboxMessage
+from sluicegate.connectors import open_store
+from sluicegate.streams.leased.messages import OutboxMessage
 from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
 
@@ -83,7 +83,7 @@ class Calls:
         path = folder / "calls.yaml"
         path.write_text(FILE.format(store=store))
         self.folder = folder
-        self.run = Run(sys.executable, "-c", "from streams.cli import main; main()", "run", str(path))
+        self.run = Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(path))
         bootstrap = self.run.wait("broker.embedded")[0]["bootstrap"]
         self.producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False, "log_level": 0})

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors import open_store
-from streams.leased.messages import StoredMessage
-from streams.leased.values import entry_key
+from sluicegate.connectors import open_store
+from sluicegate.streams.leased.messages import StoredMessage
+from sluicegate.streams.leased.values import entry_key
 from tests.contracts.own import own_url
 from tests.mutation import twins
 from tests.servers.process import die_with_parent

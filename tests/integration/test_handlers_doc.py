@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from connectors import open_store
-from streams.handlers.functions import ARGUMENTS
+from sluicegate.connectors import open_store
+from sluicegate.streams.handlers.functions import ARGUMENTS
 from tests.bench.load import create
 from tests.bench.results import reader, written
 from tests.waiting import wait_until

@@ -77,7 +77,7 @@ CASES = {
         ["the name streams is taken: Python imports ", "/streams, not {here}/streams.py; rename streams.py"],
     ),
     "the name of our package as a folder": (
-        "schemas.orders:enter", {"schemas/orders.py": "def enter(value): ..."},
+        "sluicegate.schemas.orders:enter", {"schemas/orders.py": "def enter(value): ..."},
         ["the name schemas is taken: Python imports ", "/schemas, not {here}/schemas; rename schemas"],
     ),
     "the name of an installed package": (
@@ -85,7 +85,7 @@ CASES = {
         ["the name yaml is taken: Python imports ", "/site-packages/yaml, not {here}/yaml; rename yaml"],
     ),
     "an import of a module with the name of ours": (
-        "shop:enter", {"shop.py": "from schemas import Order\n", "schemas/__init__.py": "class Order: ...\n"},
+        "shop:enter", {"shop.py": "from sluicegate.schemas import Order\n", "schemas/__init__.py": "class Order: ...\n"},
         [
             "cannot import name 'Order' from 'schemas'",
             "the name schemas is taken: ",

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.kafka.consumer import open_input
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.streams.errors import SystemNotReady
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, failure, fill, joined, numbers, read, turned
 
 MakeTopic = Callable[..., str]

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.kafka.history import KafkaHistory
-from connectors.kafka.scan import scan
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka.history import KafkaHistory
+from sluicegate.connectors.kafka.scan import scan
+from sluicegate.streams.errors import SystemNotReady
 from tests.waiting import wait_until
 
 MakeTopic = Callable[..., str]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from connectors.kafka.admin import create, durability, existing
-from connectors.kafka.producer import ALONE, KafkaProducer, open_producer
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka.admin import create, durability, existing
+from sluicegate.connectors.kafka.producer import ALONE, KafkaProducer, open_producer
+from sluicegate.streams.errors import SystemNotReady
 from tests.servers.kafka import Kafka
 from tests.unit.kafka.clients import everything, numbers, row
 from tests.waiting import wait_until
@@ -39,7 +39,7 @@ class Outcomes:
 
 
 class Together(Outcomes):
-    """The same of rows that are handed over together; satisfies streams.contracts.Reports."""
+    """The same of rows that are handed over together; satisfies sluicegate.streams.contracts.Reports."""
 
     def delivered(self, numbers: Sequence[int]) -> None:
         for number in numbers:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka.consumer import KafkaInput, open_input
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka.consumer import KafkaInput, open_input
+from sluicegate.streams.errors import SystemNotReady
 from tests.servers.kafka import Kafka
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, fill, joined, numbers
 from tests.waiting import wait_until

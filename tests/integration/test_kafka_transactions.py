@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from connectors.kafka import settings, transactions
-from connectors.kafka.transactions import Cursors, KafkaTransactions, open_transactions
-from streams import failpoints
-from streams.agent import Agent, Aggregation, App, Destination
-from streams.cli.systems import inspect
-from streams.contracts import Cursor
-from streams.errors import Fenced, SystemNotReady
-from streams.values import OutboxRow, Partition
+from sluicegate.connectors.kafka import settings, transactions
+from sluicegate.connectors.kafka.transactions import Cursors, KafkaTransactions, open_transactions
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination
+from sluicegate.streams.cli.systems import inspect
+from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.errors import Fenced, SystemNotReady
+from sluicegate.streams.values import OutboxRow, Partition
 from tests.chaos.tap import Tap
 from tests.servers import Kafka, Server
 from tests.waiting import wait_until

@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 import pytest
 from confluent_kafka import KafkaException
 
-from connectors.kafka import settings, transactions
-from connectors.kafka.transactions import Cursors, KafkaTransactions, open_transactions
-from streams.contracts import Cursor
-from streams.errors import Fenced, SystemNotReady
+from sluicegate.connectors.kafka import settings, transactions
+from sluicegate.connectors.kafka.transactions import Cursors, KafkaTransactions, open_transactions
+from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.errors import Fenced, SystemNotReady
 from tests.integration.test_kafka_transactions import A, Died, Shard, at
 from tests.mutation.twins import without
 from tests.servers.cluster import Cluster

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from typer.testing import CliRunner
 
-from streams.cli import main
+from sluicegate.streams.cli import main
 from tests.integration.supervised.run import Run
 from tests.integration.test_commands_live import SLUICEGATE, Results, sluicegate
 from tests.waiting import wait_until
@@ -86,8 +86,8 @@ def dead(file: str) -> list[tuple[str, str]]:
 
 
 def result_id(kafka: str, topic: str, key: bytes) -> str:
-    from streams.agent import App
-    from streams.cli.letters import Topics
+    from sluicegate.streams.agent import App
+    from sluicegate.streams.cli.letters import Topics
 
     topics = Topics(App("any", "memory://", (), {"bootstrap.servers": kafka}))
     found, _ = topics.newest([topic], 1000)

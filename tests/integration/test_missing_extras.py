@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.extras import EXTRAS
+from sluicegate.streams.cli.extras import EXTRAS
 
 COMMAND = str(Path(sys.executable).with_name("sluicegate"))
 WITHOUT = """\

@@ -89,7 +89,7 @@ def test_its_python_is_the_same_app_as_its_file(tmp_path: Path) -> None:
     text, _tests = blocks("yaml")
     (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
     program = code + (
-        "\nfrom streams.cli.files import loaded\nfrom pathlib import Path\n"
+        "\nfrom sluicegate.streams.cli.files import loaded\nfrom pathlib import Path\n"
         "filed = loaded(Path('shop.yaml'))\n"
         "assert filed.agents[0].aggregation.count == shop.agents[0].aggregation.count == 100\n"
         "assert filed.agents[0].aggregation.since_first == spent.since_first\n"
@@ -103,7 +103,7 @@ def test_its_test_passes_on_its_file(tmp_path: Path) -> None:
     driven, _code = blocks("python")
     (tmp_path / "shop.yaml").write_text("".join(blocks("yaml")), encoding="utf-8")
     (tmp_path / "test_shop.py").write_text(driven, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "streams.testing.plugin", "test_shop.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "sluicegate.streams.testing.plugin", "test_shop.py"]
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # so that it is loaded once, installed or not
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
     assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr

@@ -15,7 +15,7 @@ import redis
 from confluent_kafka import Consumer, Producer
 from typer.testing import CliRunner
 
-from streams.cli import main
+from sluicegate.streams.cli import main
 from tests.contracts.sql import database, execute
 from tests.integration.supervised.run import Run
 from tests.servers.valkey import Valkey

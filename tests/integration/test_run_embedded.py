@@ -37,7 +37,7 @@ class Chain:
     def __init__(self, folder: Path, store: str) -> None:
         path = folder / "chain.yaml"
         path.write_text(FILE.format(store=store))
-        self.run = Run(sys.executable, "-c", "from streams.cli import main; main()", "run", str(path))
+        self.run = Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(path))
         bootstrap = self.run.wait("broker.embedded")[0]["bootstrap"]
         self.producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False, "log_level": 0})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors import _OPENERS
+from sluicegate.connectors import _OPENERS
 
 SLUICEGATE = Path(sys.executable).with_name("sluicegate")
 NOBODY = "127.0.0.1:1"

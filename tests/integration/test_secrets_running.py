@@ -32,13 +32,13 @@ GROUPS = ("groups", "parked", "outbox", "timeouts", "dead")  # of commands
 # Each command in one process: starting one takes longer than what it does.
 EACH = """\
 import contextlib, json, sys
-from streams.cli import main
+from sluicegate.streams.cli import main
 for words in json.loads(sys.argv[1]):
     print("asked", *words, flush=True)
     with contextlib.suppress(SystemExit):
         main(words)
 """
-UNMASKED = "import streams.cli.systems as systems; systems.redacted = str\n" + EACH
+UNMASKED = "import sluicegate.streams.cli.systems as systems; systems.redacted = str\n" + EACH
 
 
 class Scene:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from connectors.kafka import admin
-from connectors.kafka.consumer import open_input
-from connectors.kafka.producer import open_producer
-from streams.errors import NotAuthenticated
-from streams.values import OutboxRow
+from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.producer import open_producer
+from sluicegate.streams.errors import NotAuthenticated
+from sluicegate.streams.values import OutboxRow
 from tests.integration.secured.systems import RIGHT, WRONG
 from tests.servers import Kafka, Server, Unavailable, free_port
 from tests.servers.certificates import Authority, Certificate, authority

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pymysql
 import pytest
 
-from connectors import admission
-from connectors.sql.mysql import Mysql
-from streams.errors import ConfigurationError, NotAuthenticated, PersistenceError
+from sluicegate.connectors import admission
+from sluicegate.connectors.sql.mysql import Mysql
+from sluicegate.streams.errors import ConfigurationError, NotAuthenticated, PersistenceError
 from tests.integration.secured.systems import MUTUAL, Authority, Mutual
 from tests.integration.test_tls_stores import committed
 from tests.servers import Server
@@ -71,7 +71,7 @@ def test_twin_without_a_look_at_the_door_a_refusal_is_an_outage_that_is_waited_f
 ) -> None:
     store = MUTUAL["mongodb"](own_server, signed)
     monkeypatch.setattr(admission, "knock", lambda *_: None)
-    monkeypatch.setattr("connectors.mongodb.connection.REPLY_SECONDS", 2)
+    monkeypatch.setattr("sluicegate.connectors.mongodb.connection.REPLY_SECONDS", 2)
     with pytest.raises(PersistenceError) as caught:
         committed(store.bare)
     assert not isinstance(caught.value, NotAuthenticated)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors import open_store
-from streams.errors import NotAuthenticated
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.streams.errors import NotAuthenticated
+from sluicegate.streams.values import Changes, Partition
 from tests.integration.secured.systems import RIGHT, STORES, WRONG, Authority, Store
 from tests.servers import Server
 from tests.servers.certificates import authority

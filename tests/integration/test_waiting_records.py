@@ -44,7 +44,7 @@ def run(tmp_path: Path, kafka: str, ns: str) -> Iterator[Run]:
     (tmp_path / "ids").mkdir()
     path = tmp_path / "shop.yaml"
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka))
-    made = Run(sys.executable, "-c", "from streams.cli import main; main()", "run", str(path))
+    made = Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(path))
     yield made
     made.close()
 

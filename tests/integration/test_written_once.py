@@ -19,7 +19,7 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
 from tests.integration.once_handlers import failing
@@ -173,7 +173,7 @@ def test_sessions_that_conflict_write_no_row_twice(made: Callable[..., App]) -> 
 
 
 ENDS = """
-from streams.engine.owner import Owner
+from sluicegate.streams.engine.owner import Owner
 
 def ends(self, items, error):
     raise error
@@ -181,7 +181,7 @@ def ends(self, items, error):
 Owner._hold = ends
 """
 FORGETS = """
-from streams.engine.relay import Shard
+from sluicegate.streams.engine.relay import Shard
 Shard.follow = lambda self, last: None
 """
 

@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import NamedTuple
 
-from streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 

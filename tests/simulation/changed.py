@@ -10,9 +10,9 @@ from random import Random
 from sys import maxsize
 from typing import Any
 
-from streams.agent import Agent, Aggregation, Reducer
-from streams.testing.log import Message
-from streams.values import Partition
+from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.testing.log import Message
+from sluicegate.streams.values import Partition
 from tests.chaos.record import Seen
 from tests.simulation.fold import loads, open_counts
 from tests.simulation.timers import ROUNDED, seconds

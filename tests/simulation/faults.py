@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from streams.errors import SystemNotReady
-from streams.failpoints import Failpoint
-from streams.testing.deaths import Death
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.failpoints import Failpoint
+from sluicegate.streams.testing.deaths import Death
 from tests.simulation.plan import Fault
 from tests.simulation.scheduler import Action
 from tests.simulation.store import saved, went_back

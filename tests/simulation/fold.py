@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from streams.agent import Agent
-from streams.testing.log import Message
-from streams.values import Partition
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.testing.log import Message
+from sluicegate.streams.values import Partition
 from tests.chaos.record import Seen
 from tests.simulation import handlers
 from tests.unit.aggregation.oracle import Oracle

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from streams.handlers.values import Batch, Message
-from streams.testing.deaths import Death
+from sluicegate.streams.handlers.values import Batch, Message
+from sluicegate.streams.testing.deaths import Death
 
 DEADLY = -1  # the `at` of a message whose group ends the process
 calls: Counter[int] = Counter()

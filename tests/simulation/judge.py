@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streams.agent import Agent
-from streams.ids import dead_ids, fire_ids, output_id
-from streams.testing.log import Message
-from streams.values import Partition
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.ids import dead_ids, fire_ids, output_id
+from sluicegate.streams.testing.log import Message
+from sluicegate.streams.values import Partition
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation import handlers, shared

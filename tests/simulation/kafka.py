@@ -1,16 +1,16 @@
 """Kafka as a process sees it: a group whose news arrive at the next poll, records that come again or too far on, delivery reports that
-are late or say no. The log is streams.testing.log's."""
+are late or say no. The log is sluicegate.streams.testing.log's."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from streams.contracts import Report, Reports, TopicPartition
-from streams.errors import SystemNotReady
-from streams.leased.lane_sender import one_by_one
-from streams.record import Record
-from streams.testing import hashing
-from streams.testing.log import LogInput, Message
-from streams.values import OutboxRow
+from sluicegate.streams.contracts import Report, Reports, TopicPartition
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.leased.lane_sender import one_by_one
+from sluicegate.streams.record import Record
+from sluicegate.streams.testing import hashing
+from sluicegate.streams.testing.log import LogInput, Message
+from sluicegate.streams.values import OutboxRow
 
 
 class News(NamedTuple):
@@ -70,8 +70,8 @@ class Group:
 
 
 class Input:
-    """One member's consumer: satisfies streams.contracts.Input. `away` until that step Kafka does not answer; `ahead` records are passed
-    over by the next fetch after a seek, as where a fetch was under way."""
+    """One member's consumer: satisfies sluicegate.streams.contracts.Input. `away` until that step Kafka does not
+    answer; `ahead` records are passed over by the next fetch after a seek, as where a fetch was under way."""
 
     def __init__(self, inner: LogInput, process: Any) -> None:
         self._inner, self._process = inner, process
@@ -141,9 +141,9 @@ NEVER = ("failed", *REFUSED)  # written
 
 
 class Producer:
-    """Satisfies streams.contracts.Producer. Each output partition is written in order; after a row that failed no later one of its
-    partition is written but in order and late, until `replace`. `failing` rows fail next, and `gaps` rows alone, with those behind them
-    written; `slow` until that step reports wait; `room` for so many unreported rows."""
+    """Satisfies sluicegate.streams.contracts.Producer. Each output partition is written in order; after a row that
+    failed no later one of its partition is written but in order and late, until `replace`. `failing` rows fail next,
+    and `gaps` rows alone, with those behind them written; `slow` until that step reports wait; `room` for so many unreported rows."""
 
     def __init__(self, process: Any) -> None:
         self._process = process

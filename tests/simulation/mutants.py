@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.groups import Groups
 from tests.simulation import calm
 from tests.simulation.apps import KINDS
 from tests.simulation.plan import Fault, Plan, plan

@@ -3,8 +3,8 @@
 from random import Random
 from typing import NamedTuple
 
-from streams.agent import Agent
-from streams.testing.deaths import AROUND, ENGINE, HANDLERS
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.testing.deaths import AROUND, ENGINE, HANDLERS
 from tests.simulation.apps import KINDS, Entry, agents, records
 from tests.simulation.changed import files
 from tests.simulation.shared import SHARED

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from streams.agent import Agent, App
-from streams.engine.build import build
-from streams.engine.pool import Inline, Pool
-from streams.engine.worker import Parts, Worker
-from streams.observe.metrics import Meter
-from streams.testing.log import LogInput
-from streams.values import Partition
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.engine.build import build
+from sluicegate.streams.engine.pool import Inline, Pool
+from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.testing.log import LogInput
+from sluicegate.streams.values import Partition
 from tests.simulation.kafka import Input, Producer
 from tests.simulation.store import Reached
 from tests.simulation.turned import Threads, Turned

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 import structlog
 
-from streams.aggregation import changelog, groups
-from streams.engine import beginning, commits, relay, worker
-from streams.leased import shared
+from sluicegate.streams.aggregation import changelog, groups
+from sluicegate.streams.engine import beginning, commits, relay, worker
+from sluicegate.streams.leased import shared
 from tests.simulation.judge import judge
 from tests.simulation.plan import Plan, plan
 from tests.simulation.world import World

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from streams import failpoints
-from streams.errors import PersistenceError, SluicegateError
-from streams.failpoints import Failpoint
-from streams.testing.deaths import Death
-from streams.testing.log import Clock, Log
+from sluicegate.streams import failpoints
+from sluicegate.streams.errors import PersistenceError, SluicegateError
+from sluicegate.streams.failpoints import Failpoint
+from sluicegate.streams.testing.deaths import Death
+from sluicegate.streams.testing.log import Clock, Log
 from tests.simulation.plan import Fault
 
 DEEPEST = 3  # processes that stand still in the middle of something, at most

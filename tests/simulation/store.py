@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
-from connectors.commits import one_by_one
-from connectors.memory.state import MemoryStore
-from streams.errors import Fenced, PersistenceError, SluicegateError
-from streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
+from sluicegate.connectors.commits import one_by_one
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
+from sluicegate.streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
 from tests.simulation.shared import Buffer
 
 State = dict[Partition, Any]
 
 
 class Reached:
-    """Satisfies streams.contracts.Store."""
+    """Satisfies sluicegate.streams.contracts.Store."""
 
     def __init__(self, store: MemoryStore, process: Any) -> None:
         self._store, self._process, self._world = store, process, process.world

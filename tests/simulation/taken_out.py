@@ -7,15 +7,15 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 
-from connectors.memory import state
-from connectors.memory.state import MemoryStore
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.groups import Groups
-from streams.engine import checks, relay, rows
-from streams.engine.claims import Claims
-from streams.engine.crash import Marks
-from streams.engine.owner import Owner
-from streams.engine.receive import Senders
+from sluicegate.connectors.memory import state
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.engine import checks, relay, rows
+from sluicegate.streams.engine.claims import Claims
+from sluicegate.streams.engine.crash import Marks
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.engine.receive import Senders
 from tests.mutation.twins import edits_of, take_out
 
 Patch = pytest.MonkeyPatch

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from streams.aggregation import groups
-from streams.aggregation.groups import Groups
-from streams.engine import owner
-from streams.engine.owner import Owner
+from sluicegate.streams.aggregation import groups
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.engine import owner
+from sluicegate.streams.engine.owner import Owner
 
 Patch = pytest.MonkeyPatch
 

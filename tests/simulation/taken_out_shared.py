@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.buffer import MemoryBuffer
-from streams.engine.setting import Setting
-from streams.errors import PersistenceError
-from streams.leased import shared_fires
+from sluicegate.connectors.memory.buffer import MemoryBuffer
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased import shared_fires
 
 Patch = pytest.MonkeyPatch
 

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from streams import failpoints
+from sluicegate.streams import failpoints
 from tests.mutation.twins import without
 
 TakeOut = str | Callable[[pytest.MonkeyPatch], object]

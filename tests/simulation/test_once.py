@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from streams.engine.relay import Shard
+from sluicegate.streams.engine.relay import Shard
 from tests.simulation.apps import KINDS
 from tests.simulation.judge import copies, judge
 from tests.simulation.plan import Plan, plan

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from streams.agent import Agent
-from streams.values import Partition
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.values import Partition
 from tests.chaos.record import Seen
 
 ROUNDED = 0.002  # seconds: times in results are cut to milliseconds

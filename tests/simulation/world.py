@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent
-from streams.values import Changes, Claim, Partition, Trying
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.values import Changes, Claim, Partition, Trying
 from tests.simulation import handlers
 from tests.simulation.calm import drain
 from tests.simulation.faults import OF_WORKERS

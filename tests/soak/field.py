@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from connectors import open_store
+from sluicegate.connectors import open_store
 from tests.chaos.ledger import Ledger
 from tests.chaos.scene import Scene
 from tests.conftest import create_topic

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from streams import causes
-from streams.causes import LONGEST, Cause, cause
+from sluicegate.streams import causes
+from sluicegate.streams.causes import LONGEST, Cause, cause
 
 RECORD = {"name": "Bob", "iban": "DE89370400440532013000", "city": "Köln", "note": "line one\nÅse Møller", "amount": 4711.5, "age": 17}
 
@@ -42,7 +42,7 @@ def test_frames_of_libraries_and_of_ours_are_no_place() -> None:
 
 
 def test_code_of_ours_alone_has_no_place() -> None:
-    from schemas import codec
+    from sluicegate.schemas import codec
 
     with pytest.raises(ValueError) as caught:
         codec("nothing")

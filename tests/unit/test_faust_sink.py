@@ -10,12 +10,12 @@ from typing import Any
 import faust
 import pytest
 
-from connectors import faust as adapter
-from connectors.faust import BufferSink, entry_of
-from connectors.kafka.producer import KafkaProducer
-from connectors.memory.state import MemoryStore
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from streams.leased.values import Filled, Gate
+from sluicegate.connectors import faust as adapter
+from sluicegate.connectors.faust import BufferSink, entry_of
+from sluicegate.connectors.kafka.producer import KafkaProducer
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.leased.values import Filled, Gate
 from tests.mutation.twins import without
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import avro.schema
 import pytest
 
-from schemas import Avro, codec
-from streams import formats
-from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.schemas import Avro, codec
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from tests.unit.schemas.avros import SHOP
 
 COMPUTE = (

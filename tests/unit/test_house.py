@@ -25,7 +25,7 @@ def test_no_file_names_a_registry_host_or_a_folder_of_this_machine():
 
 
 def test_no_driver_is_loaded_before_it_is_needed():
-    code = f"import connectors, streams, streams.cli, schemas, sys; print(*sorted({{*sys.modules}} & {{*{[*house.DRIVERS]}}}))"
+    code = f"import connectors, streams, sluicegate.streams.cli, schemas, sys; print(*sorted({{*sys.modules}} & {{*{[*house.DRIVERS]}}}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
@@ -57,26 +57,26 @@ def tree(tmp_path):
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("schemas/json.py", "from streams import values"),
-        ("schemas/json.py", "import connectors"),
-        ("streams/aggregation/rule.py", "from streams.contracts import Clock"),
+        ("schemas/json.py", "from sluicegate.streams import values"),
+        ("schemas/json.py", "import sluicegate.connectors"),
+        ("streams/aggregation/rule.py", "from sluicegate.streams.contracts import Clock"),
         ("streams/aggregation/rule.py", "from ..engine import owner"),
-        ("streams/aggregation/rule.py", "import streams.engine.owner"),
+        ("streams/aggregation/rule.py", "import sluicegate.streams.engine.owner"),
         ("streams/aggregation/rule.py", "from time import time"),
         ("streams/aggregation/rule.py", "import random"),
-        ("streams/engine/owner.py", "import connectors"),
-        ("streams/engine/owner.py", "def later():\n    from connectors.kafka import consumer"),
-        ("streams/engine/owner.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import connectors.redis"),
-        ("streams/testing/driver.py", "from connectors.memory.state import MemoryStore"),
-        ("streams/testing/driver.py", "def opened():\n    from connectors.sql.state import SqliteStore"),
+        ("streams/engine/owner.py", "import sluicegate.connectors"),
+        ("streams/engine/owner.py", "def later():\n    from sluicegate.connectors.kafka import consumer"),
+        ("streams/engine/owner.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sluicegate.connectors.redis"),
+        ("streams/testing/driver.py", "from sluicegate.connectors.memory.state import MemoryStore"),
+        ("streams/testing/driver.py", "def opened():\n    from sluicegate.connectors.sql.state import SqliteStore"),
         ("streams/engine/owner.py", "import confluent_kafka"),
         ("streams/cli/demo.py", "from confluent_kafka import Producer"),
-        ("connectors/redis/state.py", "from connectors.sql import state"),
+        ("connectors/redis/state.py", "from sluicegate.connectors.sql import state"),
         ("connectors/redis/state.py", "from ..sql import state"),
         ("connectors/redis/state.py", "import sqlite3"),
-        ("connectors/redis/state.py", "from streams.engine import owner"),
-        ("connectors/redis/state.py", "import streams.config"),
-        ("connectors/__init__.py", "from connectors.redis import state"),
+        ("connectors/redis/state.py", "from sluicegate.streams.engine import owner"),
+        ("connectors/redis/state.py", "import sluicegate.streams.config"),
+        ("connectors/__init__.py", "from sluicegate.connectors.redis import state"),
         ("connectors/__init__.py", "from . import redis"),
         ("connectors/__init__.py", "import redis"),
         ("connectors/common.py", "import connectors.sql.state"),
@@ -94,14 +94,14 @@ def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("streams/aggregation/rule.py", "import uuid\nfrom streams.values import Partition\nfrom . import groups\nimport schemas.json"),
-        ("streams/engine/owner.py", "from streams.aggregation import rule\nfrom ..values import Claim\nimport time"),
-        ("streams/cli/run.py", "import connectors.kafka"),
-        ("streams/testing/driver.py", "def memory():\n    from connectors.memory.state import MemoryStore"),
-        ("connectors/redis/state.py", "import redis\nfrom streams.values import Claim\nfrom . import scripts\nfrom streams import errors"),
-        ("connectors/__init__.py", "from streams.contracts import Store\ndef open_store():\n    from connectors.redis import state"),
-        ("connectors/redis/state.py", "from connectors.common import check"),
-        ("connectors/common.py", "from streams.values import Claim"),
+        ("streams/aggregation/rule.py", "import uuid\nfrom sluicegate.streams.values import Partition\nfrom . import groups\nimport sluicegate.schemas.json"),
+        ("streams/engine/owner.py", "from sluicegate.streams.aggregation import rule\nfrom ..values import Claim\nimport time"),
+        ("streams/cli/run.py", "import sluicegate.connectors.kafka"),
+        ("streams/testing/driver.py", "def memory():\n    from sluicegate.connectors.memory.state import MemoryStore"),
+        ("connectors/redis/state.py", "import redis\nfrom sluicegate.streams.values import Claim\nfrom . import scripts\nfrom sluicegate.streams import errors"),
+        ("connectors/__init__.py", "from sluicegate.streams.contracts import Store\ndef open_store():\n    from sluicegate.connectors.redis import state"),
+        ("connectors/redis/state.py", "from sluicegate.connectors.common import check"),
+        ("connectors/common.py", "from sluicegate.streams.values import Claim"),
         ("tests/unit/test_it.py", "import connectors, confluent_kafka, time"),
     ],
 )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine import crash
-from streams.engine.receive import Senders
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine import crash
+from sluicegate.streams.engine.receive import Senders
 from tests.mutation import twins
 from tests.mutation.protections import PROTECTIONS
 from tests.mutation.twin.edits import Edit, edited
@@ -21,7 +21,7 @@ from tests.soak.crew import CLOCKS
 PROJECT = Path(__file__).resolve().parents[2]
 NOT_TESTS = re.compile(r"tests/(mutation/|unit/test_twins\.py)")
 ASK = """
-from streams.engine.receive import Senders
+from sluicegate.streams.engine.receive import Senders
 senders = Senders("in")
 print([senders.repeat("shard", 1, 0.0) for _ in range(2)][-1], flush=True)
 """

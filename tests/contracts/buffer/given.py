@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Entry, Gate
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Entry, Gate
 
 HOUR = timedelta(hours=1)
 

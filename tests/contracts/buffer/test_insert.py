@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from connectors.sql.leased_tables import BUFFER_KEY
-from streams.errors import ConcurrencyError
-from streams.leased.values import Entry, entry_key
+from sluicegate.connectors.sql.leased_tables import BUFFER_KEY
+from sluicegate.streams.errors import ConcurrencyError
+from sluicegate.streams.leased.values import Entry, entry_key
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, entry, keys, message, numbers, of
 from tests.contracts.leasing import SHORT
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, run_state_machine_as_test
 
-from connectors.memory.state import MemoryStore
-from streams.errors import SluicegateError
-from streams.leased.options import LeasedOptions
-from streams.leased.values import Entry, Gate, Progress, SealedBatch, Snapshot
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.leased.options import LeasedOptions
+from sluicegate.streams.leased.values import Entry, Gate, Progress, SealedBatch, Snapshot
 from tests.contracts.buffer.given import HOUR
 from tests.contracts.leasing import Clock, Injected, Real, decoders
 

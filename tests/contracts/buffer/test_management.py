@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams.errors import ConcurrencyError
+from sluicegate.streams.errors import ConcurrencyError
 from tests.contracts.buffer.given import HOUR, all_keys, entries, entry, keys
 
 

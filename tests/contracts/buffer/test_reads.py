@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streams.leased.contracts import LEASE
-from streams.leased.values import EMPTY, Snapshot
+from sluicegate.streams.leased.contracts import LEASE
+from sluicegate.streams.leased.values import EMPTY, Snapshot
 from tests.contracts.buffer.given import all_keys, at_once, entries, entry, keys, numbers, of
 from tests.contracts.leasing import FIVE_MINUTES, SHORT, Clock, leased_store, near
 
@@ -221,7 +221,7 @@ def test_040_with_an_empty_registry_count_resolved_is_0_without_a_round_trip(
 
 
 def _unmigrated(url: str, **more: Any) -> Any:
-    from connectors import open_store
+    from sluicegate.connectors import open_store
 
     made: Any = open_store(url, **more)
     made.migrate = lambda: []

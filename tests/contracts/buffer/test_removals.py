@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from streams import errors
-from streams.errors import AggregationNotFound, ConcurrencyError, KeyNotFoundError, PersistenceError
-from streams.leased.messages import dispatch_id
-from streams.leased.values import EMPTY
+from sluicegate.streams import errors
+from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, KeyNotFoundError, PersistenceError
+from sluicegate.streams.leased.messages import dispatch_id
+from sluicegate.streams.leased.values import EMPTY
 from tests.contracts.buffer.failing import FAILING, cut_off
 from tests.contracts.buffer.given import all_keys, at_once, entries, entry, keys, message, numbers, of, sent
 from tests.contracts.leasing import SHORT, Clock

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from streams.engine.pool import Threads
-from streams.leased import shared_size
-from streams.leased.calls import Calls
-from streams.leased.shared_size import METRIC, SharedSize
-from streams.observe.metrics import Meter
+from sluicegate.streams.engine.pool import Threads
+from sluicegate.streams.leased import shared_size
+from sluicegate.streams.leased.calls import Calls
+from sluicegate.streams.leased.shared_size import METRIC, SharedSize
+from sluicegate.streams.observe.metrics import Meter
 from tests.contracts.buffer.given import entries, of
 from tests.waiting import wait_until
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from connectors.mongodb import connection, steps
-from streams.errors import PersistenceError
+from sluicegate.connectors.mongodb import connection, steps
+from sluicegate.streams.errors import PersistenceError
 from tests.contracts.buffer.given import entries
 
 pytestmark = pytest.mark.parametrize("backend", ["mongodb"], indirect=True)

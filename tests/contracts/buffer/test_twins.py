@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
-from connectors.memory import buffered
-from connectors.memory.buffer import MemoryBuffer
-from connectors.sql import buffer_rows
-from connectors.sql.leased_tables import BUFFER_ROW
-from streams.errors import WatermarkMoved
-from streams.leased.values import Progress
+from sluicegate.connectors.memory import buffered
+from sluicegate.connectors.memory.buffer import MemoryBuffer
+from sluicegate.connectors.sql import buffer_rows
+from sluicegate.connectors.sql.leased_tables import BUFFER_ROW
+from sluicegate.streams.errors import WatermarkMoved
+from sluicegate.streams.leased.values import Progress
 from tests.contracts.buffer.given import HOUR, all_keys, entries
 
 Patch = pytest.MonkeyPatch

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from connectors import open_store
-from streams.errors import ConcurrencyError
+from sluicegate.connectors import open_store
+from sluicegate.streams.errors import ConcurrencyError
 from tests.contracts.buffer.given import entries, message, of
 from tests.servers.process import die_with_parent
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from connectors import open_store
-from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
+from sluicegate.connectors import open_store
+from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from tests.contracts.outbox.conftest import store_url
 from tests.contracts.timeouts.given import emptied
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from streams.agent import App, Outbox, Timeouts
-from streams.engine.pool import Inline
-from streams.engine.receive import Senders
-from streams.leased.dispatcher import Dispatcher, Parts
-from streams.leased.messages import OutboxMessage
-from streams.observe.metrics import Meter
-from streams.observe.report import WorkerReport
-from streams.observe.tracing import Spans
-from streams.testing.log import Clock, Log, LogProducer, Message
+from sluicegate.streams.agent import App, Outbox, Timeouts
+from sluicegate.streams.engine.pool import Inline
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import WorkerReport
+from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.testing.log import Clock, Log, LogProducer, Message
 from tests.waiting import wait_until
 
 OUTBOX = Outbox(attempts=3, backoff_first=0.05, backoff_most=0.1)

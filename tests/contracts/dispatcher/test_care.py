@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from streams.agent import Threshold
-from streams.leased import care
-from streams.observe.board import Board
-from streams.observe.collector import exposition
-from streams.observe.metrics import Meter
-from streams.observe.pages import pages
+from sluicegate.streams.agent import Threshold
+from sluicegate.streams.leased import care
+from sluicegate.streams.observe.board import Board
+from sluicegate.streams.observe.collector import exposition
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.pages import pages
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add, add_numbers, message, numbered, values
 from tests.waiting import wait_until
 
@@ -27,7 +27,7 @@ def test_143_the_cadence_of_looks_is_the_files(store: Any) -> None:
 
 
 def test_142_a_batch_has_a_bound(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.leased.batch_size.MOST", 3)
+    monkeypatch.setattr("sluicegate.streams.leased.batch_size.MOST", 3)
     add_numbers(store, *range(1, 8))
     one = Turned(store)
     one.producer.hold = True
@@ -152,7 +152,7 @@ def test_200_health_is_part_of_readiness_and_can_be_turned_off(store: Any) -> No
 
 
 def test_a_store_that_does_not_answer_is_said_and_waited_for(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from streams.errors import PersistenceError
+    from sluicegate.streams.errors import PersistenceError
 
     def away(*_: Any) -> Any:
         raise PersistenceError("the store is away")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streams.errors import ConcurrencyError, PersistenceError
-from streams.leased.lanes import lane_of
-from streams.testing.log import Log
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+from sluicegate.streams.leased.lanes import lane_of
+from sluicegate.streams.testing.log import Log
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add_numbers, lanes, message, numbered, received, values
 from tests.mutation.twins import without
 from tests.waiting import wait_until

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from streams.errors import SystemNotReady
-from streams.testing.log import Log
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.testing.log import Log
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add, add_numbers, headers, lanes, message, numbered, received, values
 from tests.mutation.twins import without
 
@@ -56,7 +56,7 @@ def test_without_order_every_row_is_sent_once_with_its_id_alone(store: Any) -> N
 
 
 def test_151_a_full_batch_is_followed_by_the_next_at_once_and_a_failed_one_waits(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.leased.batch_size.MOST", 5)
+    monkeypatch.setattr("sluicegate.streams.leased.batch_size.MOST", 5)
     add_numbers(store, *range(1, 13))
     one = Turned(store)
     one.turns(40)

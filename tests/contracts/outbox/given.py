@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 import pymongo
 import redis
 
-from connectors import open_store
-from connectors.mongodb import connection as mongodb
-from connectors.redis import addresses
-from connectors.sql import leased_tables
-from streams.leased.messages import LaneBatch, OutboxMessage, Outcome, StoredMessage
-from streams.leased.options import LeasedOptions, OutboxOptions
+from sluicegate.connectors import open_store
+from sluicegate.connectors.mongodb import connection as mongodb
+from sluicegate.connectors.redis import addresses
+from sluicegate.connectors.sql import leased_tables
+from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions
 from tests.contracts.sql import other
 
 Store = Any

@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
-from streams import failpoints
-from streams.agent import Agent, Deduplication, Destination, Handler
-from streams.contracts import Store
-from streams.handlers import Context, Message
-from streams.values import Partition, PartitionView
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, Deduplication, Destination, Handler
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.handlers import Context, Message
+from sluicegate.streams.values import Partition, PartitionView
 from tests.contracts.application import Books
 from tests.contracts.given import seen
 from tests.unit.engine.driver import Clock, Driver, distinct, header

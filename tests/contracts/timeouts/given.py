@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from connectors import open_store
-from connectors.memory.state import MemoryStore
-from connectors.sql.state import SqliteStore
-from streams.leased.contracts import TimeoutStore
-from streams.leased.options import LeasedOptions, TimeoutOptions
-from streams.leased.values import Timeout
+from sluicegate.connectors import open_store
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.leased.contracts import TimeoutStore
+from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
+from sluicegate.streams.leased.values import Timeout
 from tests.waiting import wait_until
 
 MINUTES = timedelta(minutes=5)

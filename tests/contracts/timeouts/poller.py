@@ -6,9 +6,9 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from connectors import open_store
-from streams.leased.contracts import TimeoutStore
-from streams.leased.options import LeasedOptions, TimeoutOptions
+from sluicegate.connectors import open_store
+from sluicegate.streams.leased.contracts import TimeoutStore
+from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
 from tests.servers.process import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from streams.leased.contracts import TimeoutStore
-from streams.leased.messages import TIMEOUT_ID, StoredMessage
-from streams.leased.values import Timeout, TimeoutBatch
+from sluicegate.streams.leased.contracts import TimeoutStore
+from sluicegate.streams.leased.messages import TIMEOUT_ID, StoredMessage
+from sluicegate.streams.leased.values import Timeout, TimeoutBatch
 from tests.contracts.timeouts.given import MINUTES, SHORT, Place, ids
 
 

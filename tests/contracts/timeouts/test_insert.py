@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from streams.errors import PersistenceError
-from streams.leased.contracts import TimeoutStore
-from streams.leased.options import LeasedOptions, TimeoutOptions
-from streams.leased.values import Timeout
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased.contracts import TimeoutStore
+from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
+from sluicegate.streams.leased.values import Timeout
 from tests.contracts.timeouts.given import Place, ids
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import faust
 
-from connectors import open_store, topic_ids
-from connectors.faust import BufferSink
-from streams.leased.messages import OutboxMessage
-from streams.leased.values import Gate, SealedBatch
+from sluicegate.connectors import open_store, topic_ids
+from sluicegate.connectors.faust import BufferSink
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.values import Gate, SealedBatch
 
 
 class Stalling:

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from streams.agent import Agent, Aggregation, App, Destination, Http, Outbox
-from streams.engine import supervisor
-from streams.engine.supervisor import Pace, Pause, run
-from streams.errors import SystemNotReady
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Http, Outbox
+from sluicegate.streams.engine import supervisor
+from sluicegate.streams.engine.supervisor import Pace, Pause, run
+from sluicegate.streams.errors import SystemNotReady
 
 
 def main(settings: dict) -> int:

@@ -77,7 +77,7 @@ class Run:
         for line in self.events("worker.started"):
             with contextlib.suppress(psutil.NoSuchProcess):
                 worker = psutil.Process(line["pid"])
-                if {"tests.integration.supervised.worker", "streams.cli.child"} & set(worker.cmdline()):
+                if {"tests.integration.supervised.worker", "sluicegate.streams.cli.child"} & set(worker.cmdline()):
                     worker.kill()
         self._reader.join(10)
         assert self.process.stderr is not None

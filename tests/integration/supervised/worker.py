@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from streams.agent import App
-from streams.engine.child import Place, Report, main
-from streams.errors import ConfigurationError, SystemNotReady
-from streams.observe.metrics import Meter
-from streams.observe.report import DISPATCHER, PartitionReport, WorkerReport
+from sluicegate.streams.agent import App
+from sluicegate.streams.engine.child import Place, Report, main
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import DISPATCHER, PartitionReport, WorkerReport
 
 
 class Behaved:

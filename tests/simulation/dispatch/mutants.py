@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from connectors.memory.messages import Lane
-from connectors.memory.outbox import MemoryOutbox
-from connectors.memory.timeouts import MemoryTimeouts
-from streams.leased import lane_relay
-from streams.leased.lane_sender import Run
+from sluicegate.connectors.memory.messages import Lane
+from sluicegate.connectors.memory.outbox import MemoryOutbox
+from sluicegate.connectors.memory.timeouts import MemoryTimeouts
+from sluicegate.streams.leased import lane_relay
+from sluicegate.streams.leased.lane_sender import Run
 from tests.simulation.dispatch import world
 from tests.simulation.dispatch.plan import Plan, plan
 from tests.simulation.plan import Fault

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from streams.agent import App, Outbox, Timeouts
-from streams.errors import PersistenceError
-from streams.leased.dispatcher import Dispatcher, Parts
-from streams.observe.metrics import Meter
+from sluicegate.streams.agent import App, Outbox, Timeouts
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
+from sluicegate.streams.observe.metrics import Meter
 from tests.simulation.dispatch.plan import Plan
 from tests.simulation.kafka import Producer
 from tests.simulation.turned import Threads, Turned

@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from connectors.memory.state import MemoryStore
-from streams.leased.messages import OutboxMessage
-from streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
-from streams.leased.values import Timeout
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
+from sluicegate.streams.leased.values import Timeout
 from tests.simulation.dispatch.faults import ACTIONS
 from tests.simulation.dispatch.plan import Item, Plan
 from tests.simulation.dispatch.process import LEASE, Process

@@ -36,7 +36,7 @@ class Group:
 class Oracle:
     """`fires[key]` are (reason, count, first, last, opened, closed, values) in order; `refused` (offset, reason)."""
 
-    rule: Any  # streams.agent.Aggregation
+    rule: Any  # sluicegate.streams.agent.Aggregation
     loads: Any = json.loads
     shown: Any = json.loads
     functions: dict[str, Any] = field(default_factory=dict)

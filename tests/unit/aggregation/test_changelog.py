@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.agent import Aggregation, Reducer
-from streams.errors import ChangelogIncomplete
+from sluicegate.streams.agent import Aggregation, Reducer
+from sluicegate.streams.errors import ChangelogIncomplete
 from tests.unit.aggregation.turning import Turned, an_agent, record
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from streams.agent import Aggregation, Reducer
-from streams.aggregation import changelog as log_module
-from streams.aggregation import groups as groups_module
-from streams.aggregation.accept import accept
-from streams.aggregation.events import Refused
-from streams.aggregation.groups import Groups
-from streams.errors import BufferFull
+from sluicegate.streams.agent import Aggregation, Reducer
+from sluicegate.streams.aggregation import changelog as log_module
+from sluicegate.streams.aggregation import groups as groups_module
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.errors import BufferFull
 from tests.unit.aggregation.turning import Turned, an_agent, record
 
 ROWS = (Reducer("rows", "collect"),)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streams.agent import Aggregation
-from streams.aggregation import changelog as log_module
-from streams.aggregation import groups as groups_module
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.groups import Groups
-from streams.aggregation.layout import FIRST
-from streams.errors import ChangelogIncomplete
+from sluicegate.streams.agent import Aggregation
+from sluicegate.streams.aggregation import changelog as log_module
+from sluicegate.streams.aggregation import groups as groups_module
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.errors import ChangelogIncomplete
 from tests.unit.aggregation import timelines as t
 from tests.unit.aggregation.oracle import fire_id
 from tests.unit.aggregation.turning import PLACE, TOPIC_ID, Turned

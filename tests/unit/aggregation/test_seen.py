@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.agent import Agent, Aggregation, Deduplication, Destination
-from streams.aggregation import changelog, seen
-from streams.aggregation.seen import Seen
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
+from sluicegate.streams.aggregation import changelog, seen
+from sluicegate.streams.aggregation.seen import Seen
 from tests.mutation.twins import without
 from tests.unit.aggregation.turning import Turned, record
 from tests.unit.engine.driver import Message

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams.agent import Aggregation, Reducer
+from sluicegate.streams.agent import Aggregation, Reducer
 from tests.unit.aggregation import formats
 from tests.unit.aggregation.turning import Turned, an_agent, record
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from streams.agent import Agent, Aggregation, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, Reducer, Until
 from tests.unit.aggregation import formats
 from tests.unit.aggregation.oracle import Oracle
 from tests.unit.aggregation.turning import Turned, an_agent, record

@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 
-from schemas import codec
-from streams.agent import Agent, Aggregation, Destination
-from streams.aggregation.accept import accept
-from streams.aggregation.changelog import Changelog
-from streams.aggregation.events import Fire
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.engine.dedupe import Dedupe, IdRule
-from streams.engine.receive import Senders
-from streams.ids import fire_ids
-from streams.values import Partition
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Agent, Aggregation, Destination
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.dedupe import Dedupe, IdRule
+from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.ids import fire_ids
+from sluicegate.streams.values import Partition
 from tests.unit.engine.driver import Message
 
 PLACE = Partition("app", "sums", "in", 3)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from streams.agent import App
-from streams.cli.letters import Topics
-from streams.engine.dead_letters import Place
-from streams.record import Record
-from streams.testing.log import Log, LogInput
-from streams.values import OutboxRow, TopicFacts
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.letters import Topics
+from sluicegate.streams.engine.dead_letters import Place
+from sluicegate.streams.record import Record
+from sluicegate.streams.testing.log import Log, LogInput
+from sluicegate.streams.values import OutboxRow, TopicFacts
 
 
 class LogTopics(Topics):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from streams.cli import main
+from sluicegate.streams.cli import main
 from tests.unit.cli.files import FILE, written
 
 SLUICEGATE = Path(sys.executable).with_name("sluicegate")
@@ -139,7 +139,7 @@ def test_migrate_says_what_it_would_do_does_it_once_and_is_then_content(invoke, 
 
 
 def test_an_unexpected_error_is_one_line_and_1_and_shows_its_traceback_only_at_debug(invoke, tmp_path, monkeypatch):
-    import connectors
+    from sluicegate import connectors
 
     def broken(url, folder):
         raise RuntimeError("no idea:\nredis://:hunter2@host/0")
@@ -157,7 +157,7 @@ def test_an_unexpected_error_is_one_line_and_1_and_shows_its_traceback_only_at_d
 
 
 def test_an_interrupted_command_does_not_say_that_it_is_done(invoke, tmp_path, monkeypatch):
-    import connectors
+    from sluicegate import connectors
 
     def interrupted(url, folder):
         raise KeyboardInterrupt
@@ -175,7 +175,7 @@ def test_flush_and_drop_exclude_each_other_and_an_unknown_agent_is_usage(invoke,
 
 
 def test_run_hands_everything_to_the_supervisor(invoke, tmp_path, monkeypatch):
-    from streams.engine import supervisor
+    from sluicegate.streams.engine import supervisor
 
     calls = []
     monkeypatch.setattr(supervisor, "run", lambda *args, **kwargs: calls.append((args, kwargs)) or 0)
@@ -190,7 +190,7 @@ def test_run_hands_everything_to_the_supervisor(invoke, tmp_path, monkeypatch):
 
 def test_the_command_is_quick_to_say_what_it_can_do():
     """Drivers, pydantic and the engine are imported by the commands that need them."""
-    code = "import streams.cli, sys; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    code = "import sluicegate.streams.cli, sys; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
     assert not loaded & {"pydantic", "confluent_kafka", "redis", "sqlite3", "yaml", "msgspec", "structlog", "rich", "prometheus_client"}
 
@@ -216,7 +216,7 @@ def test_check_refuses_a_store_that_run_would_refuse_at_its_line(invoke, tmp_pat
 
 
 def test_the_stores_that_a_file_may_name_are_those_that_can_be_opened():
-    import connectors
-    from streams.config.fields import STORES
+    from sluicegate import connectors
+    from sluicegate.streams.config.fields import STORES
 
     assert set(STORES) == set(connectors._OPENERS)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors import open_store
-from streams.cli import letters, main
-from streams.cli.files import loaded
-from streams.errors import SystemNotReady
+from sluicegate.connectors import open_store
+from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.errors import SystemNotReady
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, feed

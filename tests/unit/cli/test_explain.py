@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors import open_store
-from streams.cli import letters, main
-from streams.cli.files import loaded
+from sluicegate.connectors import open_store
+from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.files import loaded
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, header

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors import open_store
-from streams.aggregation import changelog
-from streams.aggregation.groups import Groups
-from streams.cli import changing, main
-from streams.cli.files import loaded
-from streams.contracts import Store
-from streams.engine import amending, open_groups
-from streams.engine.amending import Person
-from streams.engine.commits import Commits
-from streams.errors import ConfigurationError
+from sluicegate.connectors import open_store
+from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.cli import changing, main
+from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine import amending, open_groups
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.commits import Commits
+from sluicegate.streams.errors import ConfigurationError
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import a_log, feed
 

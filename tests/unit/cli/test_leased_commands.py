@@ -9,13 +9,13 @@ from uuid import UUID
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors import open_store
-from streams import OutboxMessage, Timeout
-from streams.cli import main
-from streams.contracts import Store
-from streams.errors import PersistenceError
-from streams.leased.messages import Outcome
-from streams.values import Changes, Partition
+from sluicegate.connectors import open_store
+from sluicegate.streams import OutboxMessage, Timeout
+from sluicegate.streams.cli import main
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased.messages import Outcome
+from sluicegate.streams.values import Changes, Partition
 
 FILE = """\
 app: app

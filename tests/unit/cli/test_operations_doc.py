@@ -6,7 +6,7 @@ from pathlib import Path
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from streams.cli import main
+from sluicegate.streams.cli import main
 
 TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 KINDS = ("groups", "parked", "outbox", "timeouts", "dead")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors import open_store
-from streams.cli import main
-from streams.cli.files import loaded
-from streams.cli.letters import Counts
-from streams.cli.progress import Progress, status
+from sluicegate.connectors import open_store
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.letters import Counts
+from sluicegate.streams.cli.progress import Progress, status
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import a_log, feed

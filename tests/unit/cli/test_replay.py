@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from streams.cli import main
+from sluicegate.streams.cli import main
 from tests.unit.cli.files import FILE, written
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from connectors import open_store
-from streams.cli import main
-from streams.cli.files import loaded
-from streams.cli.output import age
-from streams.wording import counted
+from sluicegate.connectors import open_store
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.files import loaded
+from sluicegate.streams.cli.output import age
+from sluicegate.streams.wording import counted
 from tests.unit.cli.test_groups import FILE as GROUPS
 from tests.unit.cli.test_groups import driver, filled
 from tests.unit.engine.scene import a_log, feed

@@ -7,19 +7,19 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from connectors import open_store
-from connectors.kafka.embedded import EmbeddedBroker
-from streams.agent import Agent, Aggregation, App, Destination, Http, Reducer
-from streams.cli import main
-from streams.cli.letters import Counts
-from streams.cli.progress import Status
-from streams.cli.progress import status as read
-from streams.cli.running import member
-from streams.observe.board import Board
-from streams.observe.http import document, serve
-from streams.observe.metrics import Meter
-from streams.observe.pages import pages
-from streams.observe.report import PartitionReport, WorkerReport
+from sluicegate.connectors import open_store
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Http, Reducer
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.letters import Counts
+from sluicegate.streams.cli.progress import Status
+from sluicegate.streams.cli.progress import status as read
+from sluicegate.streams.cli.running import member
+from sluicegate.streams.observe.board import Board
+from sluicegate.streams.observe.http import document, serve
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.pages import pages
+from sluicegate.streams.observe.report import PartitionReport, WorkerReport
 from tests.unit.cli.files import FILE, written
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 

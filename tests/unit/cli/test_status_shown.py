@@ -18,10 +18,10 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from connectors import open_store
-from connectors.kafka.embedded import EmbeddedBroker
-from streams.cli import main
-from streams.cli.files import loaded
+from sluicegate.connectors import open_store
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.files import loaded
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, feed
 from tests.waiting import wait_until

@@ -10,8 +10,8 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from streams.cli import main
-from streams.cli import test as command
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli import test as command
 from tests.mutation.twins import without
 from tests.unit.testing.files import FIRST, FULL, HEAD, text_of
 
@@ -105,7 +105,7 @@ def test_the_engine_s_log_is_left_as_it_was(invoke):
 def test_it_loads_no_driver_of_a_store_or_of_kafka(tmp_path):
     (tmp_path / "f.yaml").write_text(text_of(FULL))
     code = (
-        "import sys\nfrom streams.cli import main\nmain(['test', 'f.yaml'], standalone_mode=False)\n"
+        "import sys\nfrom sluicegate.streams.cli import main\nmain(['test', 'f.yaml'], standalone_mode=False)\n"
         "print(*sorted({*sys.modules} & {'confluent_kafka', 'redis', 'sqlite3', 'sqlalchemy', 'pymongo', 'psycopg'}), file=sys.stderr)"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

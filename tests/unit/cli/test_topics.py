@@ -4,9 +4,9 @@ import json
 
 from typer.testing import CliRunner
 
-from streams.agent import Agent, Aggregation, App, Destination
-from streams.cli import main
-from streams.cli.topics import copartitioned, needed, planned
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.topics import copartitioned, needed, planned
 from tests.unit.cli.files import written
 
 

@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
-from streams.agent import App
-from streams.cli import waiting
-from streams.cli.waiting import System, kafka_of, store_of, within
-from streams.errors import NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady, permanent
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli import waiting
+from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
+from sluicegate.streams.errors import NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady, permanent
 from tests.waiting import wait_until
 
 KAFKA = System("Kafka", ("10.0.0.1:9092",), "kafka.bootstrap.servers")

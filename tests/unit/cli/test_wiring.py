@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from streams.agent import Agent, Aggregation, App, Destination
-from streams.cli.waiting import within
-from streams.cli.wiring import judge_store, judge_topics, topics_of
-from streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
-from streams.values import Level
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination
+from sluicegate.streams.cli.waiting import within
+from sluicegate.streams.cli.wiring import judge_store, judge_topics, topics_of
+from sluicegate.streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
+from sluicegate.streams.values import Level
 
 
 def app(store: str = "redis://host", **fields: object) -> App:
@@ -109,7 +109,7 @@ def test_inputs_outputs_and_dead_letters_are_needed() -> None:
 
 
 def test_a_workers_process_imports_neither_the_files_reader_nor_the_port() -> None:
-    code = "import streams.cli.child, sys, json; print(json.dumps(sorted(sys.modules)))"
+    code = "import sluicegate.streams.cli.child, sys, json; print(json.dumps(sorted(sys.modules)))"
     modules = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
-    assert "streams.engine.worker" in modules
-    assert not {"pydantic", "yaml", "prometheus_client", "streams.config", "streams.observe.http", "opentelemetry"} & set(modules)
+    assert "sluicegate.streams.engine.worker" in modules
+    assert not {"pydantic", "yaml", "prometheus_client", "sluicegate.streams.config", "sluicegate.streams.observe.http", "opentelemetry"} & set(modules)

@@ -2,7 +2,7 @@
 
 from textwrap import dedent, indent
 
-from streams.config import load
+from sluicegate.streams.config import load
 
 HEAD = """\
 app: shop

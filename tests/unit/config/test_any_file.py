@@ -6,7 +6,7 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from streams.config import values
+from sluicegate.streams.config import values
 from tests.unit.config.files import GOOD, loaded
 from tests.unit.config.test_build import EVERYTHING
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import Avro
-from streams import formats
-from streams.agent import App
+from sluicegate.schemas import Avro
+from sluicegate.streams import formats
+from sluicegate.streams.agent import App
 from tests.unit.config.files import HEAD, agent, lines, loaded
 from tests.unit.schemas.avros import SHOP
 
@@ -182,7 +182,7 @@ def test_a_mistake_is_one_line_that_says_what_to_do(folder: Path, text: str, exp
 
 def test_an_absent_extra_is_a_problem_of_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    monkeypatch.delitem(sys.modules, "schemas.avro", raising=False)
+    monkeypatch.delitem(sys.modules, "sluicegate.schemas.avro", raising=False)
     assert problems(folder, agent(f"{IN}\nschema: schemas/order.avsc\n{COUNT}\n{TO}")) == [
         '8:5: agents.a.format: the Avro library is not installed; pip install "sluicegate[avro]"'
     ]

@@ -4,7 +4,20 @@
 import msgspec
 import pytest
 
-from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Http, Outbox, Reducer, Threshold, Timeouts, Until
+from sluicegate.streams.agent import (
+    Agent,
+    Aggregation,
+    App,
+    Deduplication,
+    Destination,
+    Handler,
+    Http,
+    Outbox,
+    Reducer,
+    Threshold,
+    Timeouts,
+    Until,
+)
 from tests.unit.config.files import GOOD, agent, loaded
 
 EVERYTHING = """\

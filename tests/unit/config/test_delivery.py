@@ -1,6 +1,6 @@
 """`delivery: transactional` in the file: what it means, in words, and what it cannot be combined with."""
 
-from streams.config.words import meaning
+from sluicegate.streams.config.words import meaning
 from tests.unit.config.files import GOOD, lines, loaded
 
 TRANSACTIONAL = GOOD.replace("    aggregate:", "    delivery: transactional\n    aggregate:")

@@ -31,7 +31,7 @@ def test_what_is_no_readable_document_is_one_problem(tmp_path, text, expected):
 
 
 def test_a_file_that_is_not_there_is_a_problem_of_the_file(tmp_path):
-    from streams.config import load
+    from sluicegate.streams.config import load
 
     [problem] = load(tmp_path / "nope.yaml", {}).problems
     assert str(problem) == f"{tmp_path}/nope.yaml:1:1: file: cannot be read (No such file or directory); give the path of an existing YAML file"

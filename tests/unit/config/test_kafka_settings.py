@@ -4,7 +4,7 @@
 import confluent_kafka
 import pytest
 
-from streams.config import kafka
+from sluicegate.streams.config import kafka
 from tests.unit.config.files import GOOD, lines, loaded
 
 
@@ -91,7 +91,7 @@ def test_the_list_knows_what_librdkafka_knows():
 
 
 def test_no_setting_that_the_connector_wins_over_may_be_written_in_the_file():
-    from connectors.kafka import settings
+    from sluicegate.connectors.kafka import settings
 
     ours = {**settings.CONSUMER, **settings.PRODUCER}
     assert set(ours) <= set(kafka.REFUSED)

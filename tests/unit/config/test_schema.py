@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 import yaml
 
-from streams.config import models
-from streams.config.schema import schema
+from sluicegate.streams.config import models
+from sluicegate.streams.config.schema import schema
 from tests.unit.config.files import GOOD
 from tests.unit.config.test_build import EVERYTHING
 
@@ -22,7 +22,7 @@ def errors():
 
 
 def test_the_committed_schema_is_up_to_date():
-    assert json.loads(COMMITTED.read_text()) == schema(), "run: python -m streams.config.schema > schemas/documents/sluicegate.schema.json"
+    assert json.loads(COMMITTED.read_text()) == schema(), "run: python -m sluicegate.streams.config.schema > schemas/documents/sluicegate.schema.json"
 
 
 def test_it_is_a_schema_and_takes_every_key(errors):

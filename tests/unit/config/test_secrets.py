@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.agent import App, Http
-from streams.config import redacted
+from sluicegate.streams.agent import App, Http
+from sluicegate.streams.config import redacted
 from tests.unit.config.files import GOOD, loaded
 
 CANARY = "c4n4ry-7Hq"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.config.words import meaning
+from sluicegate.streams.config.words import meaning
 from tests.unit.config.files import GOOD, lines, loaded
 
 SHARED = GOOD.replace("    aggregate:", "    scope: shared\n    aggregate:")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.options import Avro
-from streams.agent import (
+from sluicegate.schemas.options import Avro
+from sluicegate.streams.agent import (
     Agent,
     Aggregation,
     App,
@@ -20,11 +20,11 @@ from streams.agent import (
     Timeouts,
     Until,
 )
-from streams.config import build, loading, values
-from streams.config.document import Document
-from streams.engine import supervisor
-from streams.errors import ConfigurationError
-from streams.testing.driver import TestDriver
+from sluicegate.streams.config import build, loading, values
+from sluicegate.streams.config.document import Document
+from sluicegate.streams.engine import supervisor
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.config.files import GOOD, agent, loaded
 from tests.unit.config.test_build import EVERYTHING
 
@@ -118,7 +118,7 @@ WRONG = {
     ),
     "until": (
         ruled(until="done"),
-        "agents.a.aggregation.until: must be a value of Until; build it with streams.agent.Until(...)",
+        "agents.a.aggregation.until: must be a value of Until; build it with sluicegate.streams.agent.Until(...)",
     ),
     "equals": (
         ruled(until=Until("a", [1])),
@@ -139,7 +139,7 @@ WRONG = {
     ),
     "to": (
         having(to="out"),
-        "agents.a.to: must be a value of Destination; build it with streams.agent.Destination(...)",
+        "agents.a.to: must be a value of Destination; build it with sluicegate.streams.agent.Destination(...)",
     ),
     "format": (having(format="jason"), "agents.a.format: is no format; write json, avro, raw or module:codec"),
     "start": (

@@ -3,7 +3,7 @@
 
 import pytest
 
-from streams.config.variables import NotAVariable, substitute
+from sluicegate.streams.config.variables import NotAVariable, substitute
 from tests.unit.config.files import GOOD, HEAD, agent, lines, loaded
 
 ENVIRON = {"N": "25", "EMPTY": "", "TEXT": "a: [b", "ZEROS": "007", "FLAG": "true", "BACK": r"\1 ${N}"}

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from streams.config import load
-from streams.demo import file, flights, show
-from streams.demo.recount import Message
-from streams.errors import ConfigurationError
+from sluicegate.streams.config import load
+from sluicegate.streams.demo import file, flights, show
+from sluicegate.streams.demo.recount import Message
+from sluicegate.streams.errors import ConfigurationError
 
 
 def test_the_flights_are_read_without_importing_their_package() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from streams.cli.demo import _report, moments
-from streams.demo.flights import Flight
-from streams.demo.recount import Account, Book, Message
+from sluicegate.streams.cli.demo import _report, moments
+from sluicegate.streams.demo.flights import Flight
+from sluicegate.streams.demo.recount import Account, Book, Message
 
 Outputs = tuple[list[Message], list[Message]]
 

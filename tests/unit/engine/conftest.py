@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
 from tests.unit.engine import handlers, scene
 from tests.unit.engine.driver import Clock, Log, memory
 

@@ -1,19 +1,20 @@
-"""The real engine without Kafka and without time, one worker at a time (streams.testing has the log, the clock and the clients)."""
+"""The real engine without Kafka and without time, one worker at a time (sluicegate.streams.testing has the log, the
+clock and the clients)."""
 
 from itertools import count
 from typing import Any
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, App
-from streams.contracts import Store
-from streams.engine.build import build
-from streams.engine.pool import Inline
-from streams.engine.worker import Parts, Worker
-from streams.observe.metrics import Meter
-from streams.observe.tracing import Spans
-from streams.testing.log import Clock, Log, LogInput, LogProducer, Message
-from streams.testing.transactions import LogTransactions
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.build import build
+from sluicegate.streams.engine.pool import Inline
+from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.testing.log import Clock, Log, LogInput, LogProducer, Message
+from sluicegate.streams.testing.transactions import LogTransactions
+from sluicegate.streams.values import Partition
 
 
 class Driver:

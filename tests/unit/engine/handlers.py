@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.handlers import BadItems, Batch, Context, Message, Outage
+from sluicegate.streams.handlers import BadItems, Batch, Context, Message, Outage
 from tests.unit.engine.scene import Killed
 from tests.waiting import wait_until
 

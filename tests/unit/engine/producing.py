@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from streams.agent import Agent, Deduplication
+from sluicegate.streams.agent import Agent, Deduplication
 from tests.unit.engine.driver import Driver, Log
 from tests.unit.engine.scene import an_agent
 

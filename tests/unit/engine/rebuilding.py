@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, App
-from streams.contracts import Store
-from streams.engine.amending import Person
-from streams.engine.open_groups import held
-from streams.engine.rebuild_plan import Planned, Plans, Wanted
-from streams.record import Record
-from streams.testing.log import LogInput, LogProducer
-from streams.values import Partition, TopicFacts
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.open_groups import held
+from sluicegate.streams.engine.rebuild_plan import Planned, Plans, Wanted
+from sluicegate.streams.record import Record
+from sluicegate.streams.testing.log import LogInput, LogProducer
+from sluicegate.streams.values import Partition, TopicFacts
 from tests.unit.engine.driver import Clock, Driver, Log, Message, header
 
 ANNE = Person("anne@here", "the store was lost", "rebuild-token")
@@ -21,7 +21,7 @@ PLAIN = Wanted()
 
 
 class LogHistory:
-    """Satisfies streams.engine.rebuild_plan.History."""
+    """Satisfies sluicegate.streams.engine.rebuild_plan.History."""
 
     def __init__(self, log: Log, group: str) -> None:
         self.log, self._input = log, LogInput(log, group)

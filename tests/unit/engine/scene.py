@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from streams.agent import Agent, Aggregation, Destination, Reducer
-from streams.contracts import Store
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.contracts import Store
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 
 COMPUTE = (Reducer("total", "sum", "amount"),)

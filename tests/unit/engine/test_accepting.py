@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from streams.engine import journal
-from streams.engine.accepting import Gap, accept, preview
-from streams.engine.amending import Person
-from streams.engine.open_groups import held
-from streams.errors import ConfigurationError, Fenced
-from streams.values import Partition, Source
+from sluicegate.streams.engine import journal
+from sluicegate.streams.engine.accepting import Gap, accept, preview
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.open_groups import held
+from sluicegate.streams.errors import ConfigurationError, Fenced
+from sluicegate.streams.values import Partition, Source
 from tests.unit.engine.driver import Clock, Driver, header, memory
 from tests.unit.engine.scene import a_log, an_agent, feed, shown
 from tests.unit.engine.test_gaps import HARMS, PLACE, Harm, earlier, retention, rewind, swap, truncation, wipe

@@ -2,15 +2,15 @@
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Reducer
-from streams.engine import explaining, owner, rebuild
-from streams.engine.addressed import RETRIED_FOR, addressee, for_us
-from streams.engine.amending import Person
-from streams.engine.dead_letters import Retried, letters, retry
-from streams.observe.metrics import METRICS
-from streams.record import Headers
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Reducer
+from sluicegate.streams.engine import explaining, owner, rebuild
+from sluicegate.streams.engine.addressed import RETRIED_FOR, addressee, for_us
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.dead_letters import Retried, letters, retry
+from sluicegate.streams.observe.metrics import METRICS
+from sluicegate.streams.record import Headers
+from sluicegate.streams.values import Partition
 from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
 from tests.unit.engine.rebuilding import rebuild as rebuilt
 from tests.unit.engine.rebuilding import state

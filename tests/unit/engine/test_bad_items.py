@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from streams.engine import sealed
-from streams.engine.members import Members
-from streams.ids import fire_ids
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.engine import sealed
+from sluicegate.streams.engine.members import Members
+from sluicegate.streams.ids import fire_ids
+from sluicegate.streams.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import dead, feed

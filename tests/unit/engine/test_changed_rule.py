@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.agent import Reducer
-from streams.aggregation import groups
-from streams.errors import ConfigurationError
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Reducer
+from sluicegate.streams.aggregation import groups
+from sluicegate.streams.errors import ConfigurationError
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import an_agent, feed, totals
 

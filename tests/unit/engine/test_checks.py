@@ -4,10 +4,19 @@ from typing import Any
 
 import pytest
 
-from streams.agent import Aggregation
-from streams.engine.checks import Seen, check_claim, check_low, check_partitions, informational
-from streams.errors import Halt, LogTruncated, PartitionsChanged, RetentionPassed, StoreRewound, StoreSwapped, StoreWiped, TopicRecreated
-from streams.values import Claim, Partition, Source, TopicFacts
+from sluicegate.streams.agent import Aggregation
+from sluicegate.streams.engine.checks import Seen, check_claim, check_low, check_partitions, informational
+from sluicegate.streams.errors import (
+    Halt,
+    LogTruncated,
+    PartitionsChanged,
+    RetentionPassed,
+    StoreRewound,
+    StoreSwapped,
+    StoreWiped,
+    TopicRecreated,
+)
+from sluicegate.streams.values import Claim, Partition, Source, TopicFacts
 
 PLACE = Partition("app", "sums", "in", 0)
 

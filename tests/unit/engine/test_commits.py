@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine.claims import Claims
-from streams.errors import PersistenceError, SluicegateError
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine.claims import Claims
+from sluicegate.streams.errors import PersistenceError, SluicegateError
+from sluicegate.streams.values import Partition
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, an_agent, feed, totals
 

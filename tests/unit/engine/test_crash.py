@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine import crash
-from streams.engine.crash import Marks
-from streams.engine.owner import Owner
-from streams.errors import Fenced, PersistenceError
-from streams.values import Changes, Partition, Trying
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine import crash
+from sluicegate.streams.engine.crash import Marks
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.errors import Fenced, PersistenceError
+from sluicegate.streams.values import Changes, Partition, Trying
 from tests.mutation.twins import without
 from tests.unit.engine import scene
 from tests.unit.engine.driver import Clock, Driver, Log

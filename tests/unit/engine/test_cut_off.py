@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine.pool import Threads
-from streams.engine.sealed import Sealed
-from streams.engine.slow import Slow
-from streams.errors import PersistenceError
-from streams.values import Changes, Claim, Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine.pool import Threads
+from sluicegate.streams.engine.sealed import Sealed
+from sluicegate.streams.engine.slow import Slow
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.values import Changes, Claim, Partition
 from tests.mutation.twins import without
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.engine import dead_letters, journal
-from streams.engine.amending import Person
-from streams.engine.dead_letters import Letter, Place, Retried, letters, retry
-from streams.errors import ConfigurationError, SystemNotReady
-from streams.ids import retry_id
-from streams.record import Headers, Record
-from streams.values import OutboxRow
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.engine import dead_letters, journal
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.dead_letters import Letter, Place, Retried, letters, retry
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.ids import retry_id
+from sluicegate.streams.record import Headers, Record
+from sluicegate.streams.values import OutboxRow
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, dead, feed, totals

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine.amending import Person
-from streams.engine.dead_rows import dead_rows, requeue
-from streams.errors import Fenced
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.dead_rows import dead_rows, requeue
+from sluicegate.streams.errors import Fenced
+from sluicegate.streams.values import Partition
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, feed, hooked, totals

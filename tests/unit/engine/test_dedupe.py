@@ -4,11 +4,11 @@
 import pytest
 from structlog.testing import capture_logs
 
-from connectors.memory.state import MemoryStore
-from schemas import codec
-from streams.agent import Deduplication
-from streams.engine.dedupe import LONGEST, IdRule
-from streams.errors import ConfigurationError
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Deduplication
+from sluicegate.streams.engine.dedupe import LONGEST, IdRule
+from sluicegate.streams.errors import ConfigurationError
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.producing import metrics, sums, twice, write

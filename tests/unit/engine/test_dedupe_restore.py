@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.aggregation import changelog, entry
-from streams.aggregation.seen import Seen
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.aggregation import changelog, entry
+from sluicegate.streams.aggregation.seen import Seen
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 from tests.unit.engine.producing import metrics, sums, write
 from tests.unit.engine.scene import Killed, a_log, hooked, totals, until_killed

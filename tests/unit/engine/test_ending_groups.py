@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Reducer
-from streams.aggregation.entry import unpacked
-from streams.engine import beginning
-from streams.engine.owner import Owner
-from streams.errors import ConfigurationError
-from streams.values import Changes, Claim
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Reducer
+from sluicegate.streams.aggregation.entry import unpacked
+from sluicegate.streams.engine import beginning
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.values import Changes, Claim
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import Killed, an_agent, totals
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent
-from streams.engine.claims import Claims
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.engine.claims import Claims
+from sluicegate.streams.values import Partition
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, memory
 from tests.unit.engine.scene import Clock, a_log, an_agent, feed, shown, totals

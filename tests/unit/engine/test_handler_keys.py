@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Destination, Handler
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler
 from tests.unit.engine.driver import Clock, Driver, Log
 
 seen: list[Any] = []

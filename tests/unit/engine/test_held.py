@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from streams.engine.held import Held
-from streams.engine.owner import Owner
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.engine.held import Held
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.values import Partition
 from tests.simulation.run import silent
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine import owner
-from streams.engine.owner import Owner
-from streams.testing.group import groups as as_tests_see
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine import owner
+from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.testing.group import groups as as_tests_see
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import an_agent, feed, totals
 

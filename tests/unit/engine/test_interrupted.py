@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from streams.engine.pool import Threads
-from streams.values import Changes, Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.engine.pool import Threads
+from sluicegate.streams.values import Changes, Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import a_log, dead, feed, shown

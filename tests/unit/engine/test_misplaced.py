@@ -3,7 +3,7 @@
 from typing import Any
 from unittest.mock import ANY
 
-from connectors.memory.state import MemoryStore
+from sluicegate.connectors.memory.state import MemoryStore
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import an_agent, feed, totals
 

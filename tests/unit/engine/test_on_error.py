@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Destination, Handler, OnError, Reducer
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, OnError, Reducer
+from sluicegate.streams.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.producing import metrics

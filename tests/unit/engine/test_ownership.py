@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine import owner as owner_module
-from streams.errors import PersistenceError, SystemNotReady
-from streams.values import Partition, TopicFacts
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine import owner as owner_module
+from sluicegate.streams.errors import PersistenceError, SystemNotReady
+from sluicegate.streams.values import Partition, TopicFacts
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import an_agent, dead, feed, hooked, shown, totals

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from structlog.testing import capture_logs
 
-from connectors.memory.state import MemoryStore
-from streams.engine.claims import NOT_JOINED
-from streams.errors import PersistenceError
-from streams.values import Level
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine.claims import NOT_JOINED
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.values import Level
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, an_agent, feed, shown, totals
 

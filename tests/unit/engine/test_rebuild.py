@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Reducer
-from streams.engine import rebuild_write
-from streams.engine.open_groups import held
-from streams.engine.rebuild_plan import Wanted
-from streams.errors import PersistenceError
-from streams.values import OutboxRow, Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Reducer
+from sluicegate.streams.engine import rebuild_write
+from sluicegate.streams.engine.open_groups import held
+from sluicegate.streams.engine.rebuild_plan import Wanted
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.values import OutboxRow, Partition
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, memory
 from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked

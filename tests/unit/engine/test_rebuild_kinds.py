@@ -2,8 +2,8 @@
 
 import json
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Deduplication, Destination, Reducer
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Reducer
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header, memory
 from tests.unit.engine.rebuilding import amounts, emitted_twice, feed_at, rebuild, state, worked
 from tests.unit.engine.scene import a_log, an_agent, totals

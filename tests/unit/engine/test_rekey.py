@@ -3,9 +3,9 @@
 import json
 from contextlib import suppress
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import a_log, dead

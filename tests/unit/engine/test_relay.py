@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from streams.engine import relay as relay_module
-from streams.engine.backoff import Backoff
-from streams.engine.relay import Relay, Shard
-from streams.errors import PersistenceError
-from streams.observe.metrics import Meter
-from streams.values import DeadRow, OutboxRow, Partition
+from sluicegate.streams.engine import relay as relay_module
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.relay import Relay, Shard
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.values import DeadRow, OutboxRow, Partition
 from tests.mutation.twins import without
 
 OTHER = Partition("app", "agent", "in", 1)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from schemas import Codec, codec
-from streams.aggregation.events import Fire, Refused
-from streams.engine.rows import Rows, rfc3339
-from streams.ids import NAMESPACE
-from streams.values import OutboxRow, Partition
+from sluicegate.schemas import Codec, codec
+from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.engine.rows import Rows, rfc3339
+from sluicegate.streams.ids import NAMESPACE
+from sluicegate.streams.values import OutboxRow, Partition
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Message
 from tests.unit.engine.scene import an_agent

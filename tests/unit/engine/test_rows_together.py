@@ -3,12 +3,12 @@
 import pytest
 from structlog.testing import capture_logs
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from streams.engine.failures import Failures
-from streams.errors import ConfigurationError, PersistenceError
-from streams.handlers import Outage
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.engine.failures import Failures
+from sluicegate.streams.errors import ConfigurationError, PersistenceError
+from sluicegate.streams.handlers import Outage
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import dead, feed

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from streams.errors import NotCommitted, PersistenceError
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.errors import NotCommitted, PersistenceError
+from sluicegate.streams.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import dead, feed

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from streams.aggregation import changelog
-from streams.engine import parking
-from streams.engine import sealed as sealed_module
-from streams.engine.amending import Person
-from streams.engine.pool import Inline, Threads
-from streams.errors import ConfigurationError, PersistenceError
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.aggregation import changelog
+from sluicegate.streams.engine import parking
+from sluicegate.streams.engine import sealed as sealed_module
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.pool import Inline, Threads
+from sluicegate.streams.errors import ConfigurationError, PersistenceError
+from sluicegate.streams.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import dead, feed, shown, until_killed

@@ -8,9 +8,9 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from connectors.memory.state import MemoryStore
-from streams.errors import PersistenceError
-from streams.observe.tracing import Spans
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.observe.tracing import Spans
 from tests.spans import PARENT, TRACE, TRACEPARENT, Recorder, told
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, distinct, feed, hooked

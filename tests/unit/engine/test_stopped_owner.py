@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine import open_groups
-from streams.engine.amending import Person
-from streams.engine.claims import Claims
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine import open_groups
+from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.engine.claims import Claims
 from tests.unit.engine.driver import Driver, memory
 from tests.unit.engine.scene import Clock, a_log, an_agent, feed
 from tests.unit.engine.test_gaps import truncation

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams import failpoints
-from streams.agent import Agent, OnError
-from streams.engine import transactional
-from streams.errors import SystemNotReady
-from streams.testing.deaths import TRANSACTIONS
-from streams.testing.transactions import LogTransactions
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Agent, OnError
+from sluicegate.streams.engine import transactional
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.testing.deaths import TRANSACTIONS
+from sluicegate.streams.testing.transactions import LogTransactions
+from sluicegate.streams.values import Partition
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import Killed, an_agent, feed, shown

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from schemas import Avro, codecs
-from streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer
-from streams.engine.intake import Intake
-from streams.errors import SystemNotReady
-from streams.values import Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.schemas import Avro, codecs
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer
+from sluicegate.streams.engine.intake import Intake
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.values import Partition
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import a_log, dead, shown
 

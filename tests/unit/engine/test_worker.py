@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from streams.agent import Agent, Aggregation, Destination, Reducer
-from streams.errors import PersistenceError
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.errors import PersistenceError
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header, memory
 
 

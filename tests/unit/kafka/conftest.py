@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.kafka.embedded import EmbeddedBroker
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 
 
 @pytest.fixture

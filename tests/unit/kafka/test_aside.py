@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from connectors.kafka.transactions import Aside
+from sluicegate.connectors.kafka.transactions import Aside
 from tests.waiting import wait_until
 
 

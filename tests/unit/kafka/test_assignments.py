@@ -4,7 +4,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.consumer import open_input
 
 
 class Group:

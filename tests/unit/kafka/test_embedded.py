@@ -4,10 +4,10 @@ import sys
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from connectors.kafka.admin import durability, existing, open_admin
-from connectors.kafka.embedded import EmbeddedBroker
-from connectors.kafka.producer import open_producer
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka.admin import durability, existing, open_admin
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
+from sluicegate.connectors.kafka.producer import open_producer
+from sluicegate.streams.errors import SystemNotReady
 from tests.unit.kafka.clients import BY_THE_BROKER, PROTOCOLS, everything, failure, fill, joined, numbers, read, row, turned
 from tests.waiting import wait_until
 

@@ -3,10 +3,10 @@ import random
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from connectors.kafka.embedded import EmbeddedBroker
-from connectors.kafka.feed import OVERHEAD, Feed
-from connectors.kafka.tail import Tail
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
+from sluicegate.connectors.kafka.feed import OVERHEAD, Feed
+from sluicegate.connectors.kafka.tail import Tail
+from sluicegate.streams.errors import SystemNotReady
 from tests.unit.kafka.clients import fill, numbers
 from tests.waiting import wait_until
 

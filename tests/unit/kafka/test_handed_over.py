@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import producer as module
-from connectors.kafka.producer import KafkaProducer
-from streams.values import OutboxRow
+from sluicegate.connectors.kafka import producer as module
+from sluicegate.connectors.kafka.producer import KafkaProducer
+from sluicegate.streams.values import OutboxRow
 
 
 class Librdkafka:

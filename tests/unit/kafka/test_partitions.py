@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import producer as module
-from connectors.kafka.producer import KafkaProducer, open_producer
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka import producer as module
+from sluicegate.connectors.kafka.producer import KafkaProducer, open_producer
+from sluicegate.streams.errors import SystemNotReady
 
 JAVA = {
     b"21": -973932308,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from connectors.kafka.consumer import KafkaInput, open_input
-from streams.errors import SystemNotReady
+from sluicegate.connectors.kafka.consumer import KafkaInput, open_input
+from sluicegate.streams.errors import SystemNotReady
 
 
 class Bad:
@@ -95,7 +95,7 @@ def test_an_error_among_records_is_taken_out_and_the_records_stay_in_order(consu
             return batch[1]
 
     monkeypatch.setattr(consumer, "_consumer", Driver())
-    monkeypatch.setattr("connectors.kafka.consumer._error", lambda message: message.error())
+    monkeypatch.setattr("sluicegate.connectors.kafka.consumer._error", lambda message: message.error())
     assert consumer.consume(4) == [batch[0], batch[2], batch[3]]
     assert consumer.poll(0) is None
     assert [code for _, code, _ in consumer.failures()] == ["out-of-range"] * 2

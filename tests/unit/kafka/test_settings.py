@@ -3,11 +3,11 @@ import logging
 import pytest
 from confluent_kafka import KafkaError
 
-from connectors.kafka import facts, settings
-from connectors.kafka.admin import existing
-from connectors.kafka.consumer import open_input
-from connectors.kafka.producer import open_producer
-from streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.connectors.kafka import facts, settings
+from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.producer import open_producer
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from tests.unit.kafka.clients import PROTOCOLS, row
 from tests.waiting import wait_until
 
@@ -56,7 +56,7 @@ def test_a_broker_that_is_not_there_is_said_in_the_log_and_never_on_stderr(
         wait_until(lambda: (consumer.poll(0.01), producer.poll()) and len(caplog.records) > 1, what="librdkafka's warnings")
     producer.close()
     consumer.close()
-    assert {record.name for record in caplog.records} == {"connectors.kafka"}
+    assert {record.name for record in caplog.records} == {"sluicegate.connectors.kafka"}
     assert capfd.readouterr() == ("", "")
 
 
@@ -67,7 +67,7 @@ def test_asking_a_broker_that_is_not_there_is_bounded_and_says_what_was_asked() 
 
 def test_the_facts_of_a_broker_that_is_not_there_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = open_input(NOWHERE, "g", ["t"], "m")
-    monkeypatch.setattr("connectors.kafka.facts.TIMEOUT", 0.2)
+    monkeypatch.setattr("sluicegate.connectors.kafka.facts.TIMEOUT", 0.2)
     inner = consumer._consumer
     for ask in (lambda: facts.span(inner, "t", 0), lambda: facts.committed(inner, "t", 0), lambda: facts.offset_at(inner, "t", 0, 0.0)):
         with pytest.raises(SystemNotReady, match="t/0"):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streams.leased.batch_size import BYTES, FEWEST, FIRST, MOST, BatchSize
-from streams.leased.lane_row import LaneRow
+from sluicegate.streams.leased.batch_size import BYTES, FEWEST, FIRST, MOST, BatchSize
+from sluicegate.streams.leased.lane_row import LaneRow
 
 
 def rows(count: int, size: int | None) -> list[LaneRow]:

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.engine.pool import Threads
-from streams.leased import dispatcher
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.engine.pool import Threads
+from sluicegate.streams.leased import dispatcher
 from tests.contracts.dispatcher.given import Turned
 
 

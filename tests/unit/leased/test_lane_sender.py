@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from streams.contracts import Reports
-from streams.engine.backoff import Backoff
-from streams.leased.lane_sender import Run, Sender, near, one_by_one
-from streams.observe.metrics import Meter
-from streams.values import OutboxRow
+from sluicegate.streams.contracts import Reports
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.leased.lane_sender import Run, Sender, near, one_by_one
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.values import OutboxRow
 from tests.mutation.twins import without
 
 

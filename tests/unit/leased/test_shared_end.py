@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, Destination, Reducer
-from streams.engine.pool import Threads
-from streams.engine.setting import Setting
-from streams.errors import SystemNotReady
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.engine.pool import Threads
+from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.errors import SystemNotReady
 from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, feed
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from schemas import codec
-from streams.agent import Agent, Aggregation, Destination, Reducer
-from streams.aggregation.events import Fire, Refused
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.engine import commits
-from streams.engine.commits import Commits
-from streams.engine.packing import SealedRecord
-from streams.errors import WatermarkMoved
-from streams.leased.shared_fires import MOST
-from streams.leased.shared_intake import SharedIntake
-from streams.leased.shared_runs import Packing
-from streams.leased.values import Gate, Pack, Progress
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.aggregation.events import Fire, Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine import commits
+from sluicegate.streams.engine.commits import Commits
+from sluicegate.streams.engine.packing import SealedRecord
+from sluicegate.streams.errors import WatermarkMoved
+from sluicegate.streams.leased.shared_fires import MOST
+from sluicegate.streams.leased.shared_intake import SharedIntake
+from sluicegate.streams.leased.shared_runs import Packing
+from sluicegate.streams.leased.values import Gate, Pack, Progress
 
 PLACE, GATE = ("in", 3), Gate(9)
 

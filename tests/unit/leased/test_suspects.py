@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.buffer import MemoryBuffer
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, App, Destination, Handler, Outbox, Reducer
-from streams.engine.sealed import DEATHS
-from streams.leased.shared import gate_of
-from streams.leased.shared_fires import COMPANY, SharedFires
-from streams.leased.shared_records import buffer_name
-from streams.testing.driver import TestDriver
+from sluicegate.connectors.memory.buffer import MemoryBuffer
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Outbox, Reducer
+from sluicegate.streams.engine.sealed import DEATHS
+from sluicegate.streams.leased.shared import gate_of
+from sluicegate.streams.leased.shared_fires import COMPANY, SharedFires
+from sluicegate.streams.leased.shared_records import buffer_name
+from sluicegate.streams.testing.driver import TestDriver
 from tests.contracts.buffer.given import entries
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver

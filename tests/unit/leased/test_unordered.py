@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from streams.agent import App, Outbox
-from streams.contracts import Reports
-from streams.engine.pool import Inline
-from streams.leased.dispatcher import Dispatcher, Parts
-from streams.leased.lane_outcomes import outcomes_of
-from streams.leased.lane_sender import Run
-from streams.leased.messages import LaneBatch, OutboxMessage
-from streams.observe.metrics import Meter
-from streams.testing.log import Clock, Log, LogProducer
-from streams.values import OutboxRow
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import App, Outbox
+from sluicegate.streams.contracts import Reports
+from sluicegate.streams.engine.pool import Inline
+from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
+from sluicegate.streams.leased.lane_outcomes import outcomes_of
+from sluicegate.streams.leased.lane_sender import Run
+from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.testing.log import Clock, Log, LogProducer
+from sluicegate.streams.values import OutboxRow
 
 ROWS, LEASE, TURN = 40, 1.0, 0.05  # seconds
 

@@ -1,7 +1,7 @@
 """What follows from the workers' reports: alive, ready, status."""
 
-from streams.observe.board import TURN_LIMIT, Board
-from streams.observe.report import PartitionReport, WorkerReport
+from sluicegate.streams.observe.board import TURN_LIMIT, Board
+from sluicegate.streams.observe.report import PartitionReport, WorkerReport
 
 
 class Clock:

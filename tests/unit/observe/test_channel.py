@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from streams.engine.backoff import Backoff
-from streams.engine.channel import Sender, pipe, received
-from streams.observe.report import PartitionReport, WorkerReport
+from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.channel import Sender, pipe, received
+from sluicegate.streams.observe.report import PartitionReport, WorkerReport
 from tests.waiting import wait_until
 
 Ends = tuple[int, int]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from streams.agent import Http
-from streams.errors import ConfigurationError, SystemNotReady
-from streams.observe import http as port_module
-from streams.observe.http import BODY_BYTES, CONNECTIONS, HEAD_BYTES, Answer, Page, Port, document, is_loopback, serve
+from sluicegate.streams.agent import Http
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.observe import http as port_module
+from sluicegate.streams.observe.http import BODY_BYTES, CONNECTIONS, HEAD_BYTES, Answer, Page, Port, document, is_loopback, serve
 from tests.waiting import wait_until
 
 Serve = Callable[..., Port]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
-from streams.observe.logs import configure, masked
+from sluicegate.streams.observe.logs import configure, masked
 
 Lines = Callable[[], list[dict[str, Any]]]
 

@@ -7,10 +7,10 @@ import pytest
 from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families as families
 
-from streams.observe.board import Board
-from streams.observe.collector import exposition
-from streams.observe.metrics import METRICS, Meter
-from streams.observe.report import PartitionReport, WorkerReport
+from sluicegate.streams.observe.board import Board
+from sluicegate.streams.observe.collector import exposition
+from sluicegate.streams.observe.metrics import METRICS, Meter
+from sluicegate.streams.observe.report import PartitionReport, WorkerReport
 
 
 def text_of(*reports: WorkerReport, own: Meter | None = None) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schemas import Avro, Codec, codec
-from schemas.avro import least_bytes
+from sluicegate.schemas import Avro, Codec, codec
+from sluicegate.schemas.avro import least_bytes
 
 SHOP = {
     "type": "record",

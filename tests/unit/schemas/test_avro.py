@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import Avro, codec
-from schemas import json as ours
-from schemas.codecs import Unwritable
+from sluicegate.schemas import Avro, codec
+from sluicegate.schemas import json as ours
+from sluicegate.schemas.codecs import Unwritable
 from tests.unit.schemas.avros import SHOP, by, cases
 
 ORDER = {"customer": "ann", "amount": 2.5, "items": [1, 2], "note": None, "at": "2026-01-01T00:00:00.250000Z"}
@@ -281,7 +281,7 @@ def test_without_our_look_at_the_end_what_follows_a_record_is_lost() -> None:
 
 def test_an_absent_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    monkeypatch.delitem(sys.modules, "schemas.avro", raising=False)
+    monkeypatch.delitem(sys.modules, "sluicegate.schemas.avro", raising=False)
     with pytest.raises(ValueError) as caught:
         by(SHOP)
     assert str(caught.value) == 'the Avro library is not installed; pip install "sluicegate[avro]"'

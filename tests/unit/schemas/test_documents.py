@@ -8,10 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schemas import Avro, codec
-from schemas.avro_check import strict
-from streams.agent import Reducer, Until
-from streams.aggregation.events import COUNT_LOWERED, Fire
+from sluicegate.schemas import Avro, codec
+from sluicegate.schemas.avro_check import strict
+from sluicegate.streams.agent import Reducer, Until
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
 
@@ -19,7 +19,7 @@ BY_RECORDS = {"count", "timeout", "until", "limit"}
 
 
 def schema(name: str) -> dict[str, Any]:
-    return json.loads((files("schemas") / "documents" / f"{name}.schema.json").read_text())
+    return json.loads((files("sluicegate.schemas") / "documents" / f"{name}.schema.json").read_text())
 
 
 RESULT, LETTER = schema("result"), schema("dead-letter-headers")
@@ -91,7 +91,7 @@ def test_the_schema_itself_is_one(name: str) -> None:
 
 
 def fields(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((files("schemas") / "documents" / f"{name}.avsc").read_text())["fields"]
+    found: list[dict[str, Any]] = json.loads((files("sluicegate.schemas") / "documents" / f"{name}.avsc").read_text())["fields"]
     return found
 
 
@@ -108,7 +108,7 @@ def test_the_avro_schema_of_a_dead_letter_has_its_headers_under_names_that_avro_
 
 @pytest.mark.parametrize("name", ["result", "dead-letter"])
 def test_the_avro_schema_itself_is_one_and_takes_what_is_written(name: str, written: Log) -> None:
-    text = (files("schemas") / "documents" / f"{name}.avsc").read_text()
+    text = (files("sluicegate.schemas") / "documents" / f"{name}.avsc").read_text()
     form = codec("avro", Avro(text))
     assert strict(text) is None
     names = [field["name"] for field in fields(name)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import codec
-from schemas.json import Field, bounded, canonical, document, is_number, walk, wanted, well_formed
+from sluicegate.schemas import codec
+from sluicegate.schemas.json import Field, bounded, canonical, document, is_number, walk, wanted, well_formed
 
 PATHS = ("a", "b", "a2.x", "a2.y", "c.d.e")
 leaves = st.one_of(

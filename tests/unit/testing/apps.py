@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from streams.agent import Agent, Aggregation, App, Destination, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer
 
 TOTAL = (Reducer("total", "sum", "amount"),)
 

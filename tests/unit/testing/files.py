@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from streams.agent import App
-from streams.testing.cases import Case
-from streams.testing.files import loaded
-from streams.testing.play import Failure, Verdict, play, play_with_crashes
+from sluicegate.streams.agent import App
+from sluicegate.streams.testing.cases import Case
+from sluicegate.streams.testing.files import loaded
+from sluicegate.streams.testing.play import Failure, Verdict, play, play_with_crashes
 
 HEAD = """\
 app: flights

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from streams.handlers.values import BadItems, Batch, Context, Outage
-from streams.testing.deaths import Death
+from sluicegate.streams.handlers.values import BadItems, Batch, Context, Outage
+from sluicegate.streams.testing.deaths import Death
 
 calls: list[tuple[str, int]] = []
 failing: list[str] = []  # why the next calls fail

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from connectors.memory.state import MemoryStore
-from schemas import Avro
-from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Reducer
-from streams.aggregation import rule
-from streams.testing.driver import TestDriver
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.schemas import Avro
+from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Reducer
+from sluicegate.streams.aggregation import rule
+from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log
 from tests.unit.schemas.avros import SHOP, by

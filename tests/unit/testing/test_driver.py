@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from connectors.memory.state import MemoryStore
-from connectors.sql.state import SqliteStore
-from streams.agent import App, Reducer
-from streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from streams.testing.deaths import AROUND, ENGINE, HANDLERS, REPLIES, Death, Kind
-from streams.testing.driver import TestDriver
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.agent import App, Reducer
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.testing.deaths import AROUND, ENGINE, HANDLERS, REPLIES, Death, Kind
+from sluicegate.streams.testing.driver import TestDriver
 from tests import house
 from tests.mutation.twins import without
 from tests.unit.engine import scene
@@ -261,7 +261,7 @@ def test_a_partition_that_stops_says_why() -> None:
 
 
 def test_agents_that_feed_one_another_for_ever_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.testing.workers.MOST_ROUNDS", 50)
+    monkeypatch.setattr("sluicegate.streams.testing.workers.MOST_ROUNDS", 50)
     ring = an_app(sums(count=1, compute=()), sums("back", ("out",), "in", count=1, compute=()))
     with pytest.raises(SystemNotReady, match="still working after 50 rounds"):
         TestDriver(ring).send("in", {"amount": 1}, key="a")

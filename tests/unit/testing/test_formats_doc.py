@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from streams.cli import main
-from streams.config.avro import KEYS
-from streams.testing.files import loaded
-from streams.testing.play import play, play_with_crashes
+from sluicegate.streams.cli import main
+from sluicegate.streams.config.avro import KEYS
+from sluicegate.streams.testing.files import loaded
+from sluicegate.streams.testing.play import play, play_with_crashes
 from tests.unit.schemas.avros import by
 
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from streams.config.cases import KINDS
-from streams.testing.driver import TestDriver
-from streams.testing.files import loaded
-from streams.testing.play import play
+from sluicegate.streams.config.cases import KINDS
+from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.testing.files import loaded
+from sluicegate.streams.testing.play import play
 
 PROJECT = Path(__file__).resolve().parents[3]
 GUIDE = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from connectors.sql.state import SqliteStore
-from streams.agent import Agent, Aggregation, App, Destination, Handler
-from streams.contracts import Store
-from streams.testing.deaths import REPLIES, Deaths, Kind, MortalStore
-from streams.testing.driver import TestDriver
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.testing.deaths import REPLIES, Deaths, Kind, MortalStore
+from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.engine import handlers
 from tests.unit.testing.apps import TOTAL
 from tests.unit.testing.files import crashed, played

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from schemas import codec
-from streams.agent import Agent, Aggregation, Destination, Reducer
-from streams.aggregation.events import Refused
-from streams.aggregation.groups import Groups
-from streams.aggregation.rule import Rule
-from streams.engine.packing import SealedRecord
-from streams.errors import PersistenceError
-from streams.leased import shared_records, shared_runs
-from streams.leased.shared_fires import UNDER_WAY, SharedFires
-from streams.leased.shared_firing import Made
-from streams.leased.shared_records import Common, Origin, Run, encode_item, packed, packs, unpacked
-from streams.leased.shared_runs import Packing
-from streams.leased.values import PACK, Entry, Gate, pack_data, pack_parts, singles
-from streams.record import Headers
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.aggregation.events import Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.engine.packing import SealedRecord
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.leased import shared_records, shared_runs
+from sluicegate.streams.leased.shared_fires import UNDER_WAY, SharedFires
+from sluicegate.streams.leased.shared_firing import Made
+from sluicegate.streams.leased.shared_records import Common, Origin, Run, encode_item, packed, packs, unpacked
+from sluicegate.streams.leased.shared_runs import Packing
+from sluicegate.streams.leased.values import PACK, Entry, Gate, pack_data, pack_parts, singles
+from sluicegate.streams.record import Headers
 
 COMMON = Common("in", "id", 3, 1.5)
 

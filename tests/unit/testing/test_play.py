@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streams import failpoints
-from streams.testing.matching import same
+from sluicegate.streams import failpoints
+from sluicegate.streams.testing.matching import same
 from tests.mutation.twins import without
 from tests.unit.engine import scene
 from tests.unit.testing.files import FIRST, FULL, HEAD, crashed, played
@@ -149,7 +149,7 @@ def test_without_a_protection_the_same_test_fails_and_says_at_which_place(tmp_pa
 
 def test_without_a_death_leaving_its_process_at_once_a_death_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin of the deaths themselves: a store that forgets what it was given since the claim."""
-    from connectors.memory.state import MemoryStore
+    from sluicegate.connectors.memory.state import MemoryStore
 
     claim = MemoryStore.claim
 

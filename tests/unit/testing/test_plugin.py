@@ -32,7 +32,8 @@ LIGHT = """\
 import sys
 
 def test_nothing_heavy_is_loaded():
-    assert {"streams.testing.driver", "streams.engine.worker", "pydantic", "confluent_kafka"} & {*sys.modules} == set()
+    assert {"sluicegate.streams.testing.driver", "sluicegate.streams.engine.worker", "pydantic", "confluent_kafka"} &
+    {*sys.modules} == set()
 """
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from connectors.sql.state import SqliteStore
-from streams.cli import main
-from streams.testing.driver import TestDriver
-from streams.testing.log import START
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.cli import main
+from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.testing.log import START
 
 SAGA = Path(__file__).resolve().parents[3] / "examples" / "saga"
 

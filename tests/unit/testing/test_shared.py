@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.memory.state import MemoryStore
-from streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Outbox, Reducer
-from streams.errors import ConfigurationError
-from streams.testing.deaths import SHARED, Deaths
-from streams.testing.driver import TestDriver
-from streams.values import Changes, Partition
+from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Outbox, Reducer
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.testing.deaths import SHARED, Deaths
+from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.values import Changes, Partition
 from tests.mutation.twins import without
 from tests.unit.testing import sharing
 

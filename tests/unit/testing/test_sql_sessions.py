@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from connectors.sql.state import SqliteStore
-from streams.contracts import Store
-from streams.errors import ConfigurationError
-from streams.testing import stores
-from streams.testing.deaths import Deaths, MortalStore
-from streams.testing.driver import TestDriver
-from streams.testing.files import loaded
-from streams.testing.play import Failure, Verdict, play, play_with_crashes
+from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.streams.contracts import Store
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.testing import stores
+from sluicegate.streams.testing.deaths import Deaths, MortalStore
+from sluicegate.streams.testing.driver import TestDriver
+from sluicegate.streams.testing.files import loaded
+from sluicegate.streams.testing.play import Failure, Verdict, play, play_with_crashes
 
 FILE = """\
 app: shop

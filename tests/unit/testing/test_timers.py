@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streams.agent import Agent, Aggregation, App, Destination, Handler
-from streams.testing.deaths import DISPATCHER, Deaths
-from streams.testing.driver import TestDriver
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler
+from sluicegate.streams.testing.deaths import DISPATCHER, Deaths
+from sluicegate.streams.testing.driver import TestDriver
 from tests.mutation.twins import without
 from tests.unit.testing import reminders
 from tests.unit.testing.apps import sums

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from streams.testing.deaths import AROUND, ENGINE, REPLIES, TRANSACTIONS, Kind
+from sluicegate.streams.testing.deaths import AROUND, ENGINE, REPLIES, TRANSACTIONS, Kind
 from tests.unit.testing.apps import an_app, sums
 from tests.unit.testing.test_driver import crashed_at
 

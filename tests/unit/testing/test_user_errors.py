@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import structlog
 
-from streams import causes
-from streams.testing.driver import TestDriver
+from sluicegate.streams import causes
+from sluicegate.streams.testing.driver import TestDriver
 
 CODE = '''\
 import json
