@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+PRODUCT = "sluicegate"  # the one top-level package of an installation; it links to the folders below
 PACKAGES = ("streams", "connectors", "schemas")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
@@ -163,10 +164,10 @@ def imports(root: Path) -> list[str]:
         if path.split("/")[0] not in PACKAGES:
             continue
         module = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-        package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+        package = f"{PRODUCT}.{module if path.endswith('__init__.py') else module.rpartition('.')[0]}".rstrip(".")
         for node, lazy in _import_nodes(tree):
             for target in _targets(node, package, root):
-                if reason := _refusal(root, module, target, lazy):
+                if reason := _misnamed(target) or _refusal(root, module, target.removeprefix(f"{PRODUCT}."), lazy):
                     problems.append(f"{path}:{node.lineno}: imports {target}: {reason}")
     return problems
 
@@ -190,8 +191,13 @@ def _targets(node: ast.Import | ast.ImportFrom, package: str, root: Path) -> lis
 
 
 def _is_module(root: Path, name: str) -> bool:
-    path = root.joinpath(*name.split("."))
+    path = root.joinpath(*name.removeprefix(f"{PRODUCT}.").split("."))
     return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def _misnamed(target: str) -> str | None:
+    """An import that works only where the repository's folder is on the path."""
+    return f"an installation knows it as {PRODUCT}.{target}" if within(target, *PACKAGES) else None
 
 
 def within(module: str, *packages: str) -> bool:

@@ -20,7 +20,10 @@ from tests.mutation.guard import Guard
 from tests.servers import jars
 
 PROJECT = Path(__file__).resolve().parents[2]
-COPIED = ("streams", "connectors", "schemas", "tests", "examples", "docs", "pyproject.toml", "README.md", "Makefile")
+COPIED = (
+    *("sluicegate", "streams", "connectors", "schemas", "tests", "examples", "docs"),
+    *("pyproject.toml", "README.md", "Makefile"),
+)
 GUARDS = (*engine.GUARDS, *kafka.GUARDS, *stores.GUARDS)
 SECONDS = 420  # of one pytest call
 AT_ONCE = 2
@@ -69,7 +72,7 @@ def copied(tree: Path) -> Path:
     for name in COPIED:
         source = PROJECT / name
         if source.is_dir():
-            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(source, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy(source, tree / name)
     return tree

@@ -12,7 +12,7 @@ LIBRARIES = [
     "confluent_kafka.admin", "hypothesis", "msgspec", "psutil", "pydantic", "pytest", "pytest_timeout", "redis", "rich", "sqlalchemy",
     "structlog", "typer", "xdist", "yaml",
 ]  # fmt: skip
-OURS = ("tests", "streams", "connectors", "schemas")
+OURS = ("tests", "sluicegate")
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(LIBRARIES)
@@ -37,7 +37,7 @@ def _pytest(tree: str, arguments: list[str], output: str) -> None:
         for target, source in ((0, nothing), (1, file), (2, file)):
             os.dup2(source.fileno(), target)
     os.chdir(tree)
-    sys.path[:] = [tree, *(place for place in sys.path if not Path(place or ".", "streams").is_dir())]
+    sys.path[:] = [tree, *(place for place in sys.path if not Path(place or ".", "sluicegate").is_dir())]
     os.environ["PYTHONPATH"] = tree
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]

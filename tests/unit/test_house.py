@@ -25,7 +25,8 @@ def test_no_file_names_a_registry_host_or_a_folder_of_this_machine():
 
 
 def test_no_driver_is_loaded_before_it_is_needed():
-    code = f"import connectors, streams, sluicegate.streams.cli, schemas, sys; print(*sorted({{*sys.modules}} & {{*{[*house.DRIVERS]}}}))"
+    code = "import sluicegate.connectors, sluicegate.streams.cli, sluicegate.schemas, sys; "
+    code += f"print(*sorted({{*sys.modules}} & {{*{[*house.DRIVERS]}}}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
@@ -82,6 +83,8 @@ def tree(tmp_path):
         ("connectors/common.py", "import connectors.sql.state"),
         ("connectors/common.py", "import redis"),
         ("streams/engine/owner.py", "from tests.waiting import wait_until"),
+        ("streams/engine/owner.py", "from streams.values import Claim"),
+        ("connectors/redis/state.py", "import schemas.json"),
     ],
 )
 def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
@@ -94,12 +97,21 @@ def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("streams/aggregation/rule.py", "import uuid\nfrom sluicegate.streams.values import Partition\nfrom . import groups\nimport sluicegate.schemas.json"),
+        (
+            "streams/aggregation/rule.py",
+            "import uuid\nfrom sluicegate.streams.values import Partition\nfrom . import groups\nimport sluicegate.schemas.json",
+        ),
         ("streams/engine/owner.py", "from sluicegate.streams.aggregation import rule\nfrom ..values import Claim\nimport time"),
         ("streams/cli/run.py", "import sluicegate.connectors.kafka"),
         ("streams/testing/driver.py", "def memory():\n    from sluicegate.connectors.memory.state import MemoryStore"),
-        ("connectors/redis/state.py", "import redis\nfrom sluicegate.streams.values import Claim\nfrom . import scripts\nfrom sluicegate.streams import errors"),
-        ("connectors/__init__.py", "from sluicegate.streams.contracts import Store\ndef open_store():\n    from sluicegate.connectors.redis import state"),
+        (
+            "connectors/redis/state.py",
+            "import redis\nfrom sluicegate.streams.values import Claim\nfrom . import scripts\nfrom sluicegate.streams import errors",
+        ),
+        (
+            "connectors/__init__.py",
+            "from sluicegate.streams.contracts import Store\ndef open_store():\n    from sluicegate.connectors.redis import state",
+        ),
         ("connectors/redis/state.py", "from sluicegate.connectors.common import check"),
         ("connectors/common.py", "from sluicegate.streams.values import Claim"),
         ("tests/unit/test_it.py", "import connectors, confluent_kafka, time"),

@@ -22,7 +22,8 @@ def errors():
 
 
 def test_the_committed_schema_is_up_to_date():
-    assert json.loads(COMMITTED.read_text()) == schema(), "run: python -m sluicegate.streams.config.schema > schemas/documents/sluicegate.schema.json"
+    command = "python -m sluicegate.streams.config.schema > schemas/documents/sluicegate.schema.json"
+    assert json.loads(COMMITTED.read_text()) == schema(), f"run: {command}"
 
 
 def test_it_is_a_schema_and_takes_every_key(errors):

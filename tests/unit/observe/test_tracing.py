@@ -81,7 +81,8 @@ def test_without_the_extra_a_run_ends_with_2_and_one_line_that_names_it(
 @pytest.mark.parametrize(("wanted", "loaded"), [("none", False), ("console", True)])
 def test_a_workers_process_loads_it_only_when_it_is_asked_for(wanted: str, loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", wanted)
-    code = "import sys; from sluicegate.streams.cli import child; made = child.spans('app'); print(made is not None, 'opentelemetry' in sys.modules)"
+    code = "import sys; from sluicegate.streams.cli import child; made = child.spans('app'); "
+    code += "print(made is not None, 'opentelemetry' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout.split(), done.stderr) == ([str(loaded)] * 2, "")
 

@@ -1,0 +1,126 @@
+"""An installation has one top-level name, so that a project may have folders and files that are named as ours are."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PACKAGED = ("sluicegate", "streams", "connectors", "schemas", "pyproject.toml", "README.md", "LICENSE")
+PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+
+APP = """\
+app: shop
+kafka: {bootstrap.servers: "localhost:9092"}
+store: memory://
+agents:
+  greet:
+    from: orders
+    handler: streams:greet
+    to: {topic: greetings}
+tests:
+  an order is greeted:
+    - send: {topic: orders, key: bob, value: {customer: Bob}}
+    - expect: {topic: greetings, value: {text: hello Bob}}
+"""
+HANDLER = """\
+from connectors import greeting
+from schemas.orders import name
+
+
+def greet(message, send):
+    send({"text": f"{greeting} {name(message.value)}"})
+"""
+
+
+def ran(*command: str | Path, cwd: Path) -> str:
+    """What the command prints; it must succeed. The environment's own Python path is not used."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=environ, capture_output=True, text=True, timeout=170)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def python(folder: Path) -> Path:
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the distributions are made of, since a build writes into its tree."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in PACKAGED:
+        if (PROJECT / name).is_dir():
+            shutil.copytree(PROJECT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(PROJECT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sdist, and the wheel that is built of it and of nothing else."""
+    folder = tmp_path_factory.mktemp("dist")
+    program = f"from setuptools import build_meta; print(build_meta.build_sdist({str(folder)!r}))"
+    builder = tmp_path_factory.mktemp("builder")
+    ran(sys.executable, "-m", "venv", builder, cwd=folder)
+    ran(python(builder), *PIP, "install", "setuptools>=77", cwd=folder)
+    ran(python(builder), "-c", program, cwd=source)
+    sdist = next(folder.glob("*.tar.gz"))
+    ran(python(builder), *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, sdist, cwd=folder)
+    return sdist, next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new virtual environment that holds the wheel and what it requires."""
+    folder = tmp_path_factory.mktemp("environment")
+    ran(sys.executable, "-m", "venv", folder, cwd=folder)
+    ran(python(folder), *PIP, "install", built[1], cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A user's project with a folder `schemas`, a package `connectors` and a module `streams`."""
+    files = {
+        "shop.yaml": APP,
+        "streams.py": HANDLER,
+        "connectors/__init__.py": 'greeting = "hello"\n',
+        "schemas/__init__.py": "",
+        "schemas/orders.py": 'def name(order):\n    return order["customer"]\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_wheel_holds_one_top_level_package_and_all_of_ours(built: tuple[Path, Path]) -> None:
+    names = zipfile.ZipFile(built[1]).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sluicegate"}
+    ours = {path.relative_to(PROJECT).as_posix() for top in ("streams", "connectors", "schemas") for path in (PROJECT / top).rglob("*.py")}
+    assert {f"sluicegate/{name}" for name in ours} <= {*names}
+    assert {"sluicegate/py.typed", "sluicegate/schemas/documents/result.avsc"} <= {*names}
+
+
+def test_the_sdist_holds_files_and_no_links(built: tuple[Path, Path]) -> None:
+    with tarfile.open(built[0]) as sdist:
+        assert [member.name for member in sdist if member.issym() or member.islnk()] == []
+        assert any(name.endswith("/sluicegate/streams/engine/owner.py") for name in sdist.getnames())
+
+
+def test_the_command_runs_beside_modules_of_the_same_names(installed: Path, project: Path) -> None:
+    command = installed / "bin" / "sluicegate"
+    assert "greet" in ran(command, "check", "shop.yaml", cwd=project)
+    assert "1 of 1 tests passed" in ran(command, "test", "shop.yaml", cwd=project)
+
+
+def test_an_installation_takes_none_of_the_three_names(installed: Path, tmp_path: Path) -> None:
+    program = "import importlib.util as u; print([n for n in ('streams', 'connectors', 'schemas') if u.find_spec(n)])"
+    assert ran(python(installed), "-c", program, cwd=tmp_path).strip() == "[]"
