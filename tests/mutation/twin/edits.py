@@ -65,12 +65,15 @@ class EditedFinder:
         return spec_from_file_location(name, found.origin, loader=loader)
 
 
+PRODUCT = "sluicegate."  # the package that links to the folders of the product
+
+
 def file_of(module: str) -> str:
-    return module.replace(".", "/") + ".py"
+    return module.removeprefix(PRODUCT).replace(".", "/") + ".py"
 
 
 def module_of(file: str) -> str:
-    return file.removesuffix(".py").replace("/", ".")
+    return PRODUCT + file.removesuffix(".py").replace("/", ".")
 
 
 def install(environ: Mapping[str, str]) -> None:
