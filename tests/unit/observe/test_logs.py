@@ -18,15 +18,6 @@ from sluicegate.streams.observe.logs import configure, masked
 Lines = Callable[[], list[dict[str, Any]]]
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
-    structlog.reset_defaults()
-
-
 @pytest.fixture
 def logged(tmp_path: Any) -> Iterator[Callable[..., Lines]]:
     opened: list[int] = []
