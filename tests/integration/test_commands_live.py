@@ -97,6 +97,7 @@ def test_groups_are_listed_explained_fired_and_dropped_while_three_workers_run(l
     sluicegate("groups", "drop", file, "sums", "k4", "--yes", "--why", "a test", "--json")
     wait_until(lambda: results.draw() == [("k3", "manual", 3)], 60, "the group that was fired by hand")
     send(kafka, ns, 5)
+    wait_until(lambda: held(file) == 2 * (len(KEYS) - 2) + len(KEYS), 60, "all to be read again")
     for key in KEYS:
         sluicegate("groups", "fire", file, "sums", key, "--json")
     others = [(key, "manual", 8) for key in KEYS if key not in ("k3", "k4")]

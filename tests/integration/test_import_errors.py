@@ -73,23 +73,23 @@ CASES = {
         ["the name time is taken: Python imports Python itself, not {here}/time.py; rename time.py"],
     ),
     "the name of our package": (
-        "streams:enter", {"streams.py": "def enter(value): ..."},
-        ["the name streams is taken: Python imports ", "/streams, not {here}/streams.py; rename streams.py"],
+        "sluicegate:enter", {"sluicegate.py": "def enter(value): ..."},
+        ["the name sluicegate is taken: Python imports ", "/sluicegate, not {here}/sluicegate.py; rename sluicegate.py"],
     ),
     "the name of our package as a folder": (
-        "sluicegate.schemas.orders:enter", {"schemas/orders.py": "def enter(value): ..."},
-        ["the name schemas is taken: Python imports ", "/schemas, not {here}/schemas; rename schemas"],
+        "sluicegate.orders:enter", {"sluicegate/orders.py": "def enter(value): ..."},
+        ["the name sluicegate is taken: Python imports ", "/sluicegate, not {here}/sluicegate; rename sluicegate"],
     ),
     "the name of an installed package": (
         "yaml.handlers:enter", {"yaml/handlers.py": "def enter(value): ..."},
         ["the name yaml is taken: Python imports ", "/site-packages/yaml, not {here}/yaml; rename yaml"],
     ),
     "an import of a module with the name of ours": (
-        "shop:enter", {"shop.py": "from sluicegate.schemas import Order\n", "schemas/__init__.py": "class Order: ...\n"},
+        "shop:enter", {"shop.py": "from sluicegate import Order\n", "sluicegate/__init__.py": "class Order: ...\n"},
         [
-            "cannot import name 'Order' from 'schemas'",
-            "the name schemas is taken: ",
-            "not {here}/schemas (shop.py:1 in <module>); rename schemas",
+            "cannot import name 'Order' from 'sluicegate'",
+            "the name sluicegate is taken: ",
+            "not {here}/sluicegate (shop.py:1 in <module>); rename sluicegate",
         ],
     ),
 }  # fmt: skip

@@ -32,6 +32,7 @@ RECORDS, PARTITIONS, KEYS = 200, 2, 10
 COMMAND = str(Path(sys.executable).with_name("sluicegate"))
 BUFFERED = {"aggregate": {"count": 4, "timeout": {"after": "1s"}, "compute": {"all": "collect"}}}
 CONTENDED = {"handler": "contended", "session": True}
+THREE_ATTEMPTS = {"handler": "send", "attempts": 3}  # the last one follows the one before it in the same commit
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {"handler": "send"},
     "session": {"handler": "send", "session": True},
@@ -63,7 +64,8 @@ class App:
     def _agent(self, rate: int) -> dict[str, Any]:
         given = dict(self.given)
         if "handler" in given:
-            given |= {"handler": f"once_handlers:{given['handler']}_{rate}", "retry": {"attempts": 2, "backoff": "20ms..50ms"}}
+            retry = {"attempts": given.pop("attempts", 2), "backoff": "20ms..50ms"}
+            given |= {"handler": f"once_handlers:{given['handler']}_{rate}", "retry": retry}
         return given | {"from": f"{self.name}.in", "to": {"topic": f"{self.name}.out{rate}"}, "dead_letters": f"{self.name}.dead{rate}"}
 
     def feed(self, first: int, count: int) -> None:
@@ -120,7 +122,8 @@ def made(request: pytest.FixtureRequest, tmp_path: Path, ns: str, kafka: str, ma
         opened = open_store(url)
         opened.migrate()
         opened.close()
-        apps.append(App(CONTENDED if kind == "contended" else KINDS[kind], ns, tmp_path, kafka, url, records))
+        agents = {**KINDS, "contended": CONTENDED, "three-attempts": THREE_ATTEMPTS}
+        apps.append(App(agents[kind], ns, tmp_path, kafka, url, records))
         return apps[-1]
 
     yield make
@@ -194,6 +197,6 @@ def test_if_every_failed_call_ended_its_owner(
     (tmp_path / "patched").mkdir()
     (tmp_path / "patched" / "sitecustomize.py").write_text(patched)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "patched"))
-    app = made("plain", "redis")
+    app = made("three-attempts", "redis")
     whole(app)
     assert (app.copies() == {}) is once
