@@ -175,6 +175,15 @@ def test_sessions_that_conflict_write_no_row_twice(made: Callable[..., App]) -> 
         assert app.outcomes(rate) == Counter(range(app.records)), f"at {rate} %"
 
 
+def test_much_more_of_it_is_written_once_too(made: Callable[..., App]) -> None:
+    """Without a kill, at three rates of failing messages: some seconds of full load."""
+    app = made("plain", "redis", 20_000)
+    whole(app)
+    assert app.copies() == {}
+    for rate in RATES:
+        assert app.outcomes(rate) == Counter(range(app.records)), f"at {rate} %"
+
+
 ENDS = """
 from sluicegate.streams.engine.owner import Owner
 

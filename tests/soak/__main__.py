@@ -23,17 +23,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=850.0, help="records a second")
     parser.add_argument("--pace", type=float, default=1.1, help="seconds from one fault to the next")
     parser.add_argument("--twin", default="", help="protections to take out, joined by commas")
+    parser.add_argument("--calm", action="store_true", help="load without faults: no copy is allowed")
     parser.add_argument("--out", type=Path, default=Path("docs/proof/soak"))
     return parser.parse_args()
 
 
 def main() -> int:
     given = arguments()
-    setting = Setting(given.store, given.seconds, given.seed, given.brokers, 10 / given.rate, given.pace, given.twin)
-    print(setting, *plan(setting.seed, setting.seconds, setting.pace, kinds(setting.store, setting.brokers)), sep="\n", flush=True)
+    pause = 10 / given.rate
+    setting = Setting(given.store, given.seconds, given.seed, given.brokers, pause, given.pace, given.twin, given.calm)
+    steps = () if given.calm else plan(setting.seed, setting.seconds, setting.pace, kinds(setting.store, setting.brokers))
+    print(setting, *steps, sep="\n", flush=True)
     report = soak(setting, new_folder(), LOGS)
     write(report, given.out)
     print(as_markdown(report))
+    if given.calm and report.copies:
+        return 1
     return 0 if report.clean is not bool(given.twin) else 1
 
 

@@ -26,7 +26,7 @@ KAFKA = {"reconnect.backoff.max.ms": 500, "session.timeout.ms": int(SESSION * 10
 @dataclass(frozen=True)
 class Setting:
     """`store` is redis, postgresql or sqlite; `pause` is how long the feed waits after each ten records, `pace` the seconds from one
-    fault to the next; `twin` names protections to take out."""
+    fault to the next; `twin` names protections to take out; a `calm` run has load and no fault."""
 
     store: str = "redis"
     seconds: float = 90.0
@@ -35,6 +35,7 @@ class Setting:
     pause: float = 0.04
     pace: float = 1.1
     twin: str = ""
+    calm: bool = False
 
 
 class Field:

@@ -51,7 +51,10 @@ class Soak:
         fed = time.monotonic()
         app.flowing(timeout=120.0)
         began = time.monotonic()
-        self._under_faults(plan(self.setting.seed, self.setting.seconds * 3, self.setting.pace, self.kinds))
+        if self.setting.calm:
+            self._without_faults()
+        else:
+            self._under_faults(plan(self.setting.seed, self.setting.seconds * 3, self.setting.pace, self.kinds))
         faulty = time.monotonic() - began
         self._calm()
         fed = time.monotonic() - fed
@@ -59,6 +62,11 @@ class Soak:
         ends = [self.field.crew.end(worker) for worker in self.field.crew.members]
         wait_until(self._caught_up, 60, "the ends of the topics", pause=0.5)
         return self._report(faulty, fed, drained, ends)
+
+    def _without_faults(self) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < self.setting.seconds:
+            self._turn()
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
