@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
-from tests.bench import handled, jobs, latency, load, sendings, shared, table
+from tests.bench import failing, handled, jobs, latency, load, sendings, shared, table
 from tests.bench.systems import LOOP, STORES, TIGHT, Work
 from tests.servers import Kafka, Postgres, Unavailable
 from tests.servers.shared import open_server
 
 JOBS = {"J1": "fold: per key every 100 records -> count, sum, max", "J2": "collect: the same, the result carries the 100 records"}
 LATENCY = "latency"
-ALL = (*JOBS, LATENCY, *handled.JOBS, *sendings.JOBS, shared.JOB)
+ALL = (*JOBS, LATENCY, *handled.JOBS, failing.JOB, *sendings.JOBS, shared.JOB)
 TOPIC = "orders"
 
 
@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> int:
             return 3
         opened.callback(server.destroy)
         found = [*throughput(server.url, TOPIC, options), *latencies(server.url, options), *handlers(server.url, TOPIC, options)]
+        found += failures(server.url, options)
         broker = getattr(server, "pid", 0)  # 0: in a container
         return verdict([*found, *dispatcher(server.url, broker, options), *sharing(server.url, broker, options)])
 
@@ -122,6 +123,17 @@ def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterato
                 say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
                 yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)
         print(table.throughput(f"{name} {title}; {records} records", records, found), flush=True)
+
+
+def failures(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
+    """H1-fail as a table for each store; yields what was wrong. Makes and fills a topic of its own."""
+    if failing.JOB not in options.jobs:
+        return
+    topic, records = f"{TOPIC}-{failing.JOB}", max(load.PER_KEY, options.records // failing.PART // load.PER_KEY * load.PER_KEY)
+    load.fill(bootstrap, topic, records)
+    for store in [store for store in options.stores if store in failing.STORES]:
+        yield from failing.run(bootstrap, topic, store, records, options.rounds)
+    load.delete(bootstrap, topic)
 
 
 def dispatcher(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterator[str]:

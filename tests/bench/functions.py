@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from zlib import crc32
 
 import msgspec
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, text
@@ -43,6 +44,7 @@ class Tally:
             print(json.dumps(said), file=sys.stderr, flush=True)
 
 
+FAILING = int(os.environ.get("BENCH_FAILING", "0"))
 tally = Tally(int(os.environ.get("BENCH_RECORDS", "0")))
 
 
@@ -52,6 +54,17 @@ def count(value: Order) -> None:
 
 def answer(value: Order, send: Callable[[object], None]) -> None:
     tally.add(value.amount)
+    send({"id": value.id, "amount": value.amount})
+
+
+def failing(number: int, rate: int) -> bool:
+    """Does the handler raise for the record of this number, at so many of 100?"""
+    return crc32(b"%d" % number) % 100 < rate
+
+
+def sometimes(value: Order, send: Callable[[object], None]) -> None:
+    if failing(int(value.id.rpartition("-")[2]), FAILING):
+        raise ValueError("this order never works")
     send({"id": value.id, "amount": value.amount})
 
 

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from tests.bench import handled, jobs, latency, load
+from tests.bench import failing, handled, jobs, latency, load
 from tests.bench.__main__ import arguments, dispatcher, handlers, throughput, verdict
 from tests.bench.results import judge
 from tests.bench.systems import LOOP, TIGHT, Work
@@ -31,6 +31,15 @@ def test_the_bench_measures_handlers_with_and_without_a_database_and_finds_their
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     without, within = [(LOOP, "1/1"), ("memory", "1/1"), ("sqlite", "1/1")], [(LOOP, "1/1"), ("postgresql", "1/1")]
     assert [(row[0], row[-1]) for row in rows if row and row[0] in (LOOP, "memory", "sqlite", "postgresql")] == 2 * without + 2 * within
+
+
+def test_the_bench_measures_failing_handlers_and_notices_a_wrong_count(kafka, ns, capsys, monkeypatch):
+    load.fill(kafka, ns, 1000)
+    assert failing.run(kafka, ns, "memory", 1000, rounds=1) == []
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [(row[0], row[-1]) for row in rows if row[1:2] == ["%"]] == [("0", "1/1"), ("1", "1/1"), ("10", "1/1")]
+    monkeypatch.setattr(failing, "failing", lambda number, rate: True)
+    assert failing.once("memory", kafka, ns, 1000, 1).problems[0].endswith("not 0 and 1000")
 
 
 @pytest.mark.parametrize("job", ["H1", "H1-send"])
