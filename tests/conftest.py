@@ -6,6 +6,7 @@ a test that kills, pauses or configures a server asks for its own.
 
 import os
 import re
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,10 @@ from tests.waiting import wait_until
 LOGS = Path(__file__).resolve().parents[1] / ".server-logs"
 FIXTURES = {"kafka": "kafka", "redis_url": "valkey", "postgres_url": "postgres", "mariadb_url": "mariadb", "mongodb_url": "mongodb"}
 MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos", "soak": "chaos"}
+
+for _name in ("streams", "connectors", "schemas"):
+    # The folder of the repository is on the path, so these would import a second copy of the product, which no test means.
+    sys.modules[_name] = None  # type: ignore[assignment]
 
 household = pytest.StashKey[Household]()
 used = pytest.StashKey[dict[str, Shared]]()

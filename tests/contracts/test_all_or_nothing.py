@@ -100,7 +100,7 @@ def test_a_row_that_the_database_refuses_fails_the_sqlite_commit_as_a_whole(tmp_
 
 
 def test_a_locked_sqlite_file_fails_the_commit_as_a_whole(tmp_path: Path, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.sql.sqlite.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("sluicegate.connectors.sql.sqlite.BUSY_SECONDS", 0.1)
     other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
     scenarios.a_failing_commit_changes_nothing(
         opened(f"sqlite:///{tmp_path}/state.db"), partition, lambda: other.execute("begin immediate"), lambda: other.execute("rollback")

@@ -52,7 +52,7 @@ def test_a_document_that_is_nested_too_deep_is_a_dead_letter_where_its_values_ar
 
 
 def test_without_the_limit_such_a_record_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schemas.json.DEEPEST", 10**9)
+    monkeypatch.setattr("sluicegate.schemas.json.DEEPEST", 10**9)
     with pytest.raises(RecursionError):
         of_every_depth(an_agent(), range(800, 1000))
 

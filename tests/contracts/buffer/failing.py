@@ -23,9 +23,9 @@ def cut_off(
     """A store on which `prepare` was called and whose system is gone: another writer holds the file, connections are refused, or
     (`silent`) what is asked is never answered."""
     for module in ("sql.server", "redis.addresses", "mongodb.connection"):
-        patch.setattr(f"connectors.{module}.REPLY_SECONDS", 1)
+        patch.setattr(f"sluicegate.connectors.{module}.REPLY_SECONDS", 1)
     if url.startswith("sqlite:"):
-        patch.setattr("connectors.sql.sqlite.BUSY_SECONDS", SECONDS)
+        patch.setattr("sluicegate.connectors.sql.sqlite.BUSY_SECONDS", SECONDS)
         store = leased_store(url, clock, decoders())
         prepare(store)
         other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)

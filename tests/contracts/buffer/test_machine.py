@@ -202,9 +202,9 @@ def test_078_any_sequence_of_operations_gives_what_the_memory_store_gives(store:
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        ("connectors.sql.buffer_seals.set_deadlines", lambda at, groups, gate: None),
-        ("connectors.sql.buffer._free", lambda at, token: 0),
-        ("connectors.sql.buffer_rows.resolvable", lambda types: ()),
+        ("sluicegate.connectors.sql.buffer_seals.set_deadlines", lambda at, groups, gate: None),
+        ("sluicegate.connectors.sql.buffer._free", lambda at, token: 0),
+        ("sluicegate.connectors.sql.buffer_rows.resolvable", lambda types: ()),
     ],
 )
 def test_a_buffer_that_differs_in_one_step_is_found(
