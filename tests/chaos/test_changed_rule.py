@@ -83,8 +83,8 @@ def test_no_group_is_filled_by_two_rules_when_the_process_that_ends_them_is_kill
 
 def mutated(folder: Path) -> Path:
     """A copy of the product without the guard."""
-    for name in ("streams", "connectors", "schemas"):
-        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("sluicegate", "streams", "connectors", "schemas"):
+        shutil.copytree(PROJECT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     [guard] = [guard for guard in GUARDS if guard.promise == EARLY]
     text = (folder / guard.file).read_text()
     assert text.count(guard.text) == 1
