@@ -228,14 +228,16 @@ def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, b
 
 
 class _Waiting:
-    """Waits for another retry of the same letters, and says so once."""
+    """Waits for another command that changes the same journal, and says so once the wait is long."""
 
     said = False
 
     def wait(self, seconds: float) -> None:
-        if not self.said:
+        from sluicegate.streams.engine.dead_letters import LOOK_EVERY
+
+        if seconds >= LOOK_EVERY and not self.said:
             complain("sluicegate: another retry of the same records began less than 20 s ago: waiting until it has ended")
-        self.said = True
+            self.said = True
         time.sleep(seconds)
 
 

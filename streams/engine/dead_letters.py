@@ -24,7 +24,6 @@ from sluicegate.streams.ids import retry_id
 from sluicegate.streams.record import Headers, Record, headers
 from sluicegate.streams.values import Claim, OutboxRow
 
-ATTEMPTS = 5
 ASKED, SENT = "dead retry", "dead retry sent"
 SAID = ("agent", "topic", "partition", "offset", "stage", "reason", "error", "attempts")
 RENAMED = "dead-sluicegate-"
@@ -147,16 +146,17 @@ def retry(
     if any(letter.whole for letter in wanted):
         groups = ", ".join(letter.place for letter in wanted if letter.whole)
         raise ConfigurationError(f"{groups}: a completed group and no record, so nothing can be sent back; its records are in its topic")
-    for attempt in range(ATTEMPTS):
+    for attempt in range(journal.ATTEMPTS):
         _wait_for_others(store, app, wanted, person, wait)
+        ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
         claim = journal.begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
         said = _said(journal.notes(store, app))
         if _under_way(said, wanted, person, claim.store_time):
             continue
         try:
-            return _retried(store, app, source, wanted, person, again, claim, said)
-        except Fenced:  # another command wrote to the journal first: nothing was sent, or what was sent is found
-            continue
+            return _retried(store, app, source, wanted, person, again, claim, said, ends)
+        except Fenced:  # another command claimed the journal first: nothing was sent, or what was sent is found
+            journal.back_off(attempt, wait)
     raise SystemNotReady("other commands keep writing to the audit journal of the app; run this one again, it finishes what is not done")
 
 
@@ -193,9 +193,12 @@ def _retried(
     again: bool,
     claim: Claim,
     said: "Said",
+    ends: Mapping[Place, int],
 ) -> Retried:
-    """Raises Fenced when another command claimed the journal since `claim`."""
-    ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
+    """`ends` was read before `claim`: reading it takes long, and a claim is held as short as can be.
+
+    Raises Fenced when another command claimed the journal since `claim`.
+    """
     plan = [_planned(letter, said.get(_name(letter), []), again) for letter in wanted]
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
@@ -232,13 +235,14 @@ def _announce_and_send(
 
 def _finish(store: Store, claim: Claim, done: Sequence[Amendment], person: Person) -> None:
     """The records are in Kafka: what another command wrote to the journal meanwhile does not change that."""
-    for attempt in range(ATTEMPTS):
+    for attempt in range(journal.ATTEMPTS):
         try:
             journal.appended(store, claim, done)
             return
         except Fenced:
-            if attempt == ATTEMPTS - 1:
+            if attempt == journal.ATTEMPTS - 1:
                 raise
+            journal.back_off(attempt)
             token = f"{person.token}-sent-{attempt}"
             claim = journal.begun(store, claim.partition.app, person._replace(token=token))
 

@@ -1,7 +1,9 @@
 """What people changed that is no agent's state: outbox rows, timeouts, dead letters. Kept in the changelog of a partition of its own,
 which no agent can have (its agent's name is none), so that every store has it and writes it durably."""
 
-from collections.abc import Iterator, Sequence
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -12,7 +14,8 @@ from sluicegate.streams.engine.amending import Person
 from sluicegate.streams.errors import Fenced
 from sluicegate.streams.values import Changes, Claim, Partition
 
-ATTEMPTS = 5
+ATTEMPTS = 12  # how often a command claims the journal when other commands claim it in between
+BACK_OFF = 0.02, 1.0  # seconds: the longest sleep after the first lost claim, doubled each time, and the longest of all
 
 
 def place(app: str) -> Partition:
@@ -36,6 +39,13 @@ def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
         except Fenced:
             if attempt == ATTEMPTS - 1:
                 raise
+            back_off(attempt)
+
+
+def back_off(attempt: int, wait: Callable[[float], object] = time.sleep) -> None:
+    """Sleep for a random time, so that two commands do not take the claim from each other again and again."""
+    first, longest = BACK_OFF
+    wait(random.uniform(0.0, min(longest, first * 2**attempt)))
 
 
 def begun(store: StateStore, app: str, person: Person) -> Claim:

@@ -13,7 +13,7 @@ from sluicegate.streams.engine.dead_letters import Letter, Place, Retried, lette
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.ids import retry_id
 from sluicegate.streams.record import Headers, Record
-from sluicegate.streams.values import OutboxRow
+from sluicegate.streams.values import Claim, OutboxRow, Partition
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, dead, feed, totals
@@ -196,6 +196,50 @@ def test_another_change_in_between_is_no_reason_to_fail(given: Driver, log: Log,
     other = Between(log, "ends", lambda: journal.note(store, "app", next(persons), "outbox drop", "x"))
     assert retry(store, "app", other, found(log, "in/0/0"), next(persons), wait=times.wait) == Retried(1, 0, [])
     assert came_back(log) == 1
+
+
+class Contended:
+    """A store in which another command claims the journal right after each of the next `times` claims."""
+
+    def __init__(self, store: MemoryStore, times: int) -> None:
+        self._store, self.times = store, times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def claim(self, partition: Partition, token: str, owner: str) -> Claim:
+        claim = self._store.claim(partition, token, owner)
+        if self.times:
+            self.times -= 1
+            self._store.claim(partition, f"other-{self.times}", "other")
+        return claim
+
+
+@pytest.mark.parametrize("lost", [5, 11])
+def test_a_retry_that_loses_its_claim_again_and_again_waits_longer_each_time(
+    given: Driver, log: Log, store: MemoryStore, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds: list[float] = []
+    monkeypatch.setattr("random.uniform", lambda low, high: bounds.append(high) or high)
+    contended: Any = Contended(store, lost)
+    done = retry(contended, "app", InLog(log), found(log, "in/0/0"), next(persons), wait=times.wait)
+    assert (done, came_back(log)) == (Retried(1, 0, []), 1)
+    assert bounds == [min(1.0, 0.02 * 2**n) for n in range(lost)]
+    assert times.waited == sum(bounds)
+
+
+def test_reading_the_ends_of_topics_is_no_part_of_the_time_under_the_claim(
+    given: Driver, log: Log, store: MemoryStore
+) -> None:
+    """Another command may claim the journal whenever Kafka is asked, and this one still succeeds at the first try."""
+
+    class Slow(InLog):
+        def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+            store.claim(journal.place("app"), next(persons).token, "other")
+            return super().ends(places)
+
+    assert retry(store, "app", Slow(log), found(log, "in/0/0"), next(persons), wait=times.wait) == Retried(1, 0, [])
+    assert times.waited == 0
 
 
 def retried_by_another(log: Log, store: MemoryStore, said: list[Retried]) -> None:
