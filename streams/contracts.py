@@ -147,6 +147,15 @@ class Assignments(Protocol):
         SystemNotReady from poll."""
 
 
+class HandOver(Protocol):
+    """The last moment in which no other member can have a partition."""
+
+    def before_revoke(self, finish: "Callable[[Sequence[TopicPartition]], object]") -> None:
+        """From now on call `finish` with the partitions that the group takes from this member, inside `poll` or `consume`. The group
+        assigns them to other members only after the call has returned. It is not called for partitions that are lost already (another
+        member may have them), nor by `close`."""
+
+
 class Positions(Protocol):
     """Where reading goes on."""
 
@@ -181,7 +190,7 @@ class Gauge(Protocol):
         the brokers assign (KIP-848): a member without partitions is told nothing there."""
 
 
-class Input(Records, Assignments, Positions, InputFacts, Gauge, Protocol):
+class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, Protocol):
     """One Kafka consumer of one agent's group."""
 
 

@@ -1,4 +1,5 @@
-"""One consumer of one agent's group. Rebalance callbacks only answer the group and take note; they never talk to a store.
+"""One consumer of one agent's group. Rebalance callbacks answer the group and take note; before a revoked partition is let go, the
+worker is called (`before_revoke`).
 
 A partition of the group is handed to librdkafka's fetcher when it is started, not before: nothing can be fetched too
 early, nothing must be paused, and no query for a first offset can come back late. Only eager groups need that: there an
@@ -6,7 +7,7 @@ assignment is always complete, so theirs begin paused at the end of the log and 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message
@@ -41,6 +42,7 @@ class KafkaInput:
         self._revoked: list[TopicPartition] = []
         self._failures: list[tuple[TopicPartition, str, str]] = []
         self._fetching: set[TopicPartition] = set()
+        self._finish: Callable[[Sequence[TopicPartition]], object] | None = None
         self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
         self._admin: Any = None
@@ -81,6 +83,7 @@ class KafkaInput:
 
     def close(self) -> None:
         """Leave the group; records in hand are void from now on."""
+        self._finish = None
         self._consumer.close()
 
     # Assignments
@@ -92,6 +95,9 @@ class KafkaInput:
     def revoked(self) -> list[TopicPartition]:
         noted, self._revoked = self._revoked, []
         return noted
+
+    def before_revoke(self, finish: Callable[[Sequence[TopicPartition]], object]) -> None:
+        self._finish = finish
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
         noted, self._failures = self._failures, []
@@ -177,6 +183,11 @@ class KafkaInput:
         self._joined = True
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
+        if self._finish is not None:
+            self._finish([(each.topic, each.partition) for each in partitions])
+        self._let_go(consumer, partitions)
+
+    def _let_go(self, consumer: Any, partitions: list[Any]) -> None:
         places = [(each.topic, each.partition) for each in partitions]
         if self._incremental:
             consumer.incremental_unassign([each for each, place in zip(partitions, places, strict=True) if place in self._fetching])
@@ -189,7 +200,7 @@ class KafkaInput:
 
     def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
         self._joined = self._always_joined
-        self._on_revoke(consumer, partitions)
+        self._let_go(consumer, partitions)
 
     def _on_error(self, error: Any) -> None:
         """Errors of the client itself; connections come back by themselves."""

@@ -4,7 +4,7 @@ Membership says who should claim, the claim decides who does. A partition that w
 claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it standing still.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import structlog
 
@@ -278,6 +278,14 @@ class Claims:
         self.intake.well(place, owner.claim.offset)
         self._again.pop(place, None)
         self._unreadable.pop(place, None)
+
+    def claim_once_more(self, partitions: Collection[Partition], now: float) -> None:
+        """Begin to claim those of these partitions that wait for it, or are halted."""
+        for place in [(each.topic, each.number) for each in partitions]:
+            if place in self._waiting or place in self._halted:
+                self._waiting.pop(place, None)
+                self._halted.pop(place, None)
+                self._begin(place, now)
 
     def give_back(self) -> None:
         """This process ends as it was asked to, while slow calls run."""

@@ -93,6 +93,15 @@ class Commits:
         self._commit([owner for owner in self._claims.owners.values() if self._seen.get(owner.partition) == owner.claim.version], now)
         self._seen = versions
 
+    def record(self, owners: Sequence[Owner]) -> None:
+        """Delivery reports of these owners, and nothing that they accepted since their last commit."""
+        for owner in owners:
+            now, ready = self._clock(), owner.reports()
+            try:
+                owner.committed(self._store.commit(owner.claim, ready.changes), ready, now)
+            except LOST as error:
+                self._lost(owner, error)
+
     def _commit(self, owners: Sequence[Owner], now: float) -> None:
         if len(owners) > 1 and not self._claims.retrying and not self._alone:
             self._together(owners, now)

@@ -42,6 +42,9 @@ class Halted:
     def pop(self, place: TopicPartition, default: None) -> None:
         self._all.pop(place, default)
 
+    def __contains__(self, place: object) -> bool:
+        return place in self._all
+
     def reasons(self) -> list[str]:
         return [f"halted {topic}/{number}: {error.code}" for (topic, number), (error, _) in self._all.items()]
 

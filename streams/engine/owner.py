@@ -319,7 +319,7 @@ class Owner:
         and nothing can be committed now."""
         self.now(monotonic)
         if self.held.waits(self._beat):
-            return self._reports()
+            return self.reports()
         items, handling = self._items(), self._setting.handling
         events: Sequence[Event] = items  # type: ignore[assignment]
         if (slow := self._setting.slow) is not None:
@@ -343,8 +343,8 @@ class Owner:
         step = handling.step(self._place, offset_of(items[0])) if items and handling is not None and handling.parts else 0
         return self.held.part(items, step) if step else items
 
-    def _reports(self) -> Ready:
-        """While nothing may be handled: what became of the rows that were handed over."""
+    def reports(self) -> Ready:
+        """The delivery reports alone, without what was accepted since the last commit."""
         delivered, dead = self.shard.taken()
         self.left, claim = self.pending, self.claim
         changes = Changes(claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self._source)

@@ -6,7 +6,7 @@ A row is handed over again only when its producer failed: the end of an owner do
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -83,6 +83,11 @@ class Shard:
     def dead(self) -> bool:
         """Rows were declared dead that no commit has recorded yet."""
         return bool(self._reports.dead)
+
+    @property
+    def remembers(self) -> bool:
+        """Were rows handed over that no commit has recorded yet, under this claim or an earlier one?"""
+        return bool(self.out or self._reports or self._taken or self._before.out or self._before.reports)
 
     @property
     def pressing(self) -> bool:
@@ -257,6 +262,9 @@ class Outgoing(Protocol):
     def turn(self, shards: Sequence[Shard], now: float) -> int:
         """Hear reports, hand over what there is room for, of exactly these shards; returns how many rows are unreported. Never blocks."""
 
+    def unrecorded(self) -> Collection[Partition]:
+        """Partitions without an owner here, with rows that were handed over and that the store still holds as unsent."""
+
     def close(self) -> None: ...
 
 
@@ -351,6 +359,10 @@ class Relay:
         else:
             self._took[since] = self._took.get(since, 0) + 1
             shard.sent(row)
+
+    def unrecorded(self) -> Collection[Partition]:
+        here = {shard.partition for shard in self._shards}
+        return [partition for partition, way in self._ways.items() if partition not in here and way.shard.remembers]
 
     def close(self) -> None:
         """Its producer is its maker's."""

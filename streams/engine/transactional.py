@@ -5,7 +5,7 @@ then rows are sent, those of the cursor left out. So whoever sends was the owner
 they sent. What no transaction can tell (a reply that is lost, a coordinator that is away) ends the producer; the next one's cursor tells.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -76,6 +76,10 @@ class TransactionalRelay:
             self._advance(lane)
             lane.calls.turn()
         return sum(len(shard.out) for shard in shards)
+
+    def unrecorded(self) -> Collection[Partition]:
+        """None: the cursor tells the next owner what was sent."""
+        return ()
 
     def close(self) -> None:
         self._follow(())

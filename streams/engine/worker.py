@@ -14,7 +14,7 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.contracts import Clock, Input, OutputTransactions, Producer, Store
+from sluicegate.streams.contracts import Clock, Input, OutputTransactions, Producer, Store, TopicPartition
 from sluicegate.streams.engine.checks import informational
 from sluicegate.streams.engine.claims import LOST, SLICE_SECONDS, Claims
 from sluicegate.streams.engine.commits import Commits
@@ -34,6 +34,8 @@ CHUNK = 250  # records taken at once: they stay in the processor's cache (design
 SMALL_CHUNK = 16  # the same when records are large
 REPORT_EVERY, INFORM_EVERY = 1.0, 0.2  # seconds: to the supervisor, to Kafka
 PROBE_EVERY = 5.0  # seconds between two looks at the store
+HAND_OVER = 2.0  # seconds at most that the group waits for the delivery reports of partitions that it takes away
+FLUSH = 0.05  # seconds of waiting for delivery reports at a time
 IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows under way
 
 
@@ -65,6 +67,7 @@ class Worker:
         self._owners = claims.owners
         self._chunk = CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
+        parts.input.before_revoke(self._finish)
         self._report_at = self._inform_at = self._probe_at = 0.0
         self._level = setting.store.level()
         self._level_at_start = self._level.name
@@ -215,6 +218,16 @@ class Worker:
         self._commits.pending -= min(self._commits.pending, owner.pending)
         self._claims.lost(owner, error)
 
+    def _finish(self, places: Sequence[TopicPartition]) -> None:
+        """Before the group gives these partitions to other members: record which of their rows arrived, so that the next owner does not
+        send them again. What was accepted since the last commit is left to the next owner."""
+        owners = [owner for place in places if (owner := self._owners.get(place)) is not None]
+        for _ in range(int(HAND_OVER / FLUSH) if self._agent.delivery != "transactional" else 0):
+            if not any(owner.shard.out for owner in owners):
+                break
+            self._parts.producer.flush(FLUSH)
+        self._commits.record([owner for owner in owners if owner.shard.reported])
+
     def _shards(self) -> list[Shard]:
         return [owner.shard for owner in self._owners.values()]
 
@@ -277,6 +290,7 @@ class Worker:
         self._setting.stop()
         self._parts.report(self.describe(clock.monotonic()))
         self._commits.all(clock.monotonic())
+        self._confirm(deadline)
         while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:
             self._setting.turn(clock.monotonic())
             self._relay.turn(self._shards(), clock.monotonic())
@@ -285,7 +299,17 @@ class Worker:
                 time.sleep(0.02)  # they run in threads; nothing tells when one ends
                 self._commits.all(clock.monotonic())
             elif any(shard.unsent for shard in self._shards()):
-                self._parts.producer.flush(0.05)
+                self._parts.producer.flush(FLUSH)
         self._commits.all(clock.monotonic(), reports=True)
         self._claims.give_back()
         self._inform()
+
+    def _confirm(self, deadline: float) -> None:
+        """Claim partitions once more that were lost to an error, where rows of them were handed over: a claim alone can record what
+        arrived. No record is taken."""
+        clock = self._parts.clock
+        self._relay.turn(self._shards(), clock.monotonic())
+        self._claims.claim_once_more(self._relay.unrecorded(), clock.monotonic())
+        while self._claims.busy and clock.monotonic() < deadline:
+            self._claims.advance(clock.monotonic())
+        self._relay.turn(self._shards(), clock.monotonic())

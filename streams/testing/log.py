@@ -135,11 +135,13 @@ class LogInput:
         self.failed: list[tuple[TopicPartition, str, str]] = []
         self.closed = False
         self.member = True
+        self.finish: Callable[[Sequence[TopicPartition]], object] = lambda places: None
 
     def give(self, *places: TopicPartition) -> None:
         self.given += places
 
     def take(self, *places: TopicPartition) -> None:
+        self.finish(places)
         self.taken += places
         for place in places:
             self.positions.pop(place, None)
@@ -169,6 +171,9 @@ class LogInput:
     def revoked(self) -> list[TopicPartition]:
         taken, self.taken = self.taken, []
         return taken
+
+    def before_revoke(self, finish: Callable[[Sequence[TopicPartition]], object]) -> None:
+        self.finish = finish
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
         failed, self.failed = self.failed, []

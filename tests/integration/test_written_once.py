@@ -8,6 +8,8 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -68,10 +70,13 @@ class App:
             given |= {"handler": f"once_handlers:{given['handler']}_{rate}", "retry": retry}
         return given | {"from": f"{self.name}.in", "to": {"topic": f"{self.name}.out{rate}"}, "dead_letters": f"{self.name}.dead{rate}"}
 
-    def feed(self, first: int, count: int) -> None:
+    def feed(self, first: int, count: int, pause: float = 0.0) -> None:
+        """`pause`: so many seconds after each twenty records."""
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(first, first + count):
             producer.produce(f"{self.name}.in", json.dumps({"n": number}), f"k{number % KEYS}", number % PARTITIONS)
+            if pause and number % 20 == 0:
+                time.sleep(pause)
         assert producer.flush(20) == 0
 
     def run(self) -> Run:
@@ -192,6 +197,10 @@ def ends(self, items, error):
 
 Owner._hold = ends
 """
+NO_HAND_OVER = """
+from sluicegate.streams.engine.worker import Worker
+Worker._finish = lambda self, places: None
+"""
 FORGETS = """
 from sluicegate.streams.engine.relay import Shard
 Shard.follow = lambda self, last: None
@@ -203,9 +212,47 @@ def test_if_every_failed_call_ended_its_owner(
     made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
 ) -> None:
     """Then what the relay remembers is all that is between the rows and their copies."""
-    (tmp_path / "patched").mkdir()
-    (tmp_path / "patched" / "sitecustomize.py").write_text(patched)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "patched"))
+    patch_processes(tmp_path, monkeypatch, patched)
     app = made("three-attempts", "redis")
     whole(app)
     assert (app.copies() == {}) is once
+
+
+def patch_processes(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Python processes that start from now on run this text first."""
+    (folder / "patched").mkdir()
+    (folder / "patched" / "sitecustomize.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(folder / "patched"))
+
+
+def come_and_go(app: App, times: int = 3) -> None:
+    """Under load a second `run` of the file joins its groups, takes over partitions, and is stopped, again and again."""
+    run = app.run()
+    try:
+        run.wait("partition.claimed", 2 * len(RATES), 60.0)
+        load = threading.Thread(target=app.feed, args=(0, app.records), kwargs={"pause": 0.01})
+        load.start()
+        for _ in range(times):
+            guest = app.run()
+            guest.wait("partition.claimed", len(RATES), 60.0)
+            guest.signal(SIGTERM)
+            assert guest.exit_code(60) == 0
+            guest.close()
+        load.join()
+        wait_until(app.done, 90, "an outcome of every record", pause=0)
+        run.signal(SIGTERM)
+        assert run.exit_code(60) == 0
+    finally:
+        run.close()
+
+
+@pytest.mark.parametrize(("patched", "once"), [("", True), (NO_HAND_OVER, False)], ids=["", "twin: nothing is handed over"])
+def test_workers_that_join_and_leave_write_no_row_twice(
+    made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
+) -> None:
+    patch_processes(tmp_path, monkeypatch, patched)
+    app = made("plain", "redis", 20_000)
+    come_and_go(app)
+    assert (app.copies() == {}) is once
+    for rate in RATES:
+        assert app.outcomes(rate) == Counter(range(app.records)), f"at {rate} %"

@@ -7,6 +7,7 @@ E = "tests/unit/engine/"
 CHECKS, GAPS = (f"{E}test_checks.py",), (f"{E}test_gaps.py",)
 CRASH, RELAY, RECEIVE = (f"{E}test_crash.py",), (f"{E}test_relay.py",), (f"{E}test_receive.py",)
 HANDED = (f"{E}test_handed.py",)
+HAND_OVER = (f"{E}test_hand_over.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
 OWNERSHIP, MISPLACED = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_misplaced.py",)
@@ -208,6 +209,18 @@ GUARDS = (
     Guard(
         "a row that was handed over under an earlier claim is not handed over again", "streams/engine/relay.py",
         "            if self._resumed(row):", "            if False:", HANDED,
+    ),
+    Guard(
+        "what arrived is recorded before the group takes a partition", "streams/engine/worker.py",
+        "        self._commits.record([owner for owner in owners if owner.shard.reported])", "        return", HAND_OVER,
+    ),
+    Guard(
+        "reports are waited for before the group takes a partition", "streams/engine/worker.py",
+        "            self._parts.producer.flush(FLUSH)\n        self._commits.record(", "            break\n        self._commits.record(", HAND_OVER,
+    ),
+    Guard(
+        "a clean stop claims lost partitions once more", "streams/engine/worker.py",
+        "        self._claims.claim_once_more(self._relay.unrecorded(), clock.monotonic())", "        return", HAND_OVER,
     ),
     Guard(
         "a row of another lineage was not handed over", "streams/engine/relay.py",
