@@ -225,24 +225,35 @@ def patch_processes(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) ->
     monkeypatch.setenv("PYTHONPATH", str(folder / "patched"))
 
 
-def come_and_go(app: App, times: int = 3) -> None:
-    """Under load a second `run` of the file joins its groups, takes over partitions, and is stopped, again and again."""
+def come_and_go(app: App, times: int = 2) -> None:
+    """Under load a second `run` of the file joins its groups, takes over partitions, and is stopped, again and again. The number of
+    records is as many as were sent until then."""
+    ended = threading.Event()
+
+    def load() -> None:
+        app.records = 0
+        while not ended.is_set():
+            app.feed(app.records, 100, pause=0.1)
+            app.records += 100
+
     run = app.run()
     try:
         run.wait("partition.claimed", 2 * len(RATES), 60.0)
-        load = threading.Thread(target=app.feed, args=(0, app.records), kwargs={"pause": 0.01})
-        load.start()
+        feeder = threading.Thread(target=load)
+        feeder.start()
         for _ in range(times):
             guest = app.run()
             guest.wait("partition.claimed", len(RATES), 60.0)
             guest.signal(SIGTERM)
             assert guest.exit_code(60) == 0
             guest.close()
-        load.join()
+        ended.set()
+        feeder.join()
         wait_until(app.done, 90, "an outcome of every record", pause=0)
         run.signal(SIGTERM)
         assert run.exit_code(60) == 0
     finally:
+        ended.set()
         run.close()
 
 
@@ -251,7 +262,7 @@ def test_workers_that_join_and_leave_write_no_row_twice(
     made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
 ) -> None:
     patch_processes(tmp_path, monkeypatch, patched)
-    app = made("plain", "redis", 20_000)
+    app = made("plain", "redis")
     come_and_go(app)
     assert (app.copies() == {}) is once
     for rate in RATES:

@@ -216,7 +216,8 @@ GUARDS = (
     ),
     Guard(
         "reports are waited for before the group takes a partition", "streams/engine/worker.py",
-        "            self._parts.producer.flush(FLUSH)\n        self._commits.record(", "            break\n        self._commits.record(", HAND_OVER,
+        "            self._parts.producer.flush(FLUSH)\n        self._commits.record(",
+        "            break\n        self._commits.record(", HAND_OVER,
     ),
     Guard(
         "a clean stop claims lost partitions once more", "streams/engine/worker.py",
