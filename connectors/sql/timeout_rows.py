@@ -16,8 +16,6 @@ PAGE = 500
 
 ADD = f"insert into sluicegate_timeout ({', '.join(COLUMNS)}) values "  # nosec B608
 DROP = "delete from sluicegate_timeout where id in ({})"
-SQLITE_ADD = f"{ADD}({', '.join('?' * len(COLUMNS))}) on conflict do nothing"
-SQLITE_DROP = "delete from sluicegate_timeout where id = ?"
 
 _encode = msgspec.msgpack.Encoder().encode
 _headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
