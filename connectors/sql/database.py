@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from sluicegate.connectors.sql.lending import Lender
 
 ATTEMPTS = 4
+RUNS = 50
+"""In one statement."""
 
 T = TypeVar("T")
 Ask = Callable[..., Sequence[Any]]
 """The rows of a statement, and of its values if it has any."""
+Row = tuple[str, int, bytes]
+"""The partition's key, number and value."""
 
 
 class Session(Protocol):
@@ -85,6 +89,8 @@ class Product(Protocol):
     """Of a transaction that the application's statements share; `end_unit` commits it, `undo_unit` rolls it back."""
     end_unit: Sequence[str] = (statements.COMMIT,)
     undo_unit: Sequence[str] = (statements.ROLLBACK,)
+    lender: "Lender"
+    """Asking for it raises ConfigurationError without SQLAlchemy."""
     ended: frozenset[str]
     """Codes of a savepoint that is not there, because its transaction is not."""
     aborted: frozenset[str] = frozenset()
@@ -92,10 +98,6 @@ class Product(Protocol):
     steps_exist: str
     locking: str = " for update"
     """The end of a select whose rows nobody else changes before the transaction ends."""
-
-    @property
-    def lender(self) -> "Lender":
-        """Raises ConfigurationError without SQLAlchemy."""
 
     def pool(self) -> Pool: ...
 
@@ -140,8 +142,19 @@ class Product(Protocol):
     def if_absent(self, insert: str) -> str:
         return f"{insert} on conflict do nothing"
 
-    def add_rows(self, db: Session, insert: str, key: str, rows: Sequence[tuple[int, bytes]]) -> None:
-        """`insert` names table and columns: the partition's key, number and value."""
+    def add_missing(self, db: Session, insert: str, rows: Sequence[Sequence[object]]) -> None:
+        """`insert` names table and columns. What is there already stays as it is."""
+        marks = f"({', '.join(['%s'] * len(rows[0]))})"
+        db.run(self.if_absent(f"{insert} values {', '.join([marks] * len(rows))}"), [value for row in rows for value in row])
+
+    def drop_unsent(self, db: Session, key: str, runs: Sequence[tuple[int, int]]) -> None:
+        """Each run is the first and the last number."""
+        for at in range(0, len(runs), RUNS):
+            page = runs[at : at + RUNS]
+            db.run(statements.dropping(len(page)), (key, *(number for run in page for number in run)))
+
+    def add_rows(self, db: Session, insert: str, rows: Sequence[Row]) -> None:
+        """`insert` names table and columns, the rows are of one partition and not empty."""
 
     def level(self, ask: Ask) -> Level: ...
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError
 
 from sluicegate.connectors import admission
 from sluicegate.connectors.sql import server
-from sluicegate.connectors.sql.database import Ask, Session
+from sluicegate.connectors.sql.database import Ask, Row, Session
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
 from sluicegate.streams.values import Level
@@ -163,21 +163,21 @@ class Mysql(server.Server):
     def if_absent(self, insert: str) -> str:
         return insert.replace("insert into", "insert ignore into")
 
-    def add_rows(self, db: Session, insert: str, key: str, rows: Sequence[tuple[int, bytes]]) -> None:
+    def add_rows(self, db: Session, insert: str, rows: Sequence[Row]) -> None:
         # For 200 rows of 400 bytes: 0.3 ms of CPU time, 0.7 ms when the driver escapes each value.
-        name = key.encode().hex()
+        key = rows[0][0].encode().hex()
         for page in _pages(rows):
-            values = ", ".join([f"(x'{name}', {number:d}, x'{value.hex()}')" for number, value in page])
+            values = ", ".join([f"(x'{key}', {number:d}, x'{value.hex()}')" for _, number, value in page])
             db.run(f"{insert} values {values}")
 
     def level(self, ask: Ask) -> Level:
         return judged({str(name).lower(): str(value) for name, value in ask(SHOW, SHOWN)}, [name for (name,) in ask(OTHER_ENGINES)])
 
 
-def _pages(rows: Sequence[tuple[int, bytes]]) -> Iterator[Sequence[tuple[int, bytes]]]:
+def _pages(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """As many rows as make a statement of some BULK_BYTES, but at least one."""
     first = size = 0
-    for at, (_, value) in enumerate(rows):
+    for at, (*_, value) in enumerate(rows):
         if size and size + len(value) > server.BULK_BYTES:
             yield rows[first:at]
             first, size = at, 0

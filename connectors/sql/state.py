@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sluicegate.connectors.sql.transactions import Transactions
 
 _PAGE = 16
-_RUNS = 50
 
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
@@ -209,19 +208,18 @@ class SqlStore:
         for dead in changes.dead:
             db.run(statements.ADD_DEAD, (self._product.prose(dead.reason), dead.attempts, key, dead.number))
         gone = runs(changes.dispatched) + [(dead.number, dead.number) for dead in changes.dead]
-        for at in range(0, len(gone), _RUNS):
-            page = gone[at : at + _RUNS]
-            db.run(statements.dropping(len(page)), (key, *(number for run in page for number in run)))
+        if gone:
+            self._product.drop_unsent(db, key, gone)
         for first, last in runs(changes.revived):
             db.run(statements.DROP_DEAD, (key, first, last))
 
     def _append(self, db: Session, claim: Claim, after: Claim, changes: Changes) -> None:
         key = _key(claim.partition)
-        entries = list(enumerate(changes.entries, claim.last + 1))
-        rows = [(row.number, _encode(row)) for row in changes.outbox]
+        entries = [(key, number, entry) for number, entry in enumerate(changes.entries, claim.last + 1)]
+        rows = [(key, row.number, _encode(row)) for row in changes.outbox]
         for insert, values in ((statements.ADD_ENTRY, entries), (statements.ADD_UNSENT, rows)):
             if values:
-                self._product.add_rows(db, insert, key, values)
+                self._product.add_rows(db, insert, values)
         if after.first > claim.first:
             db.run(statements.DROP_ENTRIES, (key, after.first))
 
@@ -233,8 +231,7 @@ class SqlStore:
             page = cancels[at : at + timeout_rows.PAGE]
             db.run(timeout_rows.dropping(len(page)), page)
         for at in range(0, len(timeouts), timeout_rows.PAGE):
-            rows = timeouts[at : at + timeout_rows.PAGE]
-            db.run(self._product.if_absent(timeout_rows.adding(len(rows))), [value for row in rows for value in row])
+            self._product.add_missing(db, timeout_rows.ADD, timeouts[at : at + timeout_rows.PAGE])
 
 
 def _key(partition: Partition) -> str:
