@@ -57,11 +57,12 @@ def _memory(_url: str, rest: str, _folder: str, options: LeasedOptions) -> Store
 
 
 def _sqlite(_url: str, rest: str, folder: str, options: LeasedOptions) -> Store:
-    from sluicegate.connectors.sql.state import SqliteStore
+    from sluicegate.connectors.sql.sqlite import Sqlite
+    from sluicegate.connectors.sql.state import SqlStore
 
     if not rest.startswith("/") or rest == "/" or rest.endswith(":memory:") or "?" in rest:
         raise ConfigurationError("a SQLite store is sqlite:///relative/path.db or sqlite:////absolute/path.db, without options")
-    return SqliteStore(Path(folder, unquote(rest[1:])).absolute(), options=options)
+    return SqlStore(Sqlite(Path(folder, unquote(rest[1:])).absolute()), options=options)
 
 
 def _redis(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
@@ -91,9 +92,9 @@ def _postgresql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> S
     except ImportError:
         raise ConfigurationError('the PostgreSQL driver is not installed: pip install "sluicegate[postgresql]"') from None
     from sluicegate.connectors.sql.postgresql import Postgresql
-    from sluicegate.connectors.sql.server_state import ServerStore
+    from sluicegate.connectors.sql.state import SqlStore
 
-    return ServerStore(Postgresql(url), options=options)
+    return SqlStore(Postgresql(url), options=options)
 
 
 def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
@@ -103,9 +104,9 @@ def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
     except ImportError:
         raise ConfigurationError('the MySQL driver is not installed: pip install "sluicegate[mysql]"') from None
     from sluicegate.connectors.sql.mysql import Mysql
-    from sluicegate.connectors.sql.server_state import ServerStore
+    from sluicegate.connectors.sql.state import SqlStore
 
-    return ServerStore(Mysql(url), options=options)
+    return SqlStore(Mysql(url), options=options)
 
 
 _REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")

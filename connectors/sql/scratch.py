@@ -4,14 +4,15 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.sqlite import Sqlite
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.errors import ConfigurationError
 
 
-def scratch(folder: Path, clock: Callable[[], float], scripts: Iterable[Path]) -> SqliteStore:
+def scratch(folder: Path, clock: Callable[[], float], scripts: Iterable[Path]) -> SqlStore:
     """A new store in this folder, migrated, with what the scripts make. Raises ConfigurationError that names a script that fails."""
     path = folder / "test.db"
-    store = SqliteStore(path, clock)
+    store = SqlStore(Sqlite(path, clock))
     store.migrate()
     for script in scripts:
         database = sqlite3.connect(path)

@@ -1,104 +1,198 @@
-"""One SQLite file: opening it, transactions on it, and what its durability rests on."""
+"""What is SQLite's own: one file, opened when needed, and what its durability rests on."""
 
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import msgspec
-
 from sluicegate.connectors.sql import statements
-from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady, permanent
+from sluicegate.connectors.sql.database import Ask, Product, Row, Session
+from sluicegate.streams.errors import ConfigurationError, SluicegateError, SystemNotReady, permanent
 from sluicegate.streams.values import Level
+
+if TYPE_CHECKING:
+    from sluicegate.connectors.sql.lending import Lender
 
 BUSY_SECONDS = 20.0
 PAGE_BYTES = 16384
 FULL = 2  # pragma synchronous
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "lustre", "gpfs"}
 VOLATILE = {"tmpfs", "ramfs"}
+# Of the file or the disk, not of the statement.
+OUTAGES = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+}
 
 INSIDE = (
     "this thread has a transaction open on the SQLite store: call the store before or after its block, write through its session inside"
 )
 
 
-class Database:
-    """One connection for any number of threads, one at a time; opened when needed, dropped after any error.
+class Sqlite(Product):
+    """The file at `path`; `clock` gives seconds since 1970: all that have the file open share the machine's."""
+
+    dialect = "sqlite"
+    errors: type[Exception] = sqlite3.Error
+    no_table = "no such table"
+    begin: Sequence[str] = ("begin immediate",)
+    begin_reading: Sequence[str] = ("begin",)
+    begin_migrating: Sequence[str] = ("begin immediate",)
+    begin_unit: Sequence[str] = ("begin immediate",)
+    ended = frozenset(("no such savepoint",))
+    steps_exist = "select count(*) from sqlite_master where type = 'table' and name = 'sluicegate_step'"
+    locking = ""  # others write only after the transaction
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self.name = f"sqlite {path}"
+        self.file = File(path)
+        self._clock = clock
+
+    @cached_property
+    def lender(self) -> "Lender":  # type: ignore[override]
+        try:
+            from sluicegate.connectors.sql.lending import Lender
+        except ImportError:
+            raise ConfigurationError('this on SQLite needs SQLAlchemy: pip install "sluicegate[sqlite]"') from None
+        return Lender("sqlite+pysqlite://")
+
+    def pool(self) -> "File":
+        return self.file
+
+    def exists(self) -> bool:
+        return self.file.path.exists()
+
+    def create(self) -> None:
+        self.file.connection(create=True)
+
+    def session(self, connection: sqlite3.Connection) -> AbstractContextManager["_Session"]:
+        return nullcontext(_Session(connection))
+
+    def code(self, error: Exception) -> str:
+        """SQLite has none of its own for a table or a savepoint that is not there."""
+        said = str(error)
+        named = (each for each in (self.no_table, *self.ended) if each in said)
+        return next(named, getattr(error, "sqlite_errorname", "of the driver"))
+
+    def outage(self, error: Exception, connection: sqlite3.Connection) -> bool:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in OUTAGES
+
+    def refused(self, error: Exception) -> bool:
+        return isinstance(error, sqlite3.IntegrityError)
+
+    def said(self, error: Exception) -> str:
+        return str(error)
+
+    def turned_away(self, error: Exception) -> SluicegateError | None:
+        if "unable to open database file" in str(error) and not os.access(self.file.path, os.R_OK | os.W_OK):
+            return permanent(SystemNotReady(self._why_closed()))
+        return None
+
+    def _why_closed(self) -> str:
+        path, folder = self.file.path, self.file.path.parent
+        if not folder.is_dir():
+            return f"the folder of the store {path} is not there: make it, or correct the URL"
+        if not path.exists() and os.access(folder, os.W_OK):
+            return f"there is no store {path}: put it back if there was one, or make a new one with `sluicegate migrate`"
+        return f"the store {path} cannot be opened: give this user the right to read and write it and its folder"
+
+    def now(self, ask: Ask) -> float:
+        return self._clock()
+
+    def prose(self, text: str) -> str:
+        return text
+
+    # One small statement for each row, compiled once, takes less time than a large one; an `or` would look at the whole partition.
+    def add_missing(self, db: Session, insert: str, rows: Sequence[Sequence[object]]) -> None:
+        marks = ", ".join("?" * len(rows[0]))
+        db.connection.executemany(self.if_absent(f"{insert} values ({marks})"), rows)
+
+    def drop_unsent(self, db: Session, key: str, runs: Sequence[tuple[int, int]]) -> None:
+        db.connection.executemany(_question_marks(statements.dropping(1)), [(key, first, last) for first, last in runs])
+
+    def add_rows(self, db: Session, insert: str, rows: Sequence[Row]) -> None:
+        db.connection.executemany(f"{insert} values (?, ?, ?)", rows)
+
+    def level(self, ask: Ask) -> Level:
+        """Of a file that is not there yet: what it will be. Makes none."""
+        path = self.file.path
+        if path.exists():
+            return judged(str(ask("pragma journal_mode")[0][0]), int(ask("pragma synchronous")[0][0]), filesystem(path))
+        if not os.access(path.parent, os.W_OK):
+            raise permanent(SystemNotReady(self._why_closed()))
+        return judged("wal", FULL, filesystem(path))
+
+
+@lru_cache(maxsize=128)
+def _question_marks(text: str) -> str:
+    return text.replace("%s", "?")
+
+
+class _Session:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def run(self, text: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        return self.connection.execute(_question_marks(text), values)
+
+    def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
+        return self.run(text, values).fetchall()
+
+    def settle(self) -> None:
+        """Each statement is done before the next."""
+
+
+class File:
+    """One connection for any number of threads, one at a time; opened when needed, dropped after any error of SQLite.
 
     A file that was deleted or replaced is noticed before each transaction: nothing is ever written to the old one.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
 
     @contextmanager
-    def transaction(self, begin: str, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """Commit at the end, nothing at an exception. Raises SystemNotReady without file or tables, else PersistenceError."""
-        with self._lock, self._translated():
-            db = self.connection(create)
+    def lent(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            db = self.connection(create=False)
             if db.in_transaction:
                 raise ConfigurationError(INSIDE)
-            db.execute(begin)
             try:
                 yield db
-            except BaseException:
+            except BaseException as error:
                 with suppress(sqlite3.Error):
                     db.execute(statements.ROLLBACK)
+                if isinstance(error, sqlite3.Error):
+                    self.close()
                 raise
-            db.execute(statements.COMMIT)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            self.close()
-            text = str(error)
-            if "no such table" in text:
-                raise SystemNotReady(f"the store {self._path} has no tables yet: run `sluicegate migrate`") from error
-            if "unable to open database file" in text and not os.access(self._path, os.R_OK | os.W_OK):
-                raise permanent(SystemNotReady(self._why_closed())) from error
-            raise PersistenceError(f"sqlite {self._path}: {text}") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise PersistenceError(f"sqlite {self._path}: a row cannot be read: {error}") from error
 
     def connection(self, create: bool) -> sqlite3.Connection:
-        if self._open is not None and self._file != _identity(self._path):
-            self.close()
-        if self._open is None:
-            self._open = _opened(self._path, create)
-            self._file = _identity(self._path)
-        return self._open
+        with self._lock:
+            if self._open is not None and self._file != _identity(self.path):
+                self.close()
+            if self._open is None:
+                self._open = _opened(self.path, create)
+                self._file = _identity(self.path)
+            return self._open
 
-    def _why_closed(self) -> str:
-        folder = self._path.parent
-        if not folder.is_dir():
-            return f"the folder of the store {self._path} is not there: make it, or correct the URL"
-        if not self._path.exists() and os.access(folder, os.W_OK):
-            return f"there is no store {self._path}: put it back if there was one, or make a new one with `sluicegate migrate`"
-        return f"the store {self._path} cannot be opened: give this user the right to read and write it and its folder"
-
-    def level(self) -> Level:
-        """Of a file that is not there yet: what it will be. Makes none."""
-        if not self._path.exists():
-            if not os.access(self._path.parent, os.W_OK):
-                raise permanent(SystemNotReady(self._why_closed()))
-            return judged("wal", FULL, filesystem(self._path))
-        with self._lock, self._translated():
-            db = self.connection(create=False)
-            journal = str(db.execute("pragma journal_mode").fetchone()[0])
-            synchronous = int(db.execute("pragma synchronous").fetchone()[0])
-        return judged(journal, synchronous, filesystem(self._path))
-
-    def exists(self) -> bool:
-        return self._path.exists()
+    def forget(self) -> None:
+        """`lent` has done it."""
 
     def close(self) -> None:
         with self._lock:

@@ -1,67 +1,219 @@
-"""The tables on a server, and the steps that make them. A step that was released never changes: a new one is added.
+"""The tables of a store, and the steps that make them. A step that was released never changes: a new one is added.
 
-They are those of `statements`, with the types of servers. MySQL compares text without case and trailing spaces: there names are
-bytes. What people write (member, reason) is bytes everywhere, because PostgreSQL's text has no character zero.
+MySQL compares text without case and trailing spaces: there names are bytes. What people write (member, reason) is bytes on servers,
+because PostgreSQL's text has no character zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from sqlalchemy import Column, Dialect, Double, Table
-from sqlalchemy.schema import CreateIndex, CreateTable
+TYPES: Mapping[str, Mapping[str, str]] = {
+    "sqlite": {
+        "name": "text",
+        "prose": "text",
+        "count": "integer",
+        "bytes": "blob",
+        "time": "real",
+        "sequence": "integer primary key autoincrement",
+    },
+    "postgresql": {
+        "name": "text",
+        "prose": "bytea",
+        "count": "bigint",
+        "bytes": "bytea",
+        "time": "double precision",
+        "sequence": "bigserial",
+    },
+    "mysql": {
+        "name": "varbinary(700)",
+        "prose": "longblob",
+        "count": "bigint",
+        "bytes": "longblob",
+        "time": "double",
+        "sequence": "bigint auto_increment",
+    },
+}
 
-from sluicegate.connectors.sql import columns, leased_tables
 
-STEP = columns.table("step", columns.count("number"), columns.name("name"), Column("done_at", Double, nullable=False), keys=["number"])
-META = columns.table("meta", columns.name("name"), columns.name("value"), keys=["name"])
-CLAIM = columns.table(
+class Column(NamedTuple):
+    name: str
+    kind: str
+    nullable: bool = False
+
+
+class Table(NamedTuple):
+    """`by_key`: SQLite keeps the rows in the order of the key (`without rowid`), which suits small ones."""
+
+    name: str
+    columns: Sequence[Column]
+    keys: Sequence[str]
+    indexes: Sequence[Sequence[str]] = ()
+    unique: Sequence[str] = ()
+    by_key: bool = False
+
+
+class Step(NamedTuple):
+    """`further` are statements by product; each may run again after a kill: MySQL takes no statement of a schema back."""
+
+    name: str
+    tables: Sequence[Table]
+    further: Mapping[str, Sequence[str]]
+
+
+def _table(
+    name: str,
+    columns: str,
+    keys: Sequence[str],
+    indexes: Sequence[Sequence[str]] = (),
+    unique: Sequence[str] = (),
+    by_key: bool = False,
+) -> Table:
+    """`columns`: name and kind of each, and `null` where it may be missing."""
+    words = [each.split() for each in columns.split(",")]
+    made = [Column(name, kind, bool(null)) for name, kind, *null in words]
+    return Table(f"sluicegate_{name}", made, keys, indexes, unique, by_key)
+
+
+STEP = _table("step", "number count, name name, done_at time", ["number"])
+META = _table("meta", "name name, value name", ["name"], by_key=True)
+CLAIM = _table(
     "claim",
-    *map(columns.name, ("partition_key", "app", "agent", "topic")),
-    columns.count("number"),
-    columns.name("token"),
-    *map(columns.count, ("version", "next_offset", "epoch", "last_number", "first_entry", "last_entry")),
-    columns.bytes("source", nullable=True),
-    columns.bytes("trying", nullable=True),
-    columns.name("incarnation"),
-    columns.bytes("member"),
-    keys=["partition_key"],
+    """
+    partition_key name, app name, agent name, topic name, number count, token name, version count, next_offset count, epoch count,
+    last_number count, first_entry count, last_entry count, source bytes null, trying bytes null, incarnation name, member prose
+    """,
+    ["partition_key"],
 )
-PLACE = ["partition_key", "number"]
-CHANGELOG = columns.table("changelog", columns.name("partition_key"), columns.count("number"), columns.bytes("entry"), keys=PLACE)
-OUTBOX = columns.table("outbox", columns.name("partition_key"), columns.count("number"), columns.bytes("message"), keys=PLACE)
-DEAD = columns.table(
-    "dead",
-    *(columns.name("partition_key"), columns.count("number"), columns.bytes("reason"), columns.count("attempts"), columns.bytes("message")),
-    keys=PLACE,
+_PLACE = ["partition_key", "number"]
+CHANGELOG = _table("changelog", "partition_key name, number count, entry bytes", _PLACE)
+OUTBOX = _table("outbox", "partition_key name, number count, message bytes", _PLACE, by_key=True)
+DEAD = _table("dead", "partition_key name, number count, reason prose, attempts count, message bytes", _PLACE, by_key=True)
+
+# Times are microseconds since 1970; a row that nobody has is locked until 0.
+TIMEOUT = _table(
+    "timeout",
+    """
+    id name, destination name, due_at count, message_key bytes null, payload bytes null, headers bytes, owner name null,
+    locked_until count, locked_by name
+    """,
+    ["id"],
+    indexes=[["due_at", "id"]],
+)
+
+# Whoever writes to a buffer locks the row of its name first; `last_row` is the last number given in it.
+BUFFER_NAME = _table("buffer", "name name, last_row count", ["name"], by_key=True)
+# `holder` is the id of what has the row, empty when nothing does; `broken` rows were given back undecodable.
+BUFFER_ROW = _table(
+    "buffer_row",
+    """
+    name name, number count, idempotency_key name, correlation_id name, group_name name, type name, data bytes, headers bytes,
+    inserted_at count, kept_for count, holder name, broken count
+    """,
+    ["name", "number"],
+    indexes=[["name", "correlation_id"], ["name", "holder", "group_name", "number"]],
+    unique=["name", "idempotency_key"],
+)
+# A snapshot (its token is its id, too) or a sealed batch; `reason` is snapshot, count or timeout.
+BUFFER_HOLD = _table(
+    "buffer_hold",
+    "name name, id name, reason name, group_name name, first_row count, token name, leased_until count, attempts count",
+    ["name", "id"],
+    by_key=True,
+)
+BUFFER_DEADLINE = _table(
+    "buffer_deadline", "name name, group_name name, due_at count", ["name", "group_name"], indexes=[["name", "due_at"]], by_key=True
+)
+BUFFER_KEY = _table(
+    "buffer_key",
+    "name name, idempotency_key name, kept_until count",
+    ["name", "idempotency_key"],
+    indexes=[["name", "kept_until"]],
+    by_key=True,
+)
+BUFFER_WATERMARK = _table(
+    "buffer_watermark",
+    "name name, topic_id name, partition_number count, next_offset count",
+    ["name", "topic_id", "partition_number"],
+    by_key=True,
+)
+
+# A message never changes; what becomes of it stands in narrow tables beside it. `seq` grows with each insert.
+MESSAGE = _table(
+    "message",
+    """
+    seq sequence, id name, topic name, message_key bytes null, value bytes null, headers bytes, lane_key bytes null, created_at time
+    """,
+    ["seq"],
+    unique=["id"],
+)
+# `holder` until `held_until` is whoever claimed this row alone (order: none).
+PENDING = _table(
+    "message_pending",
+    "lane count, seq count, attempts count, next_attempt_at time null, holder name null, held_until time null",
+    ["lane", "seq"],
+    by_key=True,
+)
+# One row for all that were dispatched at once: `seqs` are `size` packed 64-bit integers from `low` to `high`.
+SENT = _table("message_sent", "dispatched_at time, low count, high count, lane count, size count, seqs bytes", ["dispatched_at", "low"])
+DEAD_MESSAGE = _table("message_dead", "seq count, lane count, attempts count, reason bytes", ["seq"])
+ATTEMPT = _table("message_attempt", "seq count, number count, tried_at time, outcome name, error bytes", ["seq", "number"], by_key=True)
+# `given` are the (number, seq) of pending rows that have their numbers.
+LANE = _table("lane", "lane count, token name, expires_at time, next_number count, given bytes", ["lane"])
+
+LEASED = (
+    *(BUFFER_NAME, BUFFER_ROW, BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK),
+    TIMEOUT,
+    *(MESSAGE, PENDING, SENT, DEAD_MESSAGE, ATTEMPT, LANE),
 )
 
 # Entries are compressed already; free room in a page lets the claim row be updated without touching its index.
-POSTGRESQL = (
+_POSTGRESQL = (
     "alter table sluicegate_changelog alter column entry set storage external",
     "alter table sluicegate_claim set (fillfactor = 50)",
 )
+_LANES = "insert into sluicegate_meta (name, value) values ('lanes', '16')"
+_LEASED = {
+    "sqlite": (f"{_LANES} on conflict do nothing",),
+    # Free room in a page lets a row be locked without touching its indexes.
+    "postgresql": ("alter table sluicegate_timeout set (fillfactor = 60)", f"{_LANES} on conflict do nothing"),
+    "mysql": (_LANES.replace("insert", "insert ignore"),),
+}
 
-STEPS: tuple[tuple[str, Sequence[Table], dict[str, Sequence[str]]], ...] = (
-    ("tables for claims, changelog, outbox and dead rows", (META, CLAIM, CHANGELOG, OUTBOX, DEAD), {"postgresql": POSTGRESQL}),
-    ("tables for buffers, timeouts and messages of applications", leased_tables.ALL, leased_tables.FURTHER),
+STEPS: tuple[Step, ...] = (
+    Step("tables for claims, changelog, outbox and dead rows", (META, CLAIM, CHANGELOG, OUTBOX, DEAD), {"postgresql": _POSTGRESQL}),
+    Step("tables for buffers, timeouts and messages of applications", LEASED, _LEASED),
 )
 
 
-def created(table: Table, dialect: Dialect) -> str:
-    """The statement that makes the table where it is not there."""
-    return str(CreateTable(table, if_not_exists=True).compile(dialect=dialect))
+def created(table: Table, dialect: str) -> str:
+    """The statement that makes the table where it is not there. MySQL has no `create index if not exists`: there the indexes are part
+    of it."""
+    types = TYPES[dialect]
+    inner = [f"{column.name} {types[column.kind]}{'' if column.nullable else ' not null'}" for column in table.columns]
+    if "primary key" not in inner[0]:
+        inner.append(f"primary key ({', '.join(table.keys)})")
+    if table.unique:
+        inner.append(f"unique ({', '.join(table.unique)})")
+    if dialect == "mysql":
+        inner += [f"index {_index(table, index)} ({', '.join(index)})" for index in table.indexes]
+    end = {"mysql": " engine=InnoDB charset=utf8mb4", "sqlite": " without rowid" if table.by_key else ""}.get(dialect, "")
+    return f"create table if not exists {table.name} (\n    {', '.join(inner)}\n){end}"
 
 
-def _indexed(table: Table, dialect: Dialect) -> Sequence[str]:
-    """The table and its indexes. MySQL has no `create index if not exists`: there they are part of the table."""
-    text, indexes = created(table, dialect), sorted(table.indexes, key=lambda index: str(index.name))
-    if dialect.name != "mysql":
-        return [text, *(str(CreateIndex(index, if_not_exists=True).compile(dialect=dialect)) for index in indexes)]
-    inner = "".join(f",\n\tINDEX {index.name} ({', '.join(index.columns.keys())})" for index in indexes)
-    head, end, tail = text.rpartition("\n)")
-    return [head + inner + end + tail]
+def _nullable(type: str, nullable: bool) -> str:
+    return type.removesuffix("") if nullable else type
 
 
-def texts(step: int, dialect: Dialect) -> Sequence[str]:
-    """What the step (from 1) runs. Each may run again after a kill: MySQL takes no statement of a schema back."""
+def _index(table: Table, columns: Sequence[str]) -> str:
+    return "_".join([table.name, *columns])
+
+
+def texts(step: int, dialect: str) -> Sequence[str]:
+    """What the step (from 1) runs."""
     _, tables, further = STEPS[step - 1]
-    return [*(text for table in tables for text in _indexed(table, dialect)), *further.get(dialect.name, ())]
+    made = []
+    for table in tables:
+        made.append(created(table, dialect))
+        if dialect != "mysql":
+            made += [f"create index if not exists {_index(table, index)} on {table.name} ({', '.join(index)})" for index in table.indexes]
+    return [*made, *further.get(dialect, ())]

@@ -14,10 +14,8 @@ COLUMNS = ("id", "destination", "due_at", "message_key", "payload", "headers", "
 PAGE = 500
 """Rows in one statement: PostgreSQL takes 65,535 values."""
 
-ADD = f"insert into sluicegate_timeout ({', '.join(COLUMNS)}) values "  # nosec B608
+ADD = f"insert into sluicegate_timeout ({', '.join(COLUMNS)})"  # nosec B608
 DROP = "delete from sluicegate_timeout where id in ({})"
-SQLITE_ADD = f"{ADD}({', '.join('?' * len(COLUMNS))}) on conflict do nothing"
-SQLITE_DROP = "delete from sluicegate_timeout where id = ?"
 
 _encode = msgspec.msgpack.Encoder().encode
 _headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
@@ -42,12 +40,6 @@ def timeout(row: Sequence[Any]) -> Timeout:
         return Timeout(UUID(id), destination, moment(due_at), key, value, _headers(headers), owner)
     except (msgspec.MsgspecError, ValueError) as error:
         raise PersistenceError(f"a stored timeout cannot be read: {type(error).__name__}") from error
-
-
-def adding(count: int) -> str:
-    """The insert of so many rows, with `%s` for each value."""
-    row = f"({', '.join(['%s'] * len(COLUMNS))})"
-    return ADD + ", ".join([row] * count)
 
 
 def dropping(count: int) -> str:

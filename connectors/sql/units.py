@@ -1,14 +1,12 @@
-"""The application's statements in the transaction of a commit, on a server: fence, its work, our writes, commit."""
+"""The application's statements in the transaction of a commit: fence, its work, our writes, commit."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy.exc import DBAPIError
-
 from sluicegate.connectors.sessions import ENDED, Raised, SqlSession
-from sluicegate.connectors.sql import texts
-from sluicegate.connectors.sql.server import Server, Session
+from sluicegate.connectors.sql import statements
+from sluicegate.connectors.sql.database import Database, Session
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
 ABORTED = "an error that the handler caught had ended the transaction: use connection.begin_nested() around statements that may fail"
@@ -17,65 +15,65 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def unit(server: Server, fence: Callable[[Session], None], work: Callable[[SqlSession], T], write: Callable[[Session, T], R]) -> R:
+def unit(database: Database, fence: Callable[[Session], None], work: Callable[[SqlSession], T], write: Callable[[Session, T], R]) -> R:
     """`fence` raises when the claim is lost, `write` gets what `work` made. Again as a whole after a deadlock and the like. Raises
     Raised for what `work` raised."""
-    result = server.repeated(lambda connection: _once(server, connection, fence, work, write))
+    result = database.repeated(lambda connection: _once(database, connection, fence, work, write))
     if isinstance(result, Raised):
         raise result
     return result
 
 
 def _once(
-    server: Server,
+    database: Database,
     connection: Any,
     fence: Callable[[Session], None],
     work: Callable[[SqlSession], T],
     write: Callable[[Session, T], R],
 ) -> R | Raised:
     """What `work` raised is returned when it is rolled back, so that the connection lives; raised when the driver raised it."""
-    product = server.product
+    product = database.product
     product.lender.learn(connection)
-    _begin(server, connection, fence)
+    _begin(database, connection, fence)
     try:
         with product.lender.lent(connection) as lent:
             made = work(SqlSession(lent))
     except Exception as error:
-        return _undone(server, connection, error)
-    return _ended(server, connection, lambda db: write(db, made))
+        return _undone(database, connection, error)
+    return _ended(database, connection, lambda db: write(db, made))
 
 
 @contextmanager
-def transaction(server: Server) -> Iterator[SqlSession]:
+def transaction(database: Database) -> Iterator[SqlSession]:
     """One of the application's own, not repeated. What is raised in the block comes out unchanged, unless the server failed or wants
     it repeated: PersistenceError."""
     try:
-        with server.connected() as connection:
-            raised = yield from _block(server, connection)
+        with database.connected() as connection:
+            raised = yield from _block(database, connection)
     except Raised as dropped:
         raised = dropped
     if raised is not None:
         raise raised.error
 
 
-def _block(server: Server, connection: Any) -> Generator[SqlSession, None, Raised | None]:
+def _block(database: Database, connection: Any) -> Generator[SqlSession, None, Raised | None]:
     """What its block raised, when it is rolled back and the connection lives."""
-    server.product.lender.learn(connection)
-    _begin(server, connection, lambda _: None)
+    database.product.lender.learn(connection)
+    _begin(database, connection, lambda _: None)
     try:
-        with server.product.lender.lent(connection) as lent:
+        with database.product.lender.lent(connection) as lent:
             yield SqlSession(lent)
     except Exception as error:
-        return _undone(server, connection, error)
-    _ended(server, connection, lambda _: None)
+        return _undone(database, connection, error)
+    _ended(database, connection, lambda _: None)
     return None
 
 
-def _undone(server: Server, connection: Any, error: Exception) -> Raised:
+def _undone(database: Database, connection: Any, error: Exception) -> Raised:
     """Rolled back."""
-    product, raised = server.product, _raised(server, connection, error)
+    product, raised = database.product, _raised(database, connection, error)
     try:
-        _run(server, connection, product.undo_unit)
+        _run(database, connection, product.undo_unit)
     except product.errors as failed:
         if product.outage(failed, connection):
             raise
@@ -83,26 +81,26 @@ def _undone(server: Server, connection: Any, error: Exception) -> Raised:
     return raised
 
 
-def _begin(server: Server, connection: Any, fence: Callable[[Session], None]) -> None:
-    with server.product.session(connection) as db:
-        for text in server.product.begin_unit:
+def _begin(database: Database, connection: Any, fence: Callable[[Session], None]) -> None:
+    with database.product.session(connection) as db:
+        for text in database.product.begin_unit:
             db.run(text)
         fence(db)
     # Tells whether this transaction is still the same. Not pipelined: the flush at the end of psycopg's pipeline stops PostgreSQL's timer
     # of idle transactions, and a worker that was stopped inside its work would hold the row.
-    connection.cursor().execute(texts.SAVEPOINT)
+    connection.cursor().execute(statements.SAVEPOINT)
 
 
-def _run(server: Server, connection: Any, statements: Sequence[str]) -> None:
-    with server.product.session(connection) as db:
-        for text in statements:
+def _run(database: Database, connection: Any, texts: Sequence[str]) -> None:
+    with database.product.session(connection) as db:
+        for text in texts:
             db.run(text)
 
 
-def _raised(server: Server, connection: Any, error: Exception) -> Raised:
+def _raised(database: Database, connection: Any, error: Exception) -> Raised:
     """What is to be repeated, or means that the store failed, is raised as the driver's own error."""
-    product = server.product
-    driver = error.orig if isinstance(error, DBAPIError) else error
+    product = database.product
+    driver = getattr(error, "orig", error)  # SQLAlchemy's errors have the driver's own
     if isinstance(driver, product.errors):
         if product.code(driver) in product.retryable or product.outage(driver, connection):
             raise driver from error
@@ -110,12 +108,12 @@ def _raised(server: Server, connection: Any, error: Exception) -> Raised:
     return Raised(error)
 
 
-def _ended(server: Server, connection: Any, write: Callable[[Session], R]) -> R:
+def _ended(database: Database, connection: Any, write: Callable[[Session], R]) -> R:
     """Our own writes, answered, and then the commit: so its errors are told from theirs."""
-    product, written = server.product, False
+    product, written = database.product, False
     try:
         with product.session(connection) as db:
-            db.run(texts.RELEASE)
+            db.run(statements.RELEASE)
             result = write(db)
             db.settle()
             written = True

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.connectors.sql.server_state import ServerStore
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.values import Partition
 from tests.conftest import missing
@@ -66,14 +66,14 @@ def store(store_url: str) -> Iterator[Store]:
 @pytest.fixture(autouse=True)
 def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tests open many handles on SQL servers; their connections end with the test."""
-    made: list[ServerStore] = []
-    begin = ServerStore.__init__
+    made: list[SqlStore] = []
+    begin = SqlStore.__init__
 
-    def init(self: ServerStore, *args: Any, **more: Any) -> None:
+    def init(self: SqlStore, *args: Any, **more: Any) -> None:
         begin(self, *args, **more)
         made.append(self)
 
-    monkeypatch.setattr(ServerStore, "__init__", init)
+    monkeypatch.setattr(SqlStore, "__init__", init)
     yield
     for store in made:
         store.close()

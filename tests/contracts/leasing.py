@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.sqlite import Sqlite
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions
 from sluicegate.streams.leased.values import Types
 from tests.waiting import wait_until
@@ -72,7 +73,7 @@ def leased_store(url: str, clock: Clock, types: Types | None, outbox: OutboxOpti
     if isinstance(clock, Injected) and url.startswith("memory:"):
         made = MemoryStore(clock, options=options)
     elif isinstance(clock, Injected):
-        made = SqliteStore(Path(url.removeprefix("sqlite:///")), clock, options=options)
+        made = SqlStore(Sqlite(Path(url.removeprefix("sqlite:///")), clock), options=options)
     else:
         made = open_store(url, options=options)
     made.migrate()

@@ -1,12 +1,15 @@
 """What a test does to a SQL server behind the store's back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 import pymysql
+
+from sluicegate.connectors.sql import statements
+from sluicegate.connectors.sql.sqlite import Sqlite
 
 
 def connected(url: str) -> Any:
@@ -39,3 +42,11 @@ def database(url: str, name: str) -> str:
     """The URL of a new, empty database on the same server."""
     execute(url, f"create database {name}")
     return url.rpartition("/")[0] + f"/{name}"
+
+
+def no_transactions(replace: Callable[[object, str, object], object]) -> None:
+    """SQLite: each statement is committed by itself. `replace` is setattr, or a patch's."""
+    for name in ("COMMIT", "ROLLBACK"):
+        replace(statements, name, "select 1")
+    for name in ("begin", "begin_reading", "begin_unit", "end_unit", "undo_unit"):
+        replace(Sqlite, name, ("select 1",))

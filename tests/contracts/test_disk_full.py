@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, picture, rows, seen
@@ -19,9 +19,9 @@ from tests.contracts.scenarios import error_of
 
 def test_a_full_sqlite_disk_refuses_the_commit_and_nothing_else(tmp_path: Path, partition: Partition) -> None:
     """As SQLite sees it: its own limit of pages gives the error of a full disk. Any error closes the connection, which ends the limit."""
-    store = cast(SqliteStore, opened(f"sqlite:///{tmp_path}/state.db"))
+    store = cast(SqlStore, opened(f"sqlite:///{tmp_path}/state.db"))
     claim, said = claimed(store, partition), ""
-    store._database.connection(create=False).execute("pragma max_page_count = 400")
+    store._product.file.connection(create=False).execute("pragma max_page_count = 400")
     entries = [bytes([number]) * 1_000_000 for number in range(10)]
     while not said:
         try:
@@ -39,10 +39,10 @@ def test_a_full_sqlite_disk_refuses_the_commit_and_nothing_else(tmp_path: Path, 
 
 def test_a_sqlite_file_that_may_only_be_read_refuses_the_commit_and_says_so(tmp_path: Path, partition: Partition) -> None:
     """As SQLite sees it, like the full disk: who is root may write whatever the modes say."""
-    store = cast(SqliteStore, opened(f"sqlite:///{tmp_path}/state.db"))
+    store = cast(SqlStore, opened(f"sqlite:///{tmp_path}/state.db"))
     claim = store.commit(claimed(store, partition), Changes(3, entries=[b"a"], outbox=rows(1)))
     before = picture(store, partition)
-    store._database.connection(create=False).execute("pragma query_only = 1")
+    store._product.file.connection(create=False).execute("pragma query_only = 1")
     with pytest.raises(PersistenceError, match="readonly"):
         store.commit(claim, Changes(4, entries=[b"b"]))
     assert picture(store, partition) == before

@@ -139,7 +139,7 @@ def test_one_wrong_setting_makes_sqlite_lossy(
 ) -> None:
     monkeypatch.setattr(sqlite, "filesystem", lambda _path: "ext4")
     store = opened(f"sqlite:///{tmp_path}/state.db")
-    store._database.connection(create=False).execute(f"pragma {name} = {setting}")
+    store._product.file.connection(create=False).execute(f"pragma {name} = {setting}")
     assert store.level() == Level("lossy", (reason,))
 
 

@@ -150,10 +150,10 @@ def test_any_sequence_of_operations_gives_what_the_memory_store_gives(store: Sto
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("DROP_UNSENT", "number between ? and ?", "number <= max(?, ?)"),
-        ("FENCE", "coalesce(?, source)", "?"),
-        ("DROP_ENTRIES", "number < ?", "number <= ?"),
-        ("UNSENT", "number > ?", "number >= ?"),
+        ("RUN", "number between %s and %s", "number <= max(%s, %s)"),
+        ("FENCE", "coalesce(%s, source)", "%s"),
+        ("DROP_ENTRIES", "number < %s", "number <= %s"),
+        ("UNSENT", "number > %s", "number >= %s"),
     ],
 )
 def test_a_store_that_differs_in_one_statement_is_found(

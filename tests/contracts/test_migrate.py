@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from sluicegate.connectors import open_store
-from sluicegate.connectors.sql import migrations
+from sluicegate.connectors.sql import tables
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.leased.messages import OutboxMessage
@@ -110,13 +110,16 @@ def test_memory_has_nothing_to_migrate(ns: str) -> None:
 def test_a_step_that_fails_leaves_nothing_and_is_done_the_next_time(
     tmp_path: Path, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, steps = open_store(f"sqlite:///{tmp_path}/state.db"), migrations.STEPS
-    broken = (steps[0], ("second", ("create table sluicegate_more (x integer)", "nonsense")))
-    monkeypatch.setattr(migrations, "STEPS", broken)
+    store, steps = open_store(f"sqlite:///{tmp_path}/state.db"), tables.STEPS
+
+    def second(*texts: str) -> tuple[tables.Step, ...]:
+        return steps[0], tables.Step("second", (), {"sqlite": texts})
+
+    monkeypatch.setattr(tables, "STEPS", second("create table sluicegate_more (x integer)", "nonsense"))
     with pytest.raises(Exception, match="nonsense"):
         store.migrate()
-    monkeypatch.setattr(migrations, "STEPS", (steps[0], ("second", ("create table sluicegate_more (x integer)",))))
-    assert store.migrate() == [steps[0][0], "second"]
+    monkeypatch.setattr(tables, "STEPS", second("create table sluicegate_more (x integer)"))
+    assert store.migrate() == [steps[0].name, "second"]
     assert store.commit(claimed(store, partition), Changes(1)).offset == 1
 
 

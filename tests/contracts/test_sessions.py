@@ -8,16 +8,19 @@ import pytest
 from sluicegate.connectors.memory import values as memory_values
 from sluicegate.connectors.mongodb import unit as mongodb_unit
 from sluicegate.connectors.redis import unit as redis_unit
-from sluicegate.connectors.sql import statements, texts
+from sluicegate.connectors.sql import statements
+from sluicegate.connectors.sql.mysql import Mysql
+from sluicegate.connectors.sql.postgresql import Postgresql
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.values import Changes, Partition
 from tests.contracts import application
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, row, rows, seen
-from tests.contracts.test_twins import SQL_SERVERS
+from tests.contracts.sql import no_transactions
 from tests.mutation.twins import without
 
 NOTHING = "select 1"
+SQL_SERVERS: dict[str, type] = {"postgresql": Postgresql, "mariadb": Mysql}
 
 
 class Unhappy(Exception):
@@ -108,10 +111,11 @@ def no_transaction(patch: pytest.MonkeyPatch, backend: str, store: Any) -> None:
     if backend == "memory":
         patch.setattr(memory_values.Staged, "__setitem__", lambda self, name, value: self._values.update({name: value}))
     elif backend == "sqlite":
-        for name in ("BEGIN", "BEGIN_READING", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE"):
+        no_transactions(patch.setattr)
+        for name in ("SAVEPOINT", "RELEASE"):
             patch.setattr(statements, name, NOTHING)
     elif backend in SQL_SERVERS:
-        patch.setattr(texts, "RELEASE", NOTHING)
+        patch.setattr(statements, "RELEASE", NOTHING)
         for name in ("begin_unit", "end_unit", "undo_unit"):
             patch.setattr(SQL_SERVERS[backend], name, ())
     elif backend == "mongodb":

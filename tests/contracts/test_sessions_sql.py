@@ -11,7 +11,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 import sluicegate.connectors.sql
 from sluicegate.connectors.sessions import SqlSession
-from sluicegate.connectors.sql import statements, texts
+from sluicegate.connectors.sql import statements
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
 from sluicegate.streams.values import Changes, Partition
@@ -156,8 +156,7 @@ def test_a_transaction_that_a_statement_ended_is_found_out_and_nothing_of_ours_l
 def test_without_the_savepoint_what_is_ours_lands_without_the_transaction(
     store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (texts, statements):
-        monkeypatch.setattr(module, "RELEASE", "select 1")
+    monkeypatch.setattr(statements, "RELEASE", "select 1")
     with pytest.raises(AssertionError):
         an_ended_transaction_lands_nothing_of_ours(store, partition, "commit", True)
 
@@ -226,7 +225,7 @@ def test_an_error_that_the_work_catches_outside_of_a_nested_transaction_is_not_c
 def test_a_deferred_constraint_at_the_commit_is_not_committed(store: Any, url: str, partition: Partition, product: str) -> None:
     outside(url, "create table parts (note integer references notes (id) deferrable initially deferred)")
     if product == "sqlite":
-        store._database.connection(create=False).execute("pragma foreign_keys = on")
+        store._product.file.connection(create=False).execute("pragma foreign_keys = on")
     claim = claimed(store, partition)
     dangling = lambda session: session.connection.execute(text("insert into parts values (99)"))  # noqa: E731
     assert error_of(lambda: store.commit_with(claim, doing(dangling))) is NotCommitted

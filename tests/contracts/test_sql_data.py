@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.connectors.sql import columns, tables
+from sluicegate.connectors.sql import tables
 from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SystemNotReady
 from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows, seen
@@ -66,8 +66,8 @@ def test_a_migration_killed_between_two_statements_is_finished_by_the_next(
 def test_a_later_step_keeps_the_data_of_the_earlier_ones(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened(url)
     store.commit(claimed(store, partition), Changes(7, entries=[b"e"]))
-    extra = columns.table("more", columns.count("x"), keys=["x"])
-    monkeypatch.setattr(tables, "STEPS", (*tables.STEPS, ("more", (extra,), {})))
+    extra = tables.Table("sluicegate_more", [tables.Column("x", "count")], ["x"])
+    monkeypatch.setattr(tables, "STEPS", (*tables.STEPS, tables.Step("more", (extra,), {})))
     assert (store.migrate(dry_run=True), store.migrate(), store.migrate()) == (["more"], ["more"], [])
     assert (claimed(store, partition).offset, seen(store, partition).entries) == (7, [b"e"])
     monkeypatch.undo()

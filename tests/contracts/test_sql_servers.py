@@ -9,7 +9,9 @@ import pytest
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sql import server as sql_server
-from sluicegate.connectors.sql import server_state
+from sluicegate.connectors.sql import state as sql_state
+from sluicegate.connectors.sql import statements
+from sluicegate.connectors.sql.database import Session
 from sluicegate.connectors.sql.postgresql import Postgresql
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.errors import Fenced, PersistenceError
@@ -145,13 +147,13 @@ def test_an_owner_stopped_inside_its_commit_is_freed_within_seconds(url: str, pa
     claim = store.commit(claimed(store, partition), Changes(1))
     stopped, resumed = threading.Event(), threading.Event()
 
-    def stop(db: sql_server.Session) -> None:
-        assert db.rows(server_state.texts.TRYING, (server_state._key(partition),))
+    def stop(db: Session) -> None:
+        assert db.rows(statements.TRYING + store._product.locking, (sql_state._key(partition),))
         stopped.set()
         resumed.wait(60)
 
     with ThreadPoolExecutor() as pool:
-        hanging = pool.submit(opened(url)._server.run, stop, store._product.begin)
+        hanging = pool.submit(opened(url)._database.run, stop, store._product.begin)
         assert stopped.wait(10)
         freed = pool.submit(claimed, store, partition)
         try:
@@ -179,15 +181,15 @@ def test_a_deadlock_is_repeated_as_a_whole_and_both_transactions_land(url: str, 
     gate, tries = threading.Barrier(2), []
 
     def crossing(order: list[Partition]) -> None:
-        def work(db: sql_server.Session) -> None:
+        def work(db: Session) -> None:
             tries.append(order[0].number)
             for at, place in enumerate(order):
-                db.rows(server_state.texts.TRYING, (server_state._key(place),))
+                db.rows(statements.TRYING + store._product.locking, (sql_state._key(place),))
                 if at == 0 and len(tries) <= 2:
                     gate.wait(10)
-                db.run("update sluicegate_claim set version = version + 1 where partition_key = %s", (server_state._key(place),))
+                db.run("update sluicegate_claim set version = version + 1 where partition_key = %s", (sql_state._key(place),))
 
-        store._server.run(work, store._product.begin)
+        store._database.run(work, store._product.begin)
 
     with ThreadPoolExecutor() as pool:
         for done in [pool.submit(crossing, order) for order in (places, places[::-1])]:
@@ -228,7 +230,7 @@ def test_more_calls_than_connections_end_as_a_persistence_error(url: str, partit
     store = opened(url)
     claim = claimed(store, partition)
     with pytest.raises(PersistenceError, match="all 1 connections were in use"):
-        store._server.run(lambda _: store.commit(claim, Changes(1)))
+        store._database.run(lambda _: store.commit(claim, Changes(1)))
     assert store.commit(claim, Changes(1)).offset == 1
 
 
@@ -257,7 +259,7 @@ def test_a_table_that_is_gone_fails_the_commit_as_a_whole(url: str, partition: P
 
 
 def test_a_row_that_is_there_already_fails_the_commit_as_a_whole(url: str, partition: Partition) -> None:
-    store, key = opened(url), server_state._key(partition)
+    store, key = opened(url), sql_state._key(partition)
     plant = f"insert into sluicegate_outbox values ('{key}', 6, 'x')"
     drop = f"delete from sluicegate_outbox where partition_key = '{key}' and number = 6 and message = 'x'"
     claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4)))
@@ -266,7 +268,7 @@ def test_a_row_that_is_there_already_fails_the_commit_as_a_whole(url: str, parti
     with pytest.raises(PersistenceError):
         store.commit(claim, everything())
     with pytest.raises(Fenced):
-        store.commit(server_state.msgspec.structs.replace(claim, version=0), everything())
+        store.commit(sql_state.msgspec.structs.replace(claim, version=0), everything())
     execute(url, drop)
     assert picture(store, partition) == before
     assert store.commit(claim, everything()).offset == 50
@@ -287,13 +289,13 @@ def overtaken(url: str, partition: Partition, patch: pytest.MonkeyPatch) -> None
     writer, reader = opened(url), opened(url)
     claim = claimed(writer, partition)
     claim = writer.commit(claim, Changes(1, entries=[b"before"], keep_from=claim.last + 1))
-    read_claim = server_state._claim
+    read_claim = sql_state._claim
 
     def between(*row):
         writer.commit(claim, Changes(2, entries=[b"after"], keep_from=claim.last + 1))
         return read_claim(*row)
 
     with patch.context() as patched:
-        patched.setattr(server_state, "_claim", between)
+        patched.setattr(sql_state, "_claim", between)
         view = seen(reader, partition)
     assert (view.claim.offset, view.entries) == (1, [b"before"])

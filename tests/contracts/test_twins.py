@@ -9,19 +9,19 @@ from sluicegate.connectors.memory import state as memory_state
 from sluicegate.connectors.mongodb import chunks
 from sluicegate.connectors.mongodb import state as mongodb_state
 from sluicegate.connectors.redis import scripts
-from sluicegate.connectors.sql import statements, texts
-from sluicegate.connectors.sql.mysql import Mysql
-from sluicegate.connectors.sql.postgresql import Postgresql
+from sluicegate.connectors.sql import statements
 from sluicegate.streams.values import Partition
 from tests.contracts import scenarios
 from tests.contracts.given import opened
+from tests.contracts.sql import no_transactions
 from tests.contracts.test_all_or_nothing import plant, sqlite_trigger
 from tests.mutation.protections import PROTECTIONS
 from tests.mutation.twin.edits import Edit
 from tests.mutation.twins import take_out
 
 Patch = pytest.MonkeyPatch
-SQL_SERVERS: dict[str, type] = {"postgresql": Postgresql, "mariadb": Mysql}
+SQL = {"sqlite": "sqlite", "postgresql": "postgresql", "mariadb": "mysql"}
+"""By backend the module of its product."""
 
 
 def without(patch: Patch, place: object, name: str, old: str, new: str = "") -> None:
@@ -44,10 +44,8 @@ def replaced(collection: Any, documents: Any, session: Any) -> None:
 def no_token(patch: Patch, backend: str) -> None:
     if backend == "memory":
         patch.setattr(memory_state, "_holds", lambda held, claim: held.version == claim.version)
-    elif backend == "sqlite":
-        without(patch, statements, "FENCE", "and token = ?", "and ? is not null")
-    elif backend in SQL_SERVERS:
-        without(patch, texts, "FENCE", "and token = %s", "and %s <> '~'")
+    elif backend in SQL:
+        without(patch, statements, "FENCE", "and token = %s", "and %s <> '~'")
     elif backend == "mongodb":
         patch.setattr(mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "version": claim.version})
     else:
@@ -57,13 +55,10 @@ def no_token(patch: Patch, backend: str) -> None:
 def no_version(patch: Patch, backend: str) -> None:
     if backend == "memory":
         patch.setattr(memory_state, "_holds", lambda held, claim: held.token == claim.token)
-    elif backend == "sqlite":
-        without(patch, statements, "FENCE", "and version = ?", "and ? is not null")
+    elif backend in SQL:
+        without(patch, statements, "FENCE", "and version = %s", "and %s >= 0")
         # What else would stop the second commit by chance, the entry's number, is out of the way too.
-        without(patch, statements, "ADD_ENTRY", "insert", "insert or replace")
-    elif backend in SQL_SERVERS:
-        without(patch, texts, "FENCE", "and version = %s", "and %s >= 0")
-        take_out(patch, overwriting(f"connectors/sql/{'postgresql' if backend == 'postgresql' else 'mysql'}.py"))
+        take_out(patch, overwriting(f"connectors/sql/{SQL[backend]}.py"))
     elif backend == "mongodb":
         patch.setattr(mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "token": claim.token})
         patch.setattr(mongodb_state, "_insert", replaced)
@@ -77,10 +72,9 @@ def up_to_the_highest(patch: Patch, backend: str) -> None:
         patch.setattr(
             memory_state, "_settle", lambda row, changes: [row.unsent.pop(n, None) for n in range(max(changes.dispatched, default=0) + 1)]
         )
-    elif backend == "sqlite":
-        without(patch, statements, "DROP_UNSENT", "number between ? and ?", "number <= max(?, ?)")
-    elif backend in SQL_SERVERS:
-        without(patch, texts, "RUN", "number between %s and %s", "number <= greatest(%s, %s)")
+    elif backend in SQL:
+        highest = "max" if backend == "sqlite" else "greatest"
+        without(patch, statements, "RUN", "number between %s and %s", f"number <= {highest}(%s, %s)")
     elif backend == "mongodb":
         patch.setattr(chunks, "_leaving", lambda changes: list(range(max(changes.dispatched, default=0) + 1)))
     else:
@@ -118,8 +112,7 @@ def test_without_its_checks_the_redis_script_leaves_half_a_commit(redis_url: str
 
 
 def test_without_its_transaction_sqlite_leaves_half_a_commit(tmp_path: Path, partition: Partition, monkeypatch: Patch) -> None:
-    for name in ("BEGIN", "BEGIN_READING", "COMMIT", "ROLLBACK"):
-        monkeypatch.setattr(statements, name, "select 1")
+    no_transactions(monkeypatch.setattr)
     store = opened(f"sqlite:///{tmp_path}/state.db")
     with pytest.raises(AssertionError):
         scenarios.a_failing_commit_changes_nothing(store, partition, *sqlite_trigger(tmp_path / "state.db"))
@@ -127,7 +120,6 @@ def test_without_its_transaction_sqlite_leaves_half_a_commit(tmp_path: Path, par
 
 def test_without_its_transaction_a_sqlite_reader_sees_half_a_commit(tmp_path: Path, partition: Partition, monkeypatch: Patch) -> None:
     scenarios.a_reader_overtaken_by_a_commit_sees_one_picture(f"sqlite:///{tmp_path}/state.db", partition, monkeypatch)
-    for name in ("BEGIN", "BEGIN_READING", "COMMIT", "ROLLBACK"):
-        monkeypatch.setattr(statements, name, "select 1")
+    no_transactions(monkeypatch.setattr)
     with pytest.raises(AssertionError):
         scenarios.a_reader_overtaken_by_a_commit_sees_one_picture(f"sqlite:///{tmp_path}/state.db", partition, monkeypatch)

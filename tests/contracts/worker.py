@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sluicegate.connectors import open_store
-from sluicegate.connectors.sql import statements
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import rows
+from tests.contracts.sql import no_transactions
 from tests.servers.process import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,9 +89,9 @@ def serve(store: Store, store_url: str, partition: Partition) -> None:
             elif command == "stall":
                 stall(store, word)
             elif command == "synchronous":
-                store._database.connection(create=False).execute(f"pragma synchronous = {word}")  # type: ignore[attr-defined]
+                store._product.file.connection(create=False).execute(f"pragma synchronous = {word}")  # type: ignore[attr-defined]
             elif command == "no-transactions":
-                no_transactions()
+                no_transactions(setattr)
             elif command == "loop" and claim is not None:
                 loop(store, claim)
         except SluicegateError as error:
@@ -121,12 +121,7 @@ def stall(store: Store, text: str) -> None:
             print("stalled", flush=True)
             threading.Event().wait()
 
-    store._database.connection(create=False).set_trace_callback(stop)  # type: ignore[attr-defined]
-
-
-def no_transactions() -> None:
-    for name in ("BEGIN", "BEGIN_READING", "COMMIT", "ROLLBACK"):
-        setattr(statements, name, "select 1")
+    store._product.file.connection(create=False).set_trace_callback(stop)  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -16,44 +16,30 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/sql/statements.py",
-            'HELD = "select 1 from sluicegate_claim where partition_key = ? and token = ? and version = ?"',
-            'HELD = "select 1 from sluicegate_claim where partition_key = ? and ? is not null and ? is not null"',
-        ),
-        Edit(
-            "connectors/sql/statements.py",
-            'where partition_key = ? and token = ? and version = ?"""',
-            'where partition_key = ? and ? is not null and ? is not null"""',
-        ),
-        Edit(
-            "connectors/sql/statements.py",
-            'ADD_ENTRY = "insert into',
-            'ADD_ENTRY = "insert or replace into',
-        ),
-        Edit(
-            "connectors/sql/statements.py",
-            'ADD_UNSENT = "insert into',
-            'ADD_UNSENT = "insert or replace into',
-        ),
-        Edit(
-            "connectors/sql/texts.py",
             'where partition_key = %s and token = %s and version = %s"""',
             'where partition_key = %s and %s <> \'~\' and %s >= 0"""',
         ),
         Edit(
-            "connectors/sql/texts.py",
-            "where partition_key = %s and token = %s and version = %s for update",
-            "where partition_key = %s and %s <> '~' and %s >= 0 for update",
+            "connectors/sql/statements.py",
+            'HELD = "select 1 from sluicegate_claim where partition_key = %s and token = %s and version = %s"',
+            "HELD = \"select 1 from sluicegate_claim where partition_key = %s and %s <> '~' and %s >= 0\"",
+        ),
+        Edit(
+            "connectors/sql/sqlite.py",
+            'executemany(f"{insert} values (?, ?, ?)"',
+            'executemany(f"{insert} values (?, ?, ?)".replace("insert into", "insert or replace into")',
         ),
         Edit(
             "connectors/sql/postgresql.py",
-            "        if rows:\n            yield insert, (key,",
-            '        insert += f" on conflict (partition_key, number) do update set {column} = excluded.{column}"\n'
-            "        if rows:\n            yield insert, (key,",
+            "unnest(%b::bigint[], %b::bytea[])\"\n",
+            "unnest(%b::bigint[], %b::bytea[])\"\n"
+            '        column = insert.split(", ")[-1].removesuffix(")")\n'
+            '        insert += f" on conflict (partition_key, number) do update set {column} = excluded.{column}"\n',
         ),
         Edit(
             "connectors/sql/mysql.py",
-            'f"insert into {table} (partition_key, number, {column}) values "',
-            'f"replace into {table} (partition_key, number, {column}) values "',
+            'db.run(f"{insert} values {values}")',
+            'db.run(f"{insert} values {values}".replace("insert into", "replace into"))',
         ),
         Edit(
             "connectors/sql/outbox_lanes.py",

@@ -9,7 +9,7 @@ MEMORY, SQLITE, REDIS = "memory", "sqlite", "redis and not cluster"
 BUFFER = (f"{C}buffer/test_insert.py", f"{C}buffer/test_leases.py", f"{C}buffer/test_removals.py", f"{C}buffer/test_firing.py")
 TIMEOUTS = tuple(f"{C}timeouts/test_{name}.py" for name in ("leases", "emission", "scheduling", "commits"))
 OUTBOX = (f"{C}outbox/test_claims.py", f"{C}outbox/test_outcomes.py", f"{C}outbox/test_adding.py")
-UPDATE = "\nwhere partition_key = ? and token = ? and version = ?\"\"\"\n\nTRYING"
+UPDATE = "\nwhere partition_key = %s and token = %s and version = %s\"\"\"\n\n#"
 REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end\nlocal kinds"
 
 GUARDS = (
@@ -27,39 +27,37 @@ GUARDS = (
     ),
     Guard(
         "SQLite: only the last claim commits", "connectors/sql/statements.py", UPDATE,
-        UPDATE.replace("and token = ?", "and ? is not null"), FENCING, SQLITE,
+        UPDATE.replace("and token = %s", "and %s <> '~'"), FENCING, SQLITE,
     ),
     Guard(
         "SQLite: only the last version commits", "connectors/sql/statements.py", UPDATE,
-        UPDATE.replace("and version = ?", "and ? is not null"), FENCING, SQLITE,
+        UPDATE.replace("and version = %s", "and %s >= 0"), FENCING, SQLITE,
     ),
     Guard(
-        "SQLite: the offset is part of the commit", "connectors/sql/statements.py", "set version = ?, next_offset = ?,",
-        "set version = ?, next_offset = coalesce(next_offset, ?),", (*FENCING, f"{C}test_all_or_nothing.py"), SQLITE,
+        "SQLite: the offset is part of the commit", "connectors/sql/statements.py", "set version = %s, next_offset = %s,",
+        "set version = %s, next_offset = coalesce(next_offset, %s),", (*FENCING, f"{C}test_all_or_nothing.py"), SQLITE,
     ),
     Guard(
         "SQLite: work is not called without the claim", "connectors/sql/statements.py",
-        'HELD = "select 1 from sluicegate_claim where partition_key = ? and token = ? and version = ?"',
-        'HELD = "select 1 from sluicegate_claim where partition_key = ? and ? is not null and ? is not null"',
+        'HELD = "select 1 from sluicegate_claim where partition_key = %s and token = %s and version = %s"',
+        'HELD = "select 1 from sluicegate_claim where partition_key = %s and %s is not null and %s is not null"',
         (f"{C}test_sessions.py",), SQLITE,
     ),
     Guard(
-        "SQLite: taking a mark back fences what read it", "connectors/sql/statements.py", "set trying = ?, token = '' where",
-        "set trying = ? where", (f"{C}test_crash_marks.py",), SQLITE,
+        "SQLite: taking a mark back fences what read it", "connectors/sql/statements.py", "set trying = %s, token = '' where",
+        "set trying = %s where", (f"{C}test_crash_marks.py",), SQLITE,
     ),
     Guard(
         "SQLite: a commit of which a part fails leaves nothing", "connectors/sql/statements.py", 'ROLLBACK = "rollback"',
         'ROLLBACK = "commit"', (f"{C}test_all_or_nothing.py", *FENCING), SQLITE,
     ),
     Guard(
-        "PostgreSQL, MariaDB: only the last claim commits", "connectors/sql/texts.py",
-        '\nwhere partition_key = %s and token = %s and version = %s"""\n\nHELD',
-        "\nwhere partition_key = %s and %s <> '~' and version = %s\"\"\"\n\nHELD", FENCING, "postgresql",
+        "PostgreSQL, MariaDB: only the last claim commits", "connectors/sql/statements.py", UPDATE,
+        UPDATE.replace("and token = %s", "and %s <> '~'"), FENCING, "postgresql",
     ),
     Guard(
-        "PostgreSQL, MariaDB: only the last version commits", "connectors/sql/texts.py",
-        '\nwhere partition_key = %s and token = %s and version = %s"""\n\nHELD',
-        '\nwhere partition_key = %s and token = %s and %s >= 0"""\n\nHELD', FENCING, "postgresql",
+        "PostgreSQL, MariaDB: only the last version commits", "connectors/sql/statements.py", UPDATE,
+        UPDATE.replace("and version = %s", "and %s >= 0"), FENCING, "postgresql",
     ),
     Guard(
         "Redis: only the last claim commits", "connectors/redis/scripts.py", REDIS_HELD,

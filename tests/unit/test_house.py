@@ -69,7 +69,7 @@ def tree(tmp_path):
         ("streams/engine/owner.py", "def later():\n    from sluicegate.connectors.kafka import consumer"),
         ("streams/engine/owner.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sluicegate.connectors.redis"),
         ("streams/testing/driver.py", "from sluicegate.connectors.memory.state import MemoryStore"),
-        ("streams/testing/driver.py", "def opened():\n    from sluicegate.connectors.sql.state import SqliteStore"),
+        ("streams/testing/driver.py", "def opened():\n    from sluicegate.connectors.sql.state import SqlStore"),
         ("streams/engine/owner.py", "import confluent_kafka"),
         ("streams/cli/demo.py", "from confluent_kafka import Producer"),
         ("connectors/redis/state.py", "from sluicegate.connectors.sql import state"),

@@ -216,7 +216,7 @@ def test_040_with_an_empty_registry_count_resolved_is_0_without_a_round_trip(
         nobody = re.sub(r":\d+", ":9", store_url) if ":///" not in store_url else store_url + "-not-there"
         with monkeypatch.context() as patched:
             patched.setattr("tests.contracts.leasing.open_store", _unmigrated)
-            patched.setattr("sluicegate.connectors.sql.state.SqliteStore.migrate", lambda self: [])
+            patched.setattr("sluicegate.connectors.sql.state.SqlStore.migrate", lambda self: [])
             assert leased_store(nobody, clock, {}).buffer.count_resolved(ns) == 0
 
 

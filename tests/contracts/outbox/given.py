@@ -11,7 +11,7 @@ import redis
 from sluicegate.connectors import open_store
 from sluicegate.connectors.mongodb import connection as mongodb
 from sluicegate.connectors.redis import addresses
-from sluicegate.connectors.sql import leased_tables
+from sluicegate.connectors.sql import tables
 from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage, Outcome, StoredMessage
 from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions
 from tests.contracts.sql import other
@@ -53,7 +53,7 @@ def emptied(url: str) -> None:
             client.drop_database(client.get_default_database(mongodb.DATABASE).name)
     else:
         with other(url) as cursor:
-            for table in leased_tables.OUTBOX:
+            for table in (tables.MESSAGE, tables.PENDING, tables.SENT, tables.DEAD_MESSAGE, tables.ATTEMPT, tables.LANE):
                 _run(cursor, f"delete from {table.name}")
             _run(cursor, "update sluicegate_meta set value = '16' where name = 'lanes'")
 

@@ -11,7 +11,8 @@ from uuid import UUID, uuid4
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.sqlite import Sqlite
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.leased.contracts import TimeoutStore
 from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
 from sluicegate.streams.leased.values import Timeout
@@ -51,7 +52,7 @@ class Place:
         if self.url.startswith("memory:"):
             made = self._memory(options)
         elif self.url.startswith("sqlite:"):
-            made = SqliteStore(Path(self.url.removeprefix("sqlite:///")), clock=self.clock, options=options)
+            made = SqlStore(Sqlite(Path(self.url.removeprefix("sqlite:///")), clock=self.clock), options=options)
         else:
             made = open_store(self.url, options=options)
         made.migrate()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.sqlite import Sqlite
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.agent import App, Reducer
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 from sluicegate.streams.testing.deaths import AROUND, ENGINE, HANDLERS, REPLIES, Death, Kind
@@ -239,7 +240,7 @@ def test_the_places_of_the_engine_are_those_that_it_has() -> None:
 
 
 def test_another_store_is_driven_by_the_same_clock(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "state.db")
+    store = SqlStore(Sqlite(tmp_path / "state.db"))
     store.migrate()
     driver = TestDriver(an_app(), store=store)
     driver.send("in", {"amount": 7}, key="b")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.sqlite import Sqlite
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.testing.deaths import REPLIES, Deaths, Kind, MortalStore
@@ -131,7 +132,7 @@ def test_with_the_writes_outside_of_the_commit_they_do_not(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("place", ["before-commit", "commit-asked", "commit-answered"])
 def test_on_another_store_its_transaction_ends_with_the_process(tmp_path: Path, place: str) -> None:
-    store = SqliteStore(tmp_path / "state.db")
+    store = SqlStore(Sqlite(tmp_path / "state.db"))
     store.migrate()
     with sqlite3.connect(tmp_path / "state.db") as database:
         database.execute("create table book (amount integer)")

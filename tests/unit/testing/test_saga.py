@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.sqlite import Sqlite
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.cli import main
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.log import START
@@ -41,7 +42,7 @@ def test_without_its_timeout_the_tests_fail(saga: Path) -> None:
 
 def test_it_runs_on_a_sql_store(saga: Path, tmp_path: Path) -> None:
     drivers: list[TestDriver] = []
-    store = SqliteStore(tmp_path / "state.db", clock=lambda: drivers[0].clock.time() if drivers else START)
+    store = SqlStore(Sqlite(tmp_path / "state.db", clock=lambda: drivers[0].clock.time() if drivers else START))
     store.migrate()
     with sqlite3.connect(tmp_path / "state.db") as database:
         database.execute("create table orders (id text primary key, state text)")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.connectors.sql.state import SqliteStore
+from sluicegate.connectors.sql.sqlite import Sqlite
+from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.contracts import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.testing import stores
@@ -119,12 +120,12 @@ def test_a_death_at_every_place_leaves_both_the_rows_and_the_offset_or_neither(s
 
 
 def test_the_twin_whose_session_is_committed_apart_fails_at_a_death(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    def apart(self: SqliteStore, claim: Any, work: Callable[[Any], Any]) -> Any:
+    def apart(self: SqlStore, claim: Any, work: Callable[[Any], Any]) -> Any:
         with self.transaction() as session:
             changes = work(session)
         return self.commit(claim, changes)
 
-    monkeypatch.setattr(SqliteStore, "commit_with", apart)
+    monkeypatch.setattr(SqlStore, "commit_with", apart)
     die_between(monkeypatch)
     assert shop.play() is None
     verdict = shop.crashed()
@@ -135,9 +136,9 @@ def test_the_twin_whose_session_is_committed_apart_fails_at_a_death(shop: Shop, 
 def die_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the two transactions of the twin is a place for a death, too."""
     current: list[Deaths] = []
-    plain, made = SqliteStore.commit, MortalStore.__init__
+    plain, made = SqlStore.commit, MortalStore.__init__
 
-    def between(self: SqliteStore, claim: Any, changes: Any) -> Any:
+    def between(self: SqlStore, claim: Any, changes: Any) -> Any:
         current[-1].reach("commit-asked")
         return plain(self, claim, changes)
 
@@ -146,7 +147,7 @@ def die_between(monkeypatch: pytest.MonkeyPatch) -> None:
         made(self, store, deaths, clock)
 
     monkeypatch.setattr(MortalStore, "__init__", remembering)
-    monkeypatch.setattr(SqliteStore, "commit", between)
+    monkeypatch.setattr(SqlStore, "commit", between)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_the_clock_of_the_test_is_that_of_the_sqlite_file(shop: Shop) -> None:
 
 def test_a_store_of_the_callers_and_a_setup_exclude_each_other(shop: Shop, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="leave out setup, or store"):
-        TestDriver(shop.write(), store=SqliteStore(tmp_path / "own.db"), setup="orders.sql")
+        TestDriver(shop.write(), store=SqlStore(Sqlite(tmp_path / "own.db")), setup="orders.sql")
 
 
 def test_rows_of_a_test_without_tables(shop: Shop) -> None:
