@@ -86,8 +86,11 @@ class UnsentRows:
 
     def hand(self, rows: Mapping[int, OutboxRow]) -> None:
         """The first waiting rows were handed over; by number."""
-        for _ in rows:
-            self.waiting.popleft()
+        if len(rows) == len(self.waiting):
+            self.waiting.clear()
+        else:
+            for _ in rows:
+                self.waiting.popleft()
         self.out.update(rows)
 
     def under_way(self, row: OutboxRow) -> bool:
@@ -96,16 +99,18 @@ class UnsentRows:
 
     def arrived(self, rows: Sequence[OutboxRow]) -> int:
         """The broker has these rows; returns how many of them were under way."""
-        count, armed = 0, failpoints.armed
-        for row in rows:
-            reports = self._end(row)
-            if reports is None:
-                continue
-            if armed:
+        if failpoints.armed:
+            for _ in rows:
                 failpoints.hit("acked-not-recorded")
-            reports.delivered[row.number] = origin(row)
-            count += 1
-        return count
+        arrived = 0
+        for out, reports in ((self.out, self._reports), (self._before.out, self._before.reports)):
+            if out and arrived < len(rows):
+                ended = {row.number: row.lineage or row.id for row in rows if out.get(row.number) is row}
+                for number in ended:
+                    del out[number]
+                reports.delivered.update(ended)
+                arrived += len(ended)
+        return arrived
 
     def refused(self, row: OutboxRow, text: str, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
         """The broker will never take this row, which is under way: it is dead, or nothing follows it."""

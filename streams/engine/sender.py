@@ -28,11 +28,10 @@ class Chunk:
 
     def __init__(self, sender: "Sender", source: UnsentRows, since: float) -> None:
         self._sender, self._source, self._since = sender, source, since
-        self.rows: dict[int, OutboxRow] = {}  # by number, without a report
+        self.rows: dict[int, OutboxRow] = {}  # by number
 
     def delivered(self, numbers: Sequence[int]) -> None:
-        rows = self.rows
-        arrived = self._newest().arrived([rows.pop(number) for number in numbers if number in rows])
+        arrived = self._newest().arrived([self.rows[number] for number in numbers])
         if arrived:
             self._sender.took(self._since, arrived)
 

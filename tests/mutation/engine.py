@@ -233,8 +233,23 @@ GUARDS = (
     ),
     Guard(
         "late reports of rows that went back change nothing", "streams/engine/handed.py",
-        "            if reports is None:\n                continue",
-        "            if reports is None:\n                reports = self._reports", RELAY,
+        "            if out and arrived < len(rows):\n"
+        "                ended = {row.number: row.lineage or row.id for row in rows if out.get(row.number) is row}\n"
+        "                for number in ended:\n                    del out[number]\n",
+        "            if arrived < len(rows):\n"
+        "                ended = {row.number: row.lineage or row.id for row in rows}\n"
+        "                for number in ended:\n                    out.pop(number, None)\n", RELAY,
+    ),
+    Guard(
+        "a row of a lane that was lost and taken again is not handed over again", "streams/leased/lane_run.py",
+        "        self.waiting.extend(row for row in rows if not self._resumed(row))\n",
+        "        self.waiting.extend(rows)\n", ("tests/unit/leased/test_lost_lanes.py",),
+    ),
+    Guard(
+        "marks that fail while the dispatcher stops are made again", "streams/leased/lane_relay.py",
+        "            self._unavailable(lane, error)\n            lane.unmarked = ",
+        "            if self.closing:\n                return self._forget(lane)\n"
+        "            self._unavailable(lane, error)\n            lane.unmarked = ", ("tests/unit/leased/test_lost_lanes.py",),
     ),
     Guard(
         "each claim numbers its rows in a shard of its own", "streams/engine/rows.py",
