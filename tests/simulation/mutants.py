@@ -77,7 +77,7 @@ MUTANTS = (
     Mutant("numbers-of-what-is-left", "count", numbers_of_what_is_left),
     Mutant("failed-row-forgotten", "count", failed_forgotten),
     Mutant("refused-row-forgotten", "refused", refused_forgotten),
-    Mutant("other-shards-not-sent-again", "count", careful_relay, 2),
+    Mutant("other-shards-not-sent-again", "count", careful_relay, 6),
     Mutant("rows-purged-at-claim", "count", purged),
     Mutant("restore-skips-an-entry", "count", entry_skipped),
     Mutant("compaction-without-old-groups", "count", forgets_too_much),
