@@ -200,21 +200,8 @@ take this row: definite and permanent), `denied` (it is the row's topic: not the
 (anything else)."""
 
 
-class Output(Protocol):
-    """One Kafka producer."""
-
-    def produce(self, row: OutboxRow, report: Report) -> bool:
-        """Hand the row over to its partition; False: the queue is full, nothing was taken. `report` runs inside `poll`."""
-
-    def poll(self) -> int:
-        """Serve delivery reports; returns how many rows are handed over and unreported."""
-
-    def replace(self) -> None:
-        """Give up this producer and make a new one; reports of the old one no longer come."""
-
-
 class Reports(Protocol):
-    """Who handed rows over together, and hears of each once, by its number, inside `poll`."""
+    """Called inside `poll` for rows that were handed over together: once for each, by its number."""
 
     def delivered(self, numbers: Sequence[int]) -> None: ...
 
@@ -222,14 +209,21 @@ class Reports(Protocol):
         """With one of the other outcomes of a Report."""
 
 
-class OutputTogether(Protocol):
-    """A producer that is handed many rows at once: a report for each costs a fifth of what `produce` takes for it."""
+class Output(Protocol):
+    """One Kafka producer. Rows are handed over many at a time: a report for each by itself costs five times as much."""
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
-        """Hand them over, in order, as far as there is room; returns how many were taken. They wait for others, not for ever."""
+        """Hand the rows over to their partitions, in order, as far as there is room; returns how many were taken. They wait for others
+        as long as linger.ms says."""
 
     def send_now(self) -> None:
-        """What was handed over together waits for no more."""
+        """What was handed over waits for no more."""
+
+    def poll(self) -> int:
+        """Serve delivery reports; returns how many rows are handed over and unreported."""
+
+    def replace(self) -> None:
+        """Give up this producer and make a new one; reports of the old one no longer come."""
 
 
 class OutputFacts(Protocol):
@@ -246,7 +240,7 @@ class OutputFacts(Protocol):
         """Wait for outstanding reports; returns how many are still out."""
 
 
-class Producer(Output, OutputTogether, OutputFacts, Protocol):
+class Producer(Output, OutputFacts, Protocol):
     """The Kafka producer of one worker."""
 
     def close(self) -> None: ...

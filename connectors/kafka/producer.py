@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -38,6 +37,19 @@ class _Handed(msgspec.Struct, gc=False):
             self.failed.append((self.number, error))
 
 
+class _Single:
+    """The reports of one row."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def delivered(self, numbers: Sequence[int]) -> None:
+        self._report("delivered", "")
+
+    def refused(self, number: int, outcome: str, text: str) -> None:
+        self._report(outcome, text)
+
+
 class _Together:
     """The reports of rows that were handed over together, until `poll` tells of them."""
 
@@ -63,9 +75,7 @@ class KafkaProducer:
         defaults: settings.Settings = settings.PRODUCER_DEFAULTS,
     ) -> None:
         self._kafka, self._clock, self._defaults = kafka, clock, defaults
-        self._generation = 0
         self._out = 0
-        self._refused: list[tuple[Report, str, str]] = []
         self._together: dict[Reports, _Together] = {}
         self._suspicion = False
         self._alone_since: float | None = None
@@ -76,19 +86,11 @@ class KafkaProducer:
         self._producer = self._made()
 
     def produce(self, row: OutboxRow, report: Report) -> bool:
-        """A row that librdkafka refuses at once is reported by the next `poll`, like all others."""
-        done = partial(self._reported, self._generation, report)
-        try:
-            self._producer.produce(row.topic, row.value, row.key, row.partition, done, headers=list(row.headers))
-        except BufferError:
-            return False
-        except KafkaException as error:
-            definite = error.args[0].code() in problems.REFUSING
-            self._refused.append((report, "rejected" if definite else "failed", problems.said(error)))
-        self._out += 1
-        return True
+        """One row by itself; False: the queue is full, nothing was taken."""
+        return self.produce_all((row,), _Single(report)) == 1
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        """A row that librdkafka refuses at once is reported by the next `poll`, like all others."""
         together = self._together.setdefault(reports, _Together())
         produce, delivered, failed = self._producer.produce, together.delivered, together.failed
         taken = 0
@@ -113,7 +115,7 @@ class KafkaProducer:
         self._producer.poll(0)
         if self._refusal is not None:
             raise self._refusal
-        self._report_refused()
+        self._report()
         if self._alone_since is not None and not self._out and self._clock() - self._alone_since > ALONE:
             self._renew(alone=False)
         return self._out
@@ -146,7 +148,7 @@ class KafkaProducer:
 
     def flush(self, timeout: float) -> int:
         self._producer.flush(timeout)
-        self._report_refused()
+        self._report()
         return self._out
 
     def close(self) -> None:
@@ -160,10 +162,8 @@ class KafkaProducer:
         self._producer = self._made()
 
     def _dismiss(self) -> None:
-        """Purged rows are reported to nobody: their generation is over. Serving those reports frees their memory."""
-        self._generation += 1
+        """Purged rows are reported to nobody. Serving those reports frees their memory."""
         self._out = 0
-        self._refused.clear()
         self._together.clear()
         self._producer.purge()
         self._producer.poll(0)
@@ -177,15 +177,6 @@ class KafkaProducer:
         except KafkaException as error:
             raise problems.refused(error) from error
 
-    def _reported(self, generation: int, report: Report, error: Any, _message: Any) -> None:
-        if generation != self._generation:
-            return
-        self._out -= 1
-        if error is None:
-            report("delivered", "")
-        else:
-            report(self._outcome(error), problems.said(error))
-
     def _outcome(self, error: Any) -> str:
         if error.code() in problems.DENYING:
             return "denied"
@@ -196,11 +187,7 @@ class KafkaProducer:
         self._suspicion = True
         return "failed"
 
-    def _report_refused(self) -> None:
-        refused, self._refused = self._refused, []
-        for report, outcome, text in refused:
-            self._out -= 1
-            report(outcome, text)
+    def _report(self) -> None:
         for reports, together in list(self._together.items()):
             self._tell(reports, together)
 

@@ -146,9 +146,9 @@ class TransactionalRelay:
             row = shard.waiting[0]
             if row.lineage not in lineages and len(lineages) >= MOST_LINEAGES:
                 break  # until the store has recorded what the oldest of them sent
-            shard.hand(row, self._now)
+            shard.hand({row.number: row})
             if lane.knows(row):
-                shard.sent(row)
+                shard.arrived([row])
                 continue
             lineages.add(row.lineage)
             rows.append(row)
@@ -159,8 +159,7 @@ class TransactionalRelay:
         lane.running, lane.cursor = False, cursor
         lane.limit = min(MOST_ROWS, 2 * lane.limit)
         lane.backoff.reset()
-        for row in rows:
-            lane.shard.sent(row)
+        lane.shard.arrived(rows)
         self._meter.count("dispatch_attempts", len(rows), outcome="success")
         self._meter.observe("dispatch_seconds", self._now - since, len(rows))
 

@@ -11,6 +11,7 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.contracts import Clock, Producer
 from sluicegate.streams.engine.backoff import Backoff
 from sluicegate.streams.engine.pool import Pool
+from sluicegate.streams.engine.sender import Sender
 from sluicegate.streams.errors import ConcurrencyError, SluicegateError
 from sluicegate.streams.leased.calls import Calls
 from sluicegate.streams.leased.care import Health, Sweeper
@@ -18,7 +19,6 @@ from sluicegate.streams.leased.contracts import Leased
 from sluicegate.streams.leased.due import TimeoutEmitter
 from sluicegate.streams.leased.lane_relay import LaneRelay
 from sluicegate.streams.leased.lane_rows import LaneRows
-from sluicegate.streams.leased.lane_sender import Sender
 from sluicegate.streams.leased.lane_spans import TracedOutput
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport

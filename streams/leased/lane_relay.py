@@ -13,13 +13,13 @@ import structlog
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Outbox as Settings
 from sluicegate.streams.engine.backoff import Backoff
+from sluicegate.streams.engine.sender import Sender
 from sluicegate.streams.errors import ConcurrencyError, SluicegateError
 from sluicegate.streams.leased.batch_size import BatchSize
 from sluicegate.streams.leased.calls import Calls
 from sluicegate.streams.leased.contracts import LaneClaims, LaneEnding
-from sluicegate.streams.leased.lane_outcomes import outcomes_of
 from sluicegate.streams.leased.lane_rows import LaneRows, Sendable
-from sluicegate.streams.leased.lane_sender import Run, Sender, near
+from sluicegate.streams.leased.lane_run import Run, near
 from sluicegate.streams.leased.messages import LaneBatch, Outcome
 from sluicegate.streams.observe.metrics import Meter
 
@@ -44,6 +44,7 @@ class Lane:
         self.checked = self.until = self.renew_at = 0.0
         self.renewing = False
         self.run: Run | None = None  # while it is being sent
+        self.left: Run | None = None  # the last one before it
         self.held: LaneBatch | None = None
         self.last = self.asked = 0  # number of the run's last row; how many were asked for
         self.failed: Sequence[Outcome] = ()
@@ -88,7 +89,7 @@ class LaneRelay:
 
     def send(self, now: float) -> None:
         """Reports, and hand over what there is room for."""
-        runs = [lane.run for lane in self.lanes if lane.run is not None]
+        runs = [run for lane in self.lanes if (run := lane.run or lane.left) is not None]
         self._sender.turn(runs, now, more=any(lane.phase == "claiming" for lane in self.lanes))
 
     def resize(self, count: int) -> None:
@@ -165,7 +166,7 @@ class LaneRelay:
             failpoints.hit("lane-numbered")
         rows = near(found.rows)
         lane.phase, lane.failed = "sending", found.failed if len(rows) == len(found.rows) else ()
-        lane.run = Run(rows, self._sender)
+        lane.run, lane.left = Run(rows, lane.left), None
         lane.last = rows[-1].number if rows else 0
 
     def _unclaimed(self, lane: Lane, error: SluicegateError) -> None:
@@ -200,7 +201,8 @@ class LaneRelay:
         lane.away = str(error)
 
     def _lose(self, lane: Lane, why: str) -> None:
-        """Whoever has it now sends what was not marked, with the same ids and numbers; what is under way arrives as a copy."""
+        """The next holder sends what was not marked, with the same ids and numbers; what is under way arrives as a copy. If this process
+        is the next holder, it sends nothing that it handed over before."""
         self._meter.count("lease_lost")
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
@@ -212,13 +214,14 @@ class LaneRelay:
 
     def _leave(self, lane: Lane) -> None:
         if lane.run is not None:
-            lane.run.over, lane.run = True, None
+            lane.run.leave()
+            lane.run, lane.left = None, lane.run if lane.number >= 0 else None
 
     # -- marking -------------------------------------------------------------------------------------------------------
 
     def _mark(self, lane: Lane, run: Run) -> None:
         held = lane.held
-        outcomes = outcomes_of(run, held, lane.failed) if held else ()
+        outcomes = run.outcomes(held, lane.failed) if held else ()
         self._leave(lane)
         if held is None or outcomes == []:
             self._forget(lane)
@@ -236,6 +239,8 @@ class LaneRelay:
         if failpoints.armed:
             failpoints.hit("lane-marked")
         lane.away = ""
+        if lane.left is not None:
+            lane.left.recorded_all()
         self._backoff.reset()
         failed = [outcome for outcome in outcomes or () if outcome.kind == "failed"]
         attempts = {row.id: row.attempts for row in held.rows} if failed else {}
@@ -259,8 +264,6 @@ class LaneRelay:
         """Not known whether it landed: the same marks again, until they land or the lane is another's."""
         if isinstance(error, ConcurrencyError):
             self._lose(lane, str(error))
-        elif self.closing:
-            self._forget(lane)
         else:
             self._unavailable(lane, error)
             lane.unmarked = [Outcome(row.id, "dispatched") for row in held.rows] if outcomes is None else outcomes

@@ -1,37 +1,50 @@
 """A span for each row that the dispatcher hands to Kafka, from the hand-over to its delivery report."""
 
 from collections.abc import Sequence
-from functools import partial
 
-from sluicegate.streams.contracts import Report, Reports
+from sluicegate.streams.contracts import Output, Reports
 from sluicegate.streams.leased.lane_rows import lane_of
-from sluicegate.streams.leased.lane_sender import SenderOutput, one_by_one
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.values import OutboxRow
 
 
 class TracedOutput:
-    """Satisfies lane_sender.SenderOutput: `output`, and a span of each report. A row that is sent again has a span each time."""
+    """Satisfies sluicegate.streams.contracts.Output: `output`, and a span of each report. A row that is sent again has a span each
+    time."""
 
-    def __init__(self, output: SenderOutput, spans: Spans) -> None:
+    def __init__(self, output: Output, spans: Spans) -> None:
         self._output, self._spans = output, spans
         self.poll, self.replace, self.send_now = output.poll, output.replace, output.send_now
 
-    def produce(self, row: OutboxRow, report: Report) -> bool:
-        return self._output.produce(row, partial(self._reported, row, report, self._spans.time()))
-
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
-        return one_by_one(self, rows, reports)
+        return self._output.produce_all(rows, TracedReports(rows, reports, self._spans))
 
-    def _reported(self, row: OutboxRow, report: Report, began: int, outcome: str, text: str) -> None:
+
+class TracedReports:
+    """Satisfies sluicegate.streams.contracts.Reports."""
+
+    def __init__(self, rows: Sequence[OutboxRow], reports: Reports, spans: Spans) -> None:
+        self._rows, self._reports, self._spans = {row.number: row for row in rows}, reports, spans
+        self._began = spans.time()
+
+    def delivered(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._span(number, "delivered", None)
+        self._reports.delivered(numbers)
+
+    def refused(self, number: int, outcome: str, text: str) -> None:
+        self._span(number, outcome, text)
+        self._reports.refused(number, outcome, text)
+
+    def _span(self, number: int, outcome: str, text: str | None) -> None:
+        row = self._rows[number]
         attributes: dict[str, str | int] = {
             "sluicegate.id": row.id,
             "sluicegate.topic": row.topic,
             "sluicegate.lane": lane_of(row),
             "sluicegate.outcome": outcome,
         }
-        self._spans.dispatched(attributes, began, traceparent(row), None if outcome == "delivered" else text)
-        report(outcome, text)
+        self._spans.dispatched(attributes, self._began, traceparent(row), text)
 
 
 def traceparent(row: OutboxRow) -> str | None:

@@ -6,9 +6,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from sluicegate.streams.contracts import Producer, Report, Store
+from sluicegate.streams.contracts import Producer, Report, Reports, Store
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SluicegateError
-from sluicegate.streams.testing.log import Clock, LogProducer
+from sluicegate.streams.testing.log import Clock, LogProducer, one_by_one
 from sluicegate.streams.values import Changes, Claim, OutboxRow, Partition
 
 Kind = Literal["kill", "lost"]
@@ -137,6 +137,9 @@ class MortalProducer:
     def produce(self, row: OutboxRow, report: Report) -> bool:
         self._deaths.reach("row-offered")
         return self._producer.produce(row, partial(self._told, report))
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        return one_by_one(self.produce, rows, reports)
 
     def _told(self, report: Report, outcome: str, text: str) -> None:
         self._deaths.reach("report-arrived")

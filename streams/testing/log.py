@@ -3,11 +3,11 @@
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 
 from sluicegate.streams.contracts import Report, Reports, TopicPartition
 from sluicegate.streams.errors import TopicMissing
-from sluicegate.streams.leased.lane_sender import one_by_one
 from sluicegate.streams.record import Headers, Record
 from sluicegate.streams.testing import hashing
 from sluicegate.streams.values import OutboxRow, Partition, TopicFacts
@@ -207,6 +207,21 @@ class LogInput:
         return self.member
 
 
+def one_by_one(produce: Callable[[OutboxRow, Report], bool], rows: Sequence[OutboxRow], reports: Reports) -> int:
+    """`produce_all` of a producer that is handed one row at a time."""
+    for taken, row in enumerate(rows):
+        if not produce(row, partial(_reported, reports, row.number)):
+            return taken
+    return len(rows)
+
+
+def _reported(reports: Reports, number: int, outcome: str, text: str) -> None:
+    if outcome == "delivered":
+        reports.delivered((number,))
+    else:
+        reports.refused(number, outcome, text)
+
+
 def _delivered(row: OutboxRow) -> str:
     return "delivered"
 
@@ -233,7 +248,7 @@ class LogProducer:
         return True
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
-        return one_by_one(self, rows, reports)
+        return one_by_one(self.produce, rows, reports)
 
     def send_now(self) -> None: ...
 

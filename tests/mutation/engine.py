@@ -194,13 +194,13 @@ GUARDS = (
         "        return list(range(1, max(delivered, default=0) + 1)), dead\n", RELAY,
     ),
     Guard(
-        "nothing newer overtakes a row that failed", "streams/engine/relay.py",
-        '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
-        '        if outcome == "failed":\n            shard.waiting.append(shard.out.pop(row.number)[0])\n            return', RELAY,
+        "nothing newer overtakes a row that failed", "streams/engine/sender.py",
+        '            self._meter.count("dispatch_attempts", outcome="transient")\n',
+        "            source.waiting.append(source.out.pop(row.number))\n            return\n", RELAY,
     ),
     Guard(
         "repeats lie within what receivers remember", "streams/engine/relay.py",
-        "return not self._handed or number - self._handed[0] < SPREAD", "return True", RELAY,
+        "return number - (self.lowest or number) < SPREAD", "return True", RELAY,
     ),
     Guard(
         "rows of a lost future are not sent", "streams/engine/relay.py",
@@ -224,17 +224,32 @@ GUARDS = (
         "        self._claims.claim_once_more(self._relay.unrecorded(), clock.monotonic())", "        return", HAND_OVER,
     ),
     Guard(
-        "a row of another lineage was not handed over", "streams/engine/relay.py",
-        "        if before.reports.delivered.get(number) == lineage:", "        if number in before.reports.delivered:", HANDED,
+        "a row of another lineage was not handed over", "streams/engine/handed.py",
+        "        if before.reports.delivered.get(number) == known:", "        if number in before.reports.delivered:", HANDED,
     ),
     Guard(
-        "the reports of a commit that failed are not lost", "streams/engine/relay.py",
+        "the reports of a commit that failed are not lost", "streams/engine/handed.py",
         "for reports in (last._taken, last._reports):", "for reports in (last._reports,):", HANDED,
     ),
     Guard(
-        "late reports of rows that went back change nothing", "streams/engine/relay.py",
-        "        if since is None:\n            return",
-        "        if since is None:\n            shard._reports.delivered[row.number] = row.lineage\n            return", RELAY,
+        "late reports of rows that went back change nothing", "streams/engine/handed.py",
+        "            if out and arrived < len(rows):\n"
+        "                ended = {row.number: row.lineage or row.id for row in rows if out.get(row.number) is row}\n"
+        "                for number in ended:\n                    del out[number]\n",
+        "            if arrived < len(rows):\n"
+        "                ended = {row.number: row.lineage or row.id for row in rows}\n"
+        "                for number in ended:\n                    out.pop(number, None)\n", RELAY,
+    ),
+    Guard(
+        "a row of a lane that was lost and taken again is not handed over again", "streams/leased/lane_run.py",
+        "        self.waiting.extend(row for row in rows if not self._resumed(row))\n",
+        "        self.waiting.extend(rows)\n", ("tests/unit/leased/test_lost_lanes.py",),
+    ),
+    Guard(
+        "marks that fail while the dispatcher stops are made again", "streams/leased/lane_relay.py",
+        "            self._unavailable(lane, error)\n            lane.unmarked = ",
+        "            if self.closing:\n                return self._forget(lane)\n"
+        "            self._unavailable(lane, error)\n            lane.unmarked = ", ("tests/unit/leased/test_lost_lanes.py",),
     ),
     Guard(
         "each claim numbers its rows in a shard of its own", "streams/engine/rows.py",
@@ -275,14 +290,14 @@ GUARDS = (
         "entries, self._gate, moves, self._keep)", "entries, self._gate, None, self._keep)", READ_AGAIN,
     ),
     Guard(
-        "of a lane, nothing overtakes a row that failed", "streams/leased/lane_sender.py",
-        '        if outcome == "failed":\n            self._sender', f"        {NEVER}\n            self._sender",
+        "of a lane, nothing overtakes a row that failed", "streams/engine/sender.py",
+        "                self._failed_at = self._now\n", "                source.again()\n",
         ("tests/unit/leased/test_lane_sender.py", "tests/contracts/dispatcher/test_lanes.py"),
         "not redis and not postgresql and not mariadb and not mongodb",
     ),
     Guard(
-        "of a lane, nothing goes past a row that is denied", "streams/leased/lane_sender.py",
-        "            self.stop()  # nothing goes past it", "            pass", ("tests/unit/leased/test_lane_sender.py",),
+        "of a lane, nothing goes past a row that is denied", "streams/leased/lane_run.py",
+        "        self.stop()  # nothing goes past it\n", "", ("tests/unit/leased/test_lane_sender.py",),
     ),
     Guard(
         "an error that ends a worker of the shared scope waits for its calls", "streams/engine/worker.py",

@@ -159,17 +159,10 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     # -- the relay and the ids of rows ---------------------------------------------------------------------------------
     "relay-order": (
         Edit(
-            "streams/engine/relay.py",
-            '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
-            '        if outcome == "failed":\n'
-            "            shard.waiting.append(shard.out.pop(row.number)[0])\n            return\n"
-            '        if outcome == "failed":\n            self._meter.count("dispatch_attempts", outcome="transient")',
-        ),
-        Edit(
-            "streams/leased/lane_sender.py",
-            '        if outcome == "failed":\n            self._sender.failed(number, text)\n            return\n',
-            '        if outcome == "failed":\n'
-            "            self._ended += 1\n            self.rows.append(row)\n            return\n",
+            "streams/engine/sender.py",
+            '            self._meter.count("dispatch_attempts", outcome="transient")\n',
+            "            source.waiting.append(source.out.pop(row.number))\n            return\n"
+            '            self._meter.count("dispatch_attempts", outcome="transient")\n',
         ),
     ),
     "exact-acks": (
@@ -223,11 +216,6 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "row-partition": (
-        Edit(
-            "connectors/kafka/producer.py",
-            "            self._producer.produce(row.topic, row.value, row.key, row.partition, done,",
-            "            self._producer.produce(row.topic, row.value, row.key, -1, done,",
-        ),
         Edit(
             "connectors/kafka/producer.py",
             "                produce(row.topic, row.value, row.key, row.partition, done,",

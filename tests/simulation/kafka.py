@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.contracts import Report, Reports, TopicPartition
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.leased.lane_sender import one_by_one
 from sluicegate.streams.record import Record
 from sluicegate.streams.testing import hashing
-from sluicegate.streams.testing.log import LogInput, Message
+from sluicegate.streams.testing.log import LogInput, Message, one_by_one
 from sluicegate.streams.values import OutboxRow
 
 
@@ -239,7 +238,7 @@ class Producer:
         return len(self.waiting)
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
-        return one_by_one(self, rows, reports)
+        return one_by_one(self.produce, rows, reports)
 
     def send_now(self) -> None: ...
 

@@ -11,7 +11,7 @@ from sluicegate.connectors.memory import state
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.engine import checks, relay, rows
+from sluicegate.streams.engine import checks, rows, sender
 from sluicegate.streams.engine.claims import Claims
 from sluicegate.streams.engine.crash import Marks
 from sluicegate.streams.engine.owner import Owner
@@ -96,21 +96,19 @@ def timers_early(patch: Patch) -> None:
 
 
 def failed_forgotten(patch: Patch) -> None:
-    report = relay.Relay._report
-
-    def well(self: Any, shard: Any, number: int, outcome: str, text: str) -> None:
-        report(self, shard, number, "delivered", text)
-
-    patch.setattr(relay.Relay, "_report", well)
+    patch.setattr(sender.Chunk, "refused", lambda self, number, outcome, text: self.delivered([number]))
 
 
 def refused_forgotten(patch: Patch) -> None:
-    report = relay.Relay._report
+    refused = sender.Chunk.refused
 
-    def well(self: Any, shard: Any, number: int, outcome: str, text: str) -> None:
-        report(self, shard, number, "delivered" if outcome == "rejected" else outcome, text)
+    def well(self: Any, number: int, outcome: str, text: str) -> None:
+        if outcome == "rejected":
+            self.delivered([number])
+        else:
+            refused(self, number, outcome, text)
 
-    patch.setattr(relay.Relay, "_report", well)
+    patch.setattr(sender.Chunk, "refused", well)
 
 
 def not_again(patch: Patch) -> None:
@@ -125,8 +123,8 @@ def not_again(patch: Patch) -> None:
 
 def careful_relay(patch: Patch) -> None:
     """After a failed delivery only the shards at hand begin anew."""
-    again = relay.Relay._recover
-    patch.setattr(relay.Relay, "_recover", lambda self, shards, outstanding, now: again(self, list(shards)[:1], outstanding, now))
+    again = sender.Sender._recover
+    patch.setattr(sender.Sender, "_recover", lambda self, sources, *parts: again(self, list(sources)[:1], *parts))
 
 
 def zombie_marks(patch: Patch) -> None:

@@ -8,8 +8,9 @@ import pytest
 from sluicegate.connectors.memory.messages import Lane
 from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
+from sluicegate.streams.engine.sender import Chunk
 from sluicegate.streams.leased import lane_relay
-from sluicegate.streams.leased.lane_sender import Run
+from sluicegate.streams.leased.lane_run import Run
 from tests.simulation.dispatch import world
 from tests.simulation.dispatch.plan import Plan, plan
 from tests.simulation.plan import Fault
@@ -43,11 +44,11 @@ def mutated(mutant: Mutant) -> AbstractContextManager[None]:
 
 def failed_forgotten(patch: Patch) -> None:
     """Every report counts as one of success."""
-    patch.setattr(Run, "refused", lambda self, number, outcome, text: self.delivered([number]))
+    patch.setattr(Chunk, "refused", lambda self, number, outcome, text: self.delivered([number]))
 
 
 def marked_as_a_whole(patch: Patch) -> None:
-    patch.setattr(lane_relay, "outcomes_of", lambda run, held, failed: None)
+    patch.setattr(Run, "outcomes", lambda self, held, failed: None)
 
 
 def passes_what_is_denied(patch: Patch) -> None:

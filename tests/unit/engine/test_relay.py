@@ -7,11 +7,14 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from sluicegate.streams.contracts import Reports
 from sluicegate.streams.engine import relay as relay_module
+from sluicegate.streams.engine import sender as sender_module
 from sluicegate.streams.engine.backoff import Backoff
 from sluicegate.streams.engine.relay import Relay, Shard
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.testing.log import one_by_one
 from sluicegate.streams.values import DeadRow, OutboxRow, Partition
 from tests.mutation.twins import without
 
@@ -37,6 +40,12 @@ class Broker:
         self.sent.append(row.number)
         self.open[row.number] = report
         return True
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+        return one_by_one(self.produce, rows, reports)
+
+    def send_now(self) -> None:
+        raise AssertionError("linger.ms alone decides")
 
     def report(self, number: int, outcome: str = "delivered", text: str = "") -> None:
         self.open.pop(number)(outcome, text)
@@ -143,7 +152,7 @@ def test_nothing_is_handed_over_while_reports_of_a_failed_producer_are_out(broke
     shard.add([row(3)], 1.0)
     relay.turn([shard], 2.0)
     assert (broker.sent, broker.replaced) == ([1, 2], 0)
-    relay.turn([shard], 1.0 + relay_module.GIVE_UP_AFTER)
+    relay.turn([shard], 1.0 + sender_module.GIVE_UP_AFTER)
     assert broker.replaced == 1
 
 
@@ -166,7 +175,7 @@ def test_a_rejected_row_is_dead_and_the_shard_goes_on(broker: Broker) -> None:
     with capture_logs() as logs:
         broker.report(1, "rejected", text)
     assert [(line["event"], line["log_level"], line["number"], line["error"]) for line in logs] == [("relay.row_dead", "error", 1, text)]
-    assert ("dead_rows", ("MSG_SIZE_TOO_LARGE",), 1) in relay._meter.snapshot()
+    assert ("dead_rows", ("MSG_SIZE_TOO_LARGE",), 1) in relay._sender._meter.snapshot()
     broker.report(2)
     assert shard.taken() == ([2], [DeadRow(1, text, 1)])
     relay.turn([shard], 9.0)

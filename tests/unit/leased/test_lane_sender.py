@@ -6,9 +6,11 @@ import pytest
 
 from sluicegate.streams.contracts import Reports
 from sluicegate.streams.engine.backoff import Backoff
-from sluicegate.streams.leased.lane_sender import Run, Sender, near, one_by_one
+from sluicegate.streams.engine.sender import Sender
+from sluicegate.streams.leased.lane_run import Run, near
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.values import OutboxRow
+from sluicegate.streams.testing.log import one_by_one
+from sluicegate.streams.values import DeadRow, OutboxRow
 from tests.mutation.twins import without
 
 
@@ -25,11 +27,8 @@ class Broker:
         self.room = room
         self.replaced = self.told = 0
 
-    def produce(self, row: OutboxRow, report: Callable[[str, str], None]) -> bool:
-        raise AssertionError("rows are handed over together")
-
     def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
-        taken = rows[: self.room - len(self.open)]
+        taken = list(rows)[: self.room - len(self.open)]
         self.sent += [row.number for row in taken]
         self.open.update((row.number, reports) for row in taken)
         return len(taken)
@@ -38,9 +37,11 @@ class Broker:
         self.told += 1
 
     def delivered(self, *numbers: int) -> None:
-        reports = {self.open.pop(number) for number in numbers}
-        for each in reports:
-            each.delivered(numbers)
+        together: dict[Reports, list[int]] = {}
+        for number in numbers:
+            together.setdefault(self.open.pop(number), []).append(number)
+        for reports, reported in together.items():
+            reports.delivered(reported)
 
     def refused(self, number: int, outcome: str) -> None:
         self.open.pop(number).refused(number, outcome, "MSG_SIZE_TOO_LARGE")
@@ -57,7 +58,7 @@ class Sending:
     def __init__(self, *numbers: int, room: int = 1 << 30) -> None:
         self.broker, self.meter, self.now = Broker(room), Meter(), 100.0
         self.sender = Sender(self.broker, self.meter, Backoff(1.0, 1.0, lambda: 0.5))
-        self.run = Run(rows(*numbers), self.sender)
+        self.run = Run(rows(*numbers))
 
     def turn(self, seconds: float = 0.0, more: bool = False) -> list[int]:
         """What was handed over since the last one."""
@@ -66,6 +67,10 @@ class Sending:
         self.sender.turn([self.run], self.now, more)
         return list(self.broker.sent)
 
+    @property
+    def arrived(self) -> list[int]:
+        return sorted(self.run._reports.delivered)
+
     def count(self, outcome: str) -> float:
         return sum(value for name, labels, value in self.meter.snapshot() if name == "dispatch_attempts" and labels == (outcome,))
 
@@ -73,12 +78,12 @@ class Sending:
 def test_as_many_rows_as_there_is_room_for_are_handed_over_in_order() -> None:
     it = Sending(1, 2, 3, 4, room=3)
     assert it.turn() == [1, 2, 3]
-    assert (it.run.out, it.run.unsent) == (3, 4)
+    assert (len(it.run.out), it.run.unsent) == (3, 4)
     it.broker.delivered(2)
     assert it.turn() == [4]
     it.broker.delivered(1, 3, 4)
     it.turn()
-    assert (it.run.out, it.run.unsent, sorted(it.run.sent), it.count("success")) == (0, 0, [1, 2, 3, 4], 4)
+    assert (len(it.run.out), it.run.unsent, it.arrived, it.count("success")) == (0, 0, [1, 2, 3, 4], 4)
 
 
 def test_rows_wait_for_others_while_more_are_to_come_and_no_longer() -> None:
@@ -116,7 +121,7 @@ def test_nothing_is_handed_over_past_a_failure_and_only_what_has_no_report_is_se
     assert it.broker.replaced == 1
     assert it.turn() == []
     assert it.turn(2.0) == [2, 4, 5]
-    assert (sorted(it.run.sent), it.run.unsent, it.count("transient")) == ([1, 3], 3, 1)
+    assert (it.arrived, it.run.unsent, it.count("transient")) == ([1, 3], 3, 1)
 
 
 def test_without_it_newer_rows_pass_one_that_failed() -> None:
@@ -142,7 +147,7 @@ def test_a_row_that_its_topic_does_not_take_stops_what_waits_behind_it() -> None
     it.broker.refused(2, "denied")
     assert it.turn() == []
     it.broker.delivered(1, 3)
-    assert (it.run.denied, it.run.unsent, it.run.sent) == ({2: "MSG_SIZE_TOO_LARGE"}, 0, [1, 3])
+    assert (it.run.refusals, it.run.unsent, it.arrived) == ({2: "MSG_SIZE_TOO_LARGE"}, 0, [1, 3])
 
 
 def test_a_row_that_is_rejected_is_dead_and_others_go_on() -> None:
@@ -151,27 +156,30 @@ def test_a_row_that_is_rejected_is_dead_and_others_go_on() -> None:
     it.broker.refused(1, "rejected")
     assert it.turn() == [3]
     it.broker.delivered(2, 3)
-    assert (it.run.dead, it.run.unsent, it.count("rejected")) == ({1: "MSG_SIZE_TOO_LARGE"}, 0, 1)
+    assert (it.run._reports.dead, it.run.unsent, it.count("rejected")) == ({1: ("id-1", DeadRow(1, "MSG_SIZE_TOO_LARGE", 1))}, 0, 1)
 
 
-def reported_late(over: bool) -> Sending:
+def reported_late(replaced: bool) -> Sending:
+    """The producer may be replaced between the hand-over of two rows and their reports."""
     it = Sending(1, 2)
     it.turn()
-    it.run.over = over
-    it.broker.delivered(1)
-    it.broker.refused(2, "failed")
+    reports = it.broker.open[1]
+    if replaced:
+        it.run.again()
+    reports.delivered([1])
+    reports.refused(2, "failed", "")
     it.turn(6.0)
     return it
 
 
-def test_reports_of_a_run_that_was_given_up_change_nothing() -> None:
-    it = reported_late(over=True)
-    assert (it.run.sent, it.broker.replaced, it.count("transient")) == ([], 0, 0)
+def test_reports_of_rows_that_went_back_change_nothing() -> None:
+    it = reported_late(replaced=True)
+    assert (it.arrived, it.broker.replaced, it.count("transient")) == ([], 0, 0)
 
 
-def test_of_one_that_was_not_they_do() -> None:
-    it = reported_late(over=False)
-    assert (it.run.sent, it.broker.replaced, it.count("transient")) == ([1], 1, 1)
+def test_of_rows_that_did_not_they_do() -> None:
+    it = reported_late(replaced=False)
+    assert (it.arrived, it.broker.replaced, it.count("transient")) == ([1], 1, 1)
 
 
 def test_the_time_of_each_report_counts_from_its_own_hand_over() -> None:
@@ -214,5 +222,5 @@ def test_rows_go_one_by_one_where_the_producer_has_no_other_way() -> None:
         def refused(self, number: int, outcome: str, text: str) -> None:
             heard.append((number, outcome, text))
 
-    assert one_by_one(Single(), rows(1, 2, 3), Told()) == 2
+    assert one_by_one(Single().produce, rows(1, 2, 3), Told()) == 2
     assert (handed, heard) == ([1, 2], [1, (2, "denied", "why")])

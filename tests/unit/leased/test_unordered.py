@@ -9,8 +9,7 @@ from sluicegate.streams.agent import App, Outbox
 from sluicegate.streams.contracts import Reports
 from sluicegate.streams.engine.pool import Inline
 from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
-from sluicegate.streams.leased.lane_outcomes import outcomes_of
-from sluicegate.streams.leased.lane_sender import Run
+from sluicegate.streams.leased.lane_run import Run
 from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.testing.log import Clock, Log, LogProducer
@@ -28,7 +27,7 @@ class Slow(LogProducer):
         if self.taken:
             return 0
         self.taken = 1
-        return super().produce_all(rows[:1], reports)
+        return super().produce_all(list(rows)[:1], reports)
 
 
 def sent_in(turns: int) -> tuple[list[bytes | None], int]:
@@ -64,8 +63,9 @@ def test_unless_it_stops_in_time_the_same_rows_are_sent_again_and_again(monkeypa
 
 def test_rows_that_nothing_was_done_for_are_free_at_once() -> None:
     rows = tuple(OutboxRow(number, "", f"m{number}", "t", 0, None, b"", ()) for number in (1, 2, 3))
-    run = Run(rows, None)  # type: ignore[arg-type]
-    run.denied[2] = "why"
-    run.sent.append(1)
-    made = outcomes_of(run, LaneBatch(-1, "token", None, rows), ())  # type: ignore[arg-type]
+    run = Run(rows)
+    run.hand({row.number: row for row in rows[:2]})
+    run.arrived(rows[:1])
+    run.denied(rows[1], "why")
+    made = run.outcomes(LaneBatch(-1, "token", None, rows), ())  # type: ignore[arg-type]
     assert [(each.id, each.kind) for each in made or ()] == [("m1", "dispatched"), ("m2", "failed"), ("m3", "outage")]
