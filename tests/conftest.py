@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.rotation import rotate
+from tests.selection import select
 from tests.servers import Program, Proxy, Server, Unavailable
 from tests.servers.shared import HINT, Household, Shared, find, own_folder
 from tests.waiting import wait_until
@@ -50,7 +50,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    rotate(config, items)
+    select(config, items)
     for item in items:
         for folder, mark in MARKS.items():
             if f"tests/{folder}/" in item.nodeid:
