@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,9 @@ WITHOUT_A_STAGE = ("tests/bounds/test_bounds.py",)  # `make bounds`
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> tuple[str, ...]:
-    """The id of every test of the tree. The workers of a run share what one of them collected."""
-    folder = tmp_path_factory.getbasetemp()
-    file = (folder if worker_id == "master" else folder.parent) / "every-test"
-    if not file.exists():
-        mine = file.with_name(f"every-test-{worker_id}")
-        mine.write_text("\n".join(collected(PROJECT / "tests")))
-        mine.rename(file)
-    return tuple(file.read_text().splitlines())
+def everything(run_file: Callable[[str, Callable[[], str]], str]) -> tuple[str, ...]:
+    """The id of every test of the tree."""
+    return tuple(run_file("every-test", lambda: "\n".join(collected(PROJECT / "tests"))).splitlines())
 
 
 def collected(tests: Path, **environ: str) -> list[str]:
