@@ -32,7 +32,7 @@ test: setup setup-servers
 test-rest: setup setup-servers
 	$(RUN) -m tests.stages rest
 
-# Every test; three quarters of an hour.
+# Every test but that of `make bounds`.
 test-all: setup setup-servers
 	$(RUN) -m tests.stages all
 

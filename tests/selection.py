@@ -1,7 +1,7 @@
 """Which tests a run takes.
 
 `make test` takes the core: the same tests every day. `make test-rest` takes a third of all other tests, another third each day.
-`make test-all`, and pytest by itself, take every test. `SLUICEGATE_DAY=<number>` repeats the part of that day.
+`make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part of that day.
 """
 
 import os
