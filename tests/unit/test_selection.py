@@ -98,3 +98,14 @@ def test_a_stage_that_is_left_out_of_the_core_has_no_test_of_it(everything: tupl
     absent = [options for name, options in STAGES.items() if name not in stages("core")]
     files = tuple(option for options in absent for option in options if option.startswith("tests/"))
     assert not [test for test in taken(everything, "core", 0) if test.startswith(files)]
+
+
+def seed(**environ: str) -> str:
+    command = [sys.executable, "-c", "from tests.fuzz.seeds import SEED; print(SEED)"]
+    kept = {name: value for name, value in os.environ.items() if name not in (DAY, RUN, "SLUICEGATE_FUZZ_SEED")}
+    return subprocess.run(command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_the_core_draws_the_same_fuzz_input_every_day_and_the_rest_does_not() -> None:
+    assert seed(**{RUN: "core", DAY: "700001"}) == seed(**{RUN: "core", DAY: "700002"})
+    assert seed(**{RUN: "rest", DAY: "700001"}) != seed(**{RUN: "rest", DAY: "700002"})
