@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/tools
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup setup-servers demo test check bench servers chaos simulate soak mutate fuzz bounds audit lock sbom clean
+.PHONY: setup setup-servers demo test test-rest test-all check bench servers chaos simulate soak mutate fuzz bounds audit lock sbom clean
 
 setup: $(STAMP)
 
@@ -24,8 +24,17 @@ setup-servers: setup
 demo: setup
 	$(VENV)/bin/sluicegate demo $(if $(KILL),--kill 5)
 
+# The core, the same tests every day: at most 10 minutes on two cores from a fresh clone.
 test: setup setup-servers
-	$(RUN) -m tests.stages
+	$(RUN) -m tests.stages core
+
+# A third of all other tests, another third each day.
+test-rest: setup setup-servers
+	$(RUN) -m tests.stages rest
+
+# Every test but that of `make bounds`.
+test-all: setup setup-servers
+	$(RUN) -m tests.stages all
 
 check: setup
 	$(VENV)/bin/ruff check .
@@ -37,11 +46,11 @@ bench: setup
 servers: setup setup-servers
 	@exec $(RUN) -m tests.servers
 
-# Every cell; `make test` runs the chaos tests without SLUICEGATE_CHAOS.
+# Every cell; the other targets run the chaos tests without SLUICEGATE_CHAOS.
 chaos: setup setup-servers
 	SLUICEGATE_CHAOS=whole $(RUN) -m pytest tests/chaos -n 3 --timeout 300
 
-# The real engine under faults that seeds choose; `make test` runs a thousand of them. One alone: python -m tests.simulation --seed N
+# The real engine under faults that seeds choose; `make test` runs two hundred of them. One alone: python -m tests.simulation --seed N
 SEEDS ?= 10000
 simulate: setup
 	$(RUN) -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

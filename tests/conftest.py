@@ -9,12 +9,13 @@ import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.rotation import rotate
+from tests.selection import select
 from tests.servers import Program, Proxy, Server, Unavailable
 from tests.servers.shared import HINT, Household, Shared, find, own_folder
 from tests.waiting import wait_until
@@ -50,7 +51,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    rotate(config, items)
+    select(config, items)
     for item in items:
         for folder, mark in MARKS.items():
             if f"tests/{folder}/" in item.nodeid:
@@ -114,6 +115,22 @@ def mariadb_url(pytestconfig: pytest.Config) -> str:
 def mongodb_url(pytestconfig: pytest.Config) -> str:
     """The run's MongoDB, a replica set of one; its collections are shared by all tests."""
     return shared_url(pytestconfig, "mongodb")
+
+
+@pytest.fixture(scope="session")
+def run_file(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[[str, Callable[[], str]], str]:
+    """`run_file(name, make)`: a text that one worker of the run made and the others read."""
+    folder = tmp_path_factory.getbasetemp()
+
+    def text(name: str, make: Callable[[], str]) -> str:
+        file = (folder if worker_id == "master" else folder.parent) / name
+        with file.open("a+") as opened:
+            flock(opened, LOCK_EX)  # the others wait for the first one
+            if not file.read_text():
+                opened.write(make())
+        return file.read_text()
+
+    return text
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 PRODUCT = "sluicegate"  # the one top-level package of an installation; it links to the folders below
@@ -62,7 +63,13 @@ def _is_skipped(folder: str) -> bool:
 def sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
     """Each Python file as (path below root, syntax tree)."""
     for path in files(root, "*.py"):
-        yield path.relative_to(root).as_posix(), ast.parse(path.read_text(), str(path))
+        yield path.relative_to(root).as_posix(), _parsed(path.read_text(), str(path))
+
+
+@cache
+def _parsed(text: str, name: str) -> ast.Module:
+    """Each rule reads every file: one tree for all of them."""
+    return ast.parse(text, name)
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -1,4 +1,7 @@
-"""`make test`: the stages one after the other, all of them even when one fails; the last line counts the tests of all."""
+"""`python -m tests.stages core|rest|all`: the stages one after the other, all of them even when one fails. The last line counts the tests.
+
+`make test` is `core`; tests/selection.py says which tests that is.
+"""
 
 import os
 import subprocess
@@ -8,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from tests.rotation import DAY, today
+from tests.selection import DAY, RUN, today
 
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 REPORTS = PROJECT / ".reports"  # JUnit, of the last run: tests/contracts/COVERAGE.md is made of them
 
+RUNS = ("core", "rest", "all")
 CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "mypy")]]
 
 # Folders and options of one pytest call each; timeouts are seconds, of one test and of the call.
@@ -21,7 +25,7 @@ STAGES = {
     "unit": [
         *("tests/unit", "tests/contracts", "tests/model", "tests/fuzz", "tests/soak"),
         *("--ignore", "tests/soak/test_soak.py", "--ignore", "tests/soak/test_calm.py"),
-        *("-n", "3", "--timeout", "120", "--session-timeout", "1500"),
+        *("-n", "3", "--timeout", "120", "--session-timeout", "1800"),
     ],
     "simulation": ["tests/simulation", "-n", "2", "--timeout", "280", "--session-timeout", "600"],
     "integration": [
@@ -79,19 +83,33 @@ def only_late(report: Path) -> bool:
     return bool(cases) and all(case.get("message", "").startswith("TimeoutError: ") for case in cases)
 
 
+def stages(run: str) -> dict[str, list[str]]:
+    """Those that have tests in this run."""
+    return {name: options for name, options in STAGES.items() if run != "core" or name != "soak"}
+
+
+def parsed(args: list[str]) -> str:
+    if len(args) != 1 or args[0] not in RUNS:
+        sys.exit(f"usage: python -m tests.stages {'|'.join(RUNS)}")
+    return args[0]
+
+
 def alone(options: list[str]) -> list[str]:
     """The same without parallel workers."""
     at = options.index("-n") if "-n" in options else len(options)
     return options[:at] + options[at + 2 :]
 
 
-def main() -> int:
-    os.environ[DAY] = str(today())
-    print(f"{DAY}={os.environ[DAY]}: the part of what rotates", flush=True)
-    succeeded = [timed("check", CHECKS)]
+def main(run: str) -> int:
+    os.environ[RUN], os.environ[DAY] = run, str(today())
+    succeeded = []
+    if run == "rest":
+        print(f"{DAY}={os.environ[DAY]} repeats the part of this day", flush=True)
+    else:
+        succeeded.append(timed("check", CHECKS))
     counts = []
     REPORTS.mkdir(exist_ok=True)
-    for name, options in STAGES.items():
+    for name, options in stages(run).items():
         report = REPORTS / f"{name}.xml"
         good, counted = staged(name, [*options, f"--junit-xml={report}"], report)
         if not good and name in TRIED_AGAIN and counted.failed <= FEW and only_late(report):
@@ -107,4 +125,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(parsed(sys.argv[1:])))

@@ -32,8 +32,6 @@ def pass_on(batch, send):
     send(batch.value, key=batch.key)
 """
 
-pytestmark = pytest.mark.rotates(4)
-
 
 def document(ns: str, kafka: str, store: str) -> dict[str, Any]:
     """Groups of ten, one in a hundred of which waits for its timeout; an id is known among the newest 10,000 of a partition."""

@@ -3,8 +3,6 @@
 import os
 from typing import NamedTuple
 
-from tests.rotation import of_today
-
 STORES = ("redis", "sqlite")
 """What every scenario runs with."""
 SERVERS = ("postgresql", "mariadb", "mongodb")
@@ -122,7 +120,7 @@ DISPATCHER = [
 def dispatcher(whole: bool = WHOLE) -> list[Cell]:
     """For the process that sends the outbox's rows. What is asked in a thread may get no reply; between two calls nothing is asked."""
     if not whole:
-        return [Cell(*each, DISPATCHER_NTH) for each in of_today(DISPATCHER, 4)]
+        return [Cell(*each, DISPATCHER_NTH) for each in DISPATCHER]
     stores = (*STORES, *SERVERS)
     return [Cell(point, kind, store, DISPATCHER_NTH) for point, kinds in DISPATCHER_POINTS for kind in kinds for store in stores]
 
@@ -144,7 +142,7 @@ NO_SHARED = {
 def shared(whole: bool = WHOLE) -> list[Cell]:
     """For `scope: shared`. Nothing is asked of the store between a batch's seal and its first call."""
     if not whole:
-        return [Cell(*each, SHARED_NTH) for each in of_today(SHARED, 2)]
+        return [Cell(*each, SHARED_NTH) for each in SHARED]
     stores = (*STORES, *SERVERS)
     all_of_them = [Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores]
     return [cell for cell in all_of_them if cell[:3] not in NO_SHARED]
@@ -166,7 +164,7 @@ race a SIGSTOP."""
 def transactional(whole: bool = WHOLE) -> list[Cell]:
     """For `delivery: transactional`."""
     if not whole:
-        return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in of_today(TRANSACTIONAL, 2)]
+        return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in TRANSACTIONAL]
     stores = (*STORES, *SERVERS)
     every = [(point, kind, store) for point in TRANSACTION_POINTS for kind in KINDS[:2] for store in stores]
     return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in (*every, COORDINATOR)]
@@ -174,7 +172,7 @@ def transactional(whole: bool = WHOLE) -> list[Cell]:
 
 def without_cursor() -> list[Cell]:
     """The twins."""
-    return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in (WITHOUT_CURSOR if WHOLE else of_today(WITHOUT_CURSOR, 1))]
+    return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in WITHOUT_CURSOR]
 
 
 def slow(whole: bool = WHOLE) -> list[Cell]:

@@ -1,7 +1,7 @@
-"""`python -m tests.chaos.matrix`: docs/proof/crash-matrix.md, every failpoint x fault x store: which test meets it, and when it runs."""
+"""`python -m tests.chaos.matrix`: docs/proof/crash-matrix.md, every failpoint x fault x store, and the tests that meet it."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +15,11 @@ HIT = re.compile(r"""failpoints\.hit\(\s*"([a-z-]+)"\s*\)""")
 
 
 class Family(NamedTuple):
-    """Cells of one test. `sign` stands for it in the table; `rotating` are those of which each day's runs take some."""
+    """Cells of one test. `sign` stands for it in the table."""
 
     sign: str
     test: str
     cells: Callable[[bool], list[Cell]]
-    rotating: Sequence[tuple[str, str, str]] = ()
 
 
 def _transactional(whole: bool) -> list[Cell]:
@@ -35,14 +34,14 @@ FAMILIES = (
     Family("B", f"{CHAOS}test_books.py: a handler of messages, in the transaction of the store", cells.books),
     Family("G", f"{CHAOS}test_books.py: a handler of groups, in the transaction of the store", cells.booked_groups),
     Family("L", f"{CHAOS}test_slow_handlers.py: handlers beside the loop", cells.slow),
-    Family("D", f"{CHAOS}test_sendings.py: the dispatcher of timeouts and lanes", cells.dispatcher, cells.DISPATCHER),
-    Family("T", f"{CHAOS}test_transactional.py: results in Kafka transactions", _transactional, cells.TRANSACTIONAL),
-    Family("S", f"{CHAOS}test_shared.py: scope shared on three workers", cells.shared, cells.SHARED),
+    Family("D", f"{CHAOS}test_sendings.py: the dispatcher of timeouts and lanes", cells.dispatcher),
+    Family("T", f"{CHAOS}test_transactional.py: results in Kafka transactions", _transactional),
+    Family("S", f"{CHAOS}test_shared.py: scope shared on three workers", cells.shared),
 )
 
 
 class Single(NamedTuple):
-    """A cell that is no family's, in every run of CI."""
+    """A cell that is no family's."""
 
     sign: str
     test: str
@@ -120,16 +119,14 @@ def in_the_code() -> set[str]:
 
 
 def signs(point: str, kind: str, store: str) -> list[str]:
-    """The tests of a cell: **X** runs in every run of CI, _X_ on some days, X in `make chaos` alone."""
+    """The tests of a cell: CI runs **X** within a few days, X is in `make chaos` alone."""
     found = [_sign(family, (point, kind, store)) for family in FAMILIES]
     singles = {f"**{single.sign}**" for single in SINGLES if single[2:] == (point, kind, store)}
     return [sign for sign in found if sign] + sorted(singles)
 
 
 def _sign(family: Family, place: tuple[str, str, str]) -> str:
-    if place in family.rotating:
-        return f"_{family.sign}_"
-    if not family.rotating and place in {cell[:3] for cell in family.cells(False)}:
+    if place in {cell[:3] for cell in family.cells(False)}:
         return f"**{family.sign}**"
     return family.sign if place in {cell[:3] for cell in family.cells(True)} else ""
 
@@ -172,8 +169,8 @@ def document() -> str:
             "stopped until others have taken over, ended by an exception, or left without the store's reply. After each the verdict over",
             "all topics must be clean: nothing lost, nothing repeated, nothing out of order.", "",
             f"{len(points())} failpoints x {len(KINDS)} faults x {len(COLUMNS)} stores: {len(filled)} of {len(places)} places have",
-            f"at least one test, {runs} cells in all. Those of tests/chaos are in `make chaos`; **X** is in every run of CI, _X_ on some",
-            "days; [n] is the reason why there is none. The memory store is in no cell of processes: it ends with its process.", "",
+            f"at least one test, {runs} cells in all. Those of tests/chaos are in `make chaos`; CI runs **X** within three days;",
+            "[n] is the reason why there is none. The memory store is in no cell of processes: it ends with its process.", "",
             *(f"- {sign}: {test}" for sign, test in tests.items()), "",
             f"| failpoint | fault | {' | '.join(COLUMNS)} |", f"|{'---|' * (len(COLUMNS) + 2)}", *rows(), "",
             "What protocol.md names besides, and what stands for it:", "",

@@ -9,8 +9,6 @@ from tests.chaos.cells import Cell
 from tests.chaos.ledger import Ledger
 from tests.chaos.test_cells import meet
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeLedger = Callable[..., Ledger]
 GROUPS = {"count": 7, "timeout": {"after": "1s"}, "compute": {"total": {"sum": "v"}}}
 

@@ -13,8 +13,6 @@ from tests.chaos.verdict import Verdict
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeScene = Callable[..., Scene]
 NEWER = {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None}
 """KIP-848, where the broker says when a silent member is out."""

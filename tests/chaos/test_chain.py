@@ -13,8 +13,6 @@ from tests.chaos.verdict import Verdict
 from tests.servers import Server, Valkey
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeScene = Callable[..., Scene]
 OwnServer = Callable[..., Server]
 

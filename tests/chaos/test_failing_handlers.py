@@ -10,8 +10,6 @@ from tests.chaos.record import Seen
 from tests.chaos.worker import Worker
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeLedger = Callable[..., Ledger]
 QUICK = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 200}
 BOTH = ("book", "check")

@@ -13,8 +13,6 @@ from tests.chaos.worker import Worker
 from tests.servers import Server, Valkey
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeScene = Callable[..., Scene]
 CASES = [(code, store) for number, code in enumerate(GAPS) for store in (cells.STORES if cells.WHOLE else [cells.STORES[number % 2]])]
 

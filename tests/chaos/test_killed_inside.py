@@ -23,8 +23,6 @@ from tests.chaos.test_shared import MakeShared, judge_shared, shared  # noqa: F4
 from tests.servers import MongoDB, Server
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(3)
-
 KILLS, APART = 4, 2.5
 WITHIN = 10.0
 

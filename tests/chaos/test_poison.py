@@ -14,8 +14,6 @@ from tests.chaos import cells
 from tests.chaos.scene import Scene
 from tests.chaos.verdict import Verdict
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeScene = Callable[..., Scene]
 QUICK = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 200}
 

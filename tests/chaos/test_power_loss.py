@@ -4,14 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.scene import Scene
 from tests.chaos.test_gaps import halts
 from tests.servers.disk import Disk, disk_or_skip
 from tests.waiting import wait_until
-
-pytestmark = pytest.mark.rotates(3)
 
 MakeScene = Callable[..., Scene]
 

@@ -13,8 +13,6 @@ from tests.chaos.verdict import Verdict, judge
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
 
-pytestmark = pytest.mark.rotates(3)
-
 AGENT = Agent("sums", ("in",), Aggregation(count=1, since_first=30.0, compute=(Reducer("total", "sum", "v"),)), Destination("out"), "dead")
 KEYS = [b"red", b"green", b"blue", b"grey"]  # in both partitions of `out`
 Fate = Callable[[OutboxRow], str]

@@ -14,8 +14,6 @@ from tests.chaos.sendings import Sendings, Verdict
 from tests.contracts.outbox.given import emptied
 from tests.contracts.own import made_url
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeSendings = Callable[[str], Sendings]
 
 

@@ -158,7 +158,6 @@ def letters(app: Scene) -> list[Seen]:
     return [letter for letter in app.records("dead") if letter.headers["sluicegate-dead-reason"] == "handler-failed"]
 
 
-@pytest.mark.rotates(3)
 @pytest.mark.parametrize("store", cells.stores())
 def test_a_handler_that_ends_its_process_costs_its_own_group_alone(shared: MakeShared, store: str) -> None:
     app = shared(store)

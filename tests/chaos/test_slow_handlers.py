@@ -12,8 +12,6 @@ from tests.chaos.ledger import Ledger
 from tests.chaos.test_cells import overtaken
 from tests.chaos.verdict import Verdict
 
-pytestmark = pytest.mark.rotates(3)
-
 MakeLedger = Callable[..., Ledger]
 SLOW = {"session": False, "concurrency": 4, "retry": {"attempts": 5, "backoff": "20ms..50ms"}}
 

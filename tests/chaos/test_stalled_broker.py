@@ -6,14 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from sluicegate.connectors.kafka.transactions import LATE, OPENING
 from tests.chaos.scene import Scene
 from tests.servers import Kafka, Server
 from tests.waiting import wait_until
-
-pytestmark = pytest.mark.rotates(3)
 
 MakeScene = Callable[..., Scene]
 OwnServer = Callable[..., Server]

@@ -6,13 +6,10 @@ the id that a repeat has, too. Redelivery by Kafka is covered always: the store 
 
 from collections.abc import Callable
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.chaos.ledger import Ledger
 from tests.chaos.verdict import Verdict
-
-pytestmark = pytest.mark.rotates(3)
 
 MakeLedger = Callable[..., Ledger]
 

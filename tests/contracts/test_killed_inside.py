@@ -23,8 +23,6 @@ from tests.contracts.own import own_url
 from tests.servers import MongoDB, Server
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 WITHIN = LEASE.total_seconds() + 10
 each_store = pytest.mark.parametrize("backend", SHARED_BETWEEN_PROCESSES, indirect=True)
 

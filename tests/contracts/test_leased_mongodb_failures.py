@@ -24,8 +24,6 @@ from tests.servers import MongoDB, Server
 from tests.servers.mongodb import gather
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 ROOT = Path(__file__).resolve().parents[2]
 KILLED = """
 import os, signal, sys

@@ -14,8 +14,6 @@ from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe import logs
 from sluicegate.streams.values import Changes, Partition
 
-pytestmark = pytest.mark.rotates(2)
-
 THIS = {"postgresql": "select pg_backend_pid()", "mariadb": "select connection_id()"}
 END = {"postgresql": "select pg_terminate_backend({})", "mariadb": "kill {}"}
 URLS = {"postgresql": "postgres_url", "mariadb": "mariadb_url"}

@@ -17,8 +17,6 @@ from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.values import Changes, Claim, DeadRow, OutboxRow, Partition, PartitionView, Source, Trying
 from tests.contracts.test_twins import without
 
-pytestmark = pytest.mark.rotates(2)
-
 examples = itertools.count()
 
 NUMBER = st.integers(0, 12)

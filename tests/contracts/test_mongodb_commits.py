@@ -24,8 +24,6 @@ from tests.contracts.test_machine import compared
 from tests.servers import Proxy, Server
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 
 def failing(server: Server, command: str, times: int | str, **how: Any) -> None:
     """The server's own failpoint: the next `times` of these commands end so."""

@@ -17,8 +17,6 @@ from tests.servers import MongoDB, Server
 from tests.servers.mongodb import gather, initiate
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 WRONG_IN_THE_URL = [
     ("w=1", ["the URL asks for w=1, not majority"]),
     ("w=2", ["the URL asks for w=2, not majority"]),

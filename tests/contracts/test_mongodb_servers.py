@@ -23,8 +23,6 @@ from tests.servers import MongoDB, Proxy, Server
 from tests.servers.mongodb import gather
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 
 @pytest.fixture
 def worker(partition: Partition) -> Iterator[Callable[[str], Worker]]:

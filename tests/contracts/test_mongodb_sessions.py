@@ -18,8 +18,6 @@ from tests.contracts.scenarios import error_of
 from tests.contracts.test_mongodb_commits import failing
 from tests.servers import Proxy, Server
 
-pytestmark = pytest.mark.rotates(2)
-
 
 @pytest.fixture
 def books(server: Server, partition: Partition) -> Books:

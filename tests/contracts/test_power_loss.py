@@ -21,8 +21,6 @@ from tests.servers.disk import Disk, disk_or_skip
 from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 OwnServer = Callable[..., Server]
 SETTINGS = {"redis": (), "postgresql": ("recovery_init_sync_method=syncfs",)}  # a thousand files that we would be asked for, one by one
 NOT_DURABLE = {"redis": ("--appendfsync", "no"), "postgresql": ("synchronous_commit=off", "wal_writer_delay=10s")}

@@ -13,8 +13,6 @@ from tests.contracts.worker import Worker
 from tests.servers import Server
 from tests.servers.valkey import Valkey
 
-pytestmark = pytest.mark.rotates(2)
-
 both = pytest.mark.parametrize("backend", SHARED_BETWEEN_PROCESSES, indirect=True)
 
 

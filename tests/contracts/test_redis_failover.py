@@ -17,8 +17,6 @@ from tests.servers import Server
 from tests.servers.valkey_sets import Sentinels, ask, cluster, cluster_url, sentinels
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 OwnServer = Callable[..., Server]
 UNREPLICATED = "replicas follow asynchronously: a failover may drop acknowledged writes"
 UNBOUNDED = "min-replicas-to-write is 0: a primary that was replaced goes on acknowledging writes"

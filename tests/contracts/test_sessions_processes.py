@@ -13,8 +13,6 @@ from tests.contracts.given import claimed, picture, seen
 from tests.contracts.test_processes import both, worker  # noqa: F401
 from tests.contracts.worker import Worker
 
-pytestmark = pytest.mark.rotates(2)
-
 Start = Callable[[str], Worker]
 
 

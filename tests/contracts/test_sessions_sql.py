@@ -19,8 +19,6 @@ from tests.contracts.given import claimed, picture
 from tests.contracts.notes import NOTES, doing, note, notes, nothing_landed, on_servers, outside, product, store, url  # noqa: F401
 from tests.contracts.scenarios import error_of
 
-pytestmark = pytest.mark.rotates(2)
-
 
 class Model(DeclarativeBase):
     """Of the ORM."""

@@ -26,8 +26,6 @@ from tests.contracts.test_sql_servers import _deliver as deliver
 from tests.servers import Proxy
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 # -- repeated as a whole -------------------------------------------------------------------------------------------------
 
 

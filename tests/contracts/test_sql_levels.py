@@ -10,8 +10,6 @@ from tests.contracts.given import opened
 from tests.contracts.sql import execute
 from tests.servers import Mariadb, Postgres, Server
 
-pytestmark = pytest.mark.rotates(2)
-
 WRONG = [
     (Postgres, "fsync=off", "fsync is off, not on"),
     (Postgres, "full_page_writes=off", "full_page_writes is off, not on"),

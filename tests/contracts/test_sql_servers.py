@@ -24,8 +24,6 @@ from tests.contracts.worker import Worker
 from tests.servers import Mariadb, Postgres, Proxy, Server
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 KINDS = {"postgres": Postgres, "mariadb": Mariadb}
 
 

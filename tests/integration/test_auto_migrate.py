@@ -12,8 +12,6 @@ import pytest
 from sluicegate.connectors import open_store
 from tests.servers import Mariadb, MongoDB, Postgres, Server, Valkey
 
-pytestmark = pytest.mark.rotates(2)
-
 SLUICEGATE = Path(sys.executable).with_name("sluicegate")
 NOBODY = "127.0.0.1:1"
 REFUSAL = "the store's schema is not up to date"

@@ -10,8 +10,6 @@ from tests.bench.__main__ import arguments, dispatcher, handlers, throughput, ve
 from tests.bench.results import judge
 from tests.bench.systems import LOOP, TIGHT, Work
 
-pytestmark = pytest.mark.rotates(2)
-
 RECORDS = 5000
 
 

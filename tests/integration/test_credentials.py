@@ -9,17 +9,13 @@ import pytest
 import redis
 from confluent_kafka import Consumer, Producer
 
-from tests.chaos.cells import WHOLE
 from tests.integration.secured.systems import RIGHT, STORES, WRONG
 from tests.integration.supervised.run import Run
 from tests.mutation import twins
-from tests.rotation import of_today
 from tests.servers import Server, Valkey
 from tests.servers.certificates import authority
 from tests.servers.shared import own_folder
 from tests.waiting import wait_until
-
-pytestmark = pytest.mark.rotates(2)
 
 SLUICEGATE = Path(sys.executable).with_name("sluicegate")
 FILE = """\
@@ -111,7 +107,7 @@ class Scene:
             consumer.close()
 
 
-@pytest.fixture(params=ROTATING if WHOLE else of_today(ROTATING, 1))
+@pytest.fixture(params=ROTATING)
 def scene(
     request: pytest.FixtureRequest, own_server: Callable[..., Server], make_topic: Callable[..., str], tmp_path: Path, ns: str, kafka: str
 ) -> Scene:

@@ -22,8 +22,6 @@ from tests.mutation import twins
 from tests.servers.process import die_with_parent
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 2
 SOON = 60.0  # a worker is ready after about 3 s on a machine that is not busy

@@ -12,8 +12,6 @@ from tests.servers.kafka import Kafka
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, fill, joined, numbers
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 MakeTopic = Callable[..., str]
 
 

@@ -22,8 +22,6 @@ from tests.chaos.tap import Tap
 from tests.servers import Kafka, Server
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 MakeTopic = Callable[..., str]
 A = "a claim"
 

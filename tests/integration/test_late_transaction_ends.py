@@ -20,8 +20,6 @@ from tests.servers.cluster import Cluster
 from tests.servers.proxy import Direction
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 MakeTopic = Callable[..., str]
 
 

@@ -7,8 +7,6 @@ import pytest
 from tests.chaos.conftest import scene, store_url  # noqa: F401
 from tests.chaos.scene import Scene
 
-pytestmark = pytest.mark.rotates(2)
-
 MakeScene = Callable[..., Scene]
 
 

@@ -57,7 +57,6 @@ def quiet_about(canary: str, file: Path, commands: list[list[str]]) -> None:
         assert code == (0 if command == ["check"] else 3), (command, output[-2000:])
 
 
-@pytest.mark.rotates(2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_store_that_nobody_answers_for_is_named_without_its_password(scheme: str, tmp_path: Path, canary: str) -> None:
     file = tmp_path / "app.yaml"
@@ -65,7 +64,6 @@ def test_a_store_that_nobody_answers_for_is_named_without_its_password(scheme: s
     quiet_about(canary, file, COMMANDS if scheme == "redis" else EACH)
 
 
-@pytest.mark.rotates(2)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
     "spoil", [lambda url: url.replace(":1/", ":port/").replace(":1", ":port"), lambda url: url.replace("@", "@ ")], ids=["port", "host"]

@@ -26,8 +26,6 @@ from tests.servers.certificates import authority
 from tests.servers.shared import own_folder
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 SLUICEGATE = str(Path(sys.executable).with_name("sluicegate"))
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PLAIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_limited="{RIGHT}";'

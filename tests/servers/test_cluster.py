@@ -12,8 +12,6 @@ from tests.servers.cluster import Cluster
 from tests.servers.shared import own_folder
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:

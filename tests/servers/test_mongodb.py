@@ -7,8 +7,6 @@ from tests.servers import MongoDB
 from tests.servers.mongodb import gather
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 
 def test_a_killed_mongodb_comes_back_with_its_transactions(own_server):
     server = own_server(MongoDB)

@@ -16,8 +16,6 @@ from tests.servers.program import Place
 from tests.servers.shared import PROGRAMS, own_folder
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 PROJECT = Path(__file__).resolve().parents[2]
 
 

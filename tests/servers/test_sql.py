@@ -9,8 +9,6 @@ import pytest
 
 from tests.servers import Mariadb, Postgres
 
-pytestmark = pytest.mark.rotates(2)
-
 
 def sql(url):
     """A connection whose transactions end by `commit`; one statement is sent by `run(connection, text)`."""

@@ -1,10 +1,9 @@
 """The short soak: every kind of fault on three workers for 90 s, on a store that changes by date."""
 
 import os
-from datetime import date
 from pathlib import Path
 
-from tests.chaos.cells import of_today
+from tests.selection import today
 from tests.servers.shared import own_folder
 from tests.soak.field import Setting
 from tests.soak.report import as_markdown, write
@@ -18,8 +17,8 @@ LOGS = Path(__file__).resolve().parents[2] / ".server-logs" / "soak.log"
 
 def test_nothing_is_lost_repeated_or_out_of_order_under_ninety_seconds_of_faults() -> None:
     """SLUICEGATE_SOAK_SEED and SLUICEGATE_SOAK_STORE repeat the run that a report tells of."""
-    seed = int(os.environ.get("SLUICEGATE_SOAK_SEED", date.today().toordinal()))
-    store = os.environ.get("SLUICEGATE_SOAK_STORE") or of_today(STORES, 1)[0]
+    seed = int(os.environ.get("SLUICEGATE_SOAK_SEED", today()))
+    store = os.environ.get("SLUICEGATE_SOAK_STORE") or STORES[today() % len(STORES)]
     report = soak(Setting(store, SECONDS, seed, pace=0.95), own_folder(), LOGS, LEAST)
     write(report, REPORTS / "soak")
     print(as_markdown(report))

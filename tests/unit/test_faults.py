@@ -22,11 +22,11 @@ def test_what_is_wrong_with_the_catalogue_is_found() -> None:
     gone = "unit/test_faults.py::test_nothing"
     assert faults.problems(GOOD | {4: Fault("what", "I1", (gone,))}) == [f"4: there is no {gone}"]
     elsewhere = dict.fromkeys(range(1, 24), Fault("what", "I1", ONE, "`make soak`"))
-    assert faults.problems(GOOD | elsewhere) == ["only 59 of them are run by `make test`"]
+    assert faults.problems(GOOD | elsewhere) == ["only 59 of them are provoked"]
 
 
-def test_where_a_test_runs_is_told_by_its_mark() -> None:
+def test_where_a_test_runs_is_told_by_the_selection() -> None:
     assert faults.where(Fault("what", "I1", ONE)) == "`make test`"
-    assert faults.where(Fault("what", "I1", ("contracts/test_processes.py::test_x",))) == "`make test`, by date"
+    assert faults.where(Fault("what", "I1", ("contracts/test_processes.py::test_x",))) == "the rest"
     assert faults.where(Fault("what", "I1", ONE, "`make soak`")) == "`make soak`"
     assert faults.where(Fault("what", "I1", not_here="why")) == "not run: why"

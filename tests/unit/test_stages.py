@@ -1,9 +1,12 @@
-"""What `make test` counts."""
+"""Which run is asked for, what it counts, and what is tried again."""
 
+import os
 import subprocess
 import sys
 
-from tests.stages import Count, alone, count, only_late
+import pytest
+
+from tests.stages import Count, alone, count, only_late, parsed
 
 BODY = """
 import pytest
@@ -21,7 +24,8 @@ def report_of(folder, body):
     (folder / "test_inner.py").write_text(body)
     report = folder / "report.xml"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), f"--junit-xml={report}", str(folder)]
-    subprocess.run(command, cwd=folder, capture_output=True, timeout=60)
+    plain = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # none is needed, and they take most of the time
+    subprocess.run(command, cwd=folder, env=plain, capture_output=True, timeout=60)
     return report
 
 
@@ -36,6 +40,12 @@ def test_a_call_that_ran_no_test_or_left_no_report_has_failed(tmp_path):
 
 def test_a_file_that_cannot_be_imported_has_failed(tmp_path):
     assert count(report_of(tmp_path, "import nothing_of_that_name")).failed == 1
+
+
+@pytest.mark.parametrize("args", [[], ["chaos"], ["core", "rest"]])
+def test_a_run_that_there_is_not_is_refused(args):
+    with pytest.raises(SystemExit, match="usage"):
+        parsed(args)
 
 
 def test_what_is_tried_again_runs_alone():

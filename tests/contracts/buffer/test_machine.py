@@ -18,8 +18,6 @@ from sluicegate.streams.leased.values import Entry, Gate, Progress, SealedBatch,
 from tests.contracts.buffer.given import HOUR
 from tests.contracts.leasing import Clock, Injected, Real, decoders
 
-pytestmark = pytest.mark.rotates(3)
-
 examples = itertools.count()
 
 SECOND = timedelta(seconds=1)

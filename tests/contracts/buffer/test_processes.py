@@ -8,8 +8,6 @@ from tests.contracts.buffer.given import all_keys, entries, of, sent
 from tests.contracts.buffer.worker import together
 from tests.contracts.conftest import SHARED_BETWEEN_PROCESSES
 
-pytestmark = pytest.mark.rotates(2)
-
 both = pytest.mark.parametrize("backend", SHARED_BETWEEN_PROCESSES, indirect=True)
 
 

@@ -11,8 +11,6 @@ from tests.contracts.outbox.claimer import started
 from tests.contracts.outbox.given import LANE, Place, Store, added, claimed, counts, ids, marked, message, numbers
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.rotates(2)
-
 shared = pytest.mark.parametrize("backend", SHARED_BETWEEN_PROCESSES, indirect=True)
 Start = Callable[..., Any]
 

@@ -17,8 +17,6 @@ from tests.mutation.twins import without
 from tests.unit.engine.driver import header
 from tests.unit.engine.producing import metrics
 
-pytestmark = pytest.mark.rotates(2)
-
 Patch = pytest.MonkeyPatch
 
 

@@ -10,7 +10,7 @@ from tests.contracts.conftest import SHARED_BETWEEN_PROCESSES
 from tests.contracts.timeouts.given import MINUTES, SHORT, Place, ids
 from tests.contracts.timeouts.poller import Poller
 
-pytestmark = [pytest.mark.rotates(2), pytest.mark.parametrize("backend", SHARED_BETWEEN_PROCESSES, indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", SHARED_BETWEEN_PROCESSES, indirect=True)
 
 
 @pytest.fixture

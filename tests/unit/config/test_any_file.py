@@ -10,8 +10,6 @@ from sluicegate.streams.config import values
 from tests.unit.config.files import GOOD, loaded
 from tests.unit.config.test_build import EVERYTHING
 
-pytestmark = pytest.mark.rotates(3)
-
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 KEYS = sorted({word.strip(" -{}:,") for line in EVERYTHING.splitlines() for word in line.split() if word.endswith(":")})
 SCALARS = st.one_of(

@@ -1,0 +1,130 @@
+"""Which tests a run takes.
+
+`make test` takes the core: the same tests every day. `make test-rest` takes a third of all other tests, another third each day.
+`make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part of that day.
+"""
+
+import os
+from collections.abc import Iterable
+from datetime import date
+from zlib import crc32
+
+import pytest
+
+RUN = "SLUICEGATE_TESTS"  # "core" or "rest"; every test where it is not set
+DAY = "SLUICEGATE_DAY"  # the ordinal of a date; set for all processes of a run, so that midnight does not divide them
+DAYS = 3  # the rest is run once in so many days
+
+CORE = (
+    "tests/unit/",
+    "tests/model/",
+    "tests/fuzz/",
+    "tests/contracts/",
+    "tests/simulation/",
+    "tests/soak/",
+    "tests/servers/test_disk.py",
+    "tests/chaos/test_audit.py",
+    "tests/chaos/test_verdict.py",
+    # A file and its commands, with real systems and real processes.
+    "tests/integration/test_readme.py",
+    "tests/integration/test_cli.py::test_221_run_fires_what_the_file_says_and_status_watches_it",
+    "tests/integration/test_supervisor.py::test_sigterm_drains_the_workers_and_exits_0",
+    "tests/integration/test_supervisor.py::test_a_killed_worker_is_started_again_and_counted",
+    # Effects exactly once.
+    "tests/integration/test_rebalance.py::test_219_cooperative_workers_that_come_go_and_die_lose_and_repeat_nothing",
+    "tests/chaos/test_cells.py::test_no_effect_is_lost_or_repeated_when_a_worker_fails_at[before-commit-stop-redis]",
+    "tests/chaos/test_twins.py::test_the_judge_finds_what_happens_without[fence-before-commit-stop-redis-duplicate]",
+    "tests/chaos/test_twins.py::test_the_judge_finds_what_happens_without[stale-batch-before-commit-lost-sqlite-lost]",
+    # Outputs written once; a reader drops copies; with transactions there are none.
+    "tests/integration/test_written_once.py::test_no_row_is_written_twice[session-postgresql]",
+    "tests/integration/test_kafka_transactions.py::test_rows_and_cursor_are_there_together_and_the_next_producer_hears_of_it",
+    "tests/integration/test_kafka_transactions.py::test_a_producer_is_fenced_by_the_next_one_in_the_middle_of_its_transaction",
+    "tests/chaos/test_chain.py::test_an_agent_counts_results_once_that_were_sent_twice[redis]",
+    "tests/chaos/test_chain.py::test_the_judge_finds_results_counted_twice_without_receiving",
+    # Order of a key.
+    "tests/integration/test_kafka_producer.py::test_223_",
+    "tests/integration/test_kafka_producer.py::test_many_rows_arrive_once_and_in_order",
+    "tests/chaos/test_relay.py::test_what_failed_is_sent_before_anything_newer",
+    "tests/chaos/test_relay.py::test_the_judge_finds_the_order_broken_when_what_failed_goes_last",
+    # Groups are never lost and never wait for traffic.
+    "tests/integration/test_dispatcher.py::test_what_a_handler_schedules_comes_back_to_its_agent[sqlite:///state.db]",
+    "tests/chaos/test_cells.py::test_no_effect_is_lost_or_repeated_when_a_worker_fails_at[expire-selected-stop-redis]",
+    "tests/chaos/test_twins.py::test_the_judge_finds_what_happens_without[keep-state-before-commit-lost-redis-lost]",
+    # Loud gaps.
+    "tests/integration/test_kafka_consumer.py::test_an_offset_that_retention_passed",
+    "tests/integration/test_kafka_consumer.py::test_a_log_that_ends_before_what_its_epoch_held_is_truncated",
+    "tests/integration/test_kafka_consumer.py::test_a_topic_made_again_has_another_id",
+    "tests/chaos/test_gaps.py::test_a_partition_halts_loudly_with_its_code[changelog-incomplete-sqlite]",
+    "tests/chaos/test_gaps.py::test_the_judge_finds_what_happens_without[restore-numbers",
+    # Honest level.
+    "tests/integration/test_cli.py::test_check_connect_refuses_what_run_would_refuse",
+    "tests/chaos/test_power_loss.py::test_what_was_sent_survives_a_power_loss_and_nothing_is_lost_or_repeated",
+    "tests/chaos/test_power_loss.py::test_after_a_power_loss_on_a_disk_that_lied_the_partitions_halt",
+    # What cannot be handled becomes a dead letter.
+    "tests/integration/test_handler_errors.py",
+    "tests/chaos/test_poison.py::test_a_record_that_killed_three_processes_becomes_a_dead_letter_and_the_rest_flows[redis]",
+    "tests/chaos/test_poison.py::test_without_crash_marks_the_judge_finds_a_standstill",
+)
+"""The core: beginnings of test ids. A folder, a file, a test, or one case of a test."""
+
+OTHER_STORES = ("mariadb", "mongodb", "redis-cluster")
+"""A contract of the core runs on memory, SQLite, Redis and PostgreSQL."""
+LONG = (
+    "tests/soak/test_soak.py",
+    "tests/soak/test_calm.py",
+    "tests/simulation/test_seeds.py::test_the_seeds_of_the_day",
+    "tests/simulation/dispatch/test_dispatching.py::test_the_seeds_of_the_day",
+    # Servers and processes that are killed, stopped or cut off.
+    "tests/contracts/test_killed_inside.py",
+    "tests/contracts/test_lost_connections.py",
+    "tests/contracts/test_power_loss.py",
+    "tests/contracts/test_processes.py",
+    "tests/contracts/test_redis_failover.py",
+    "tests/contracts/test_sessions_processes.py",
+    "tests/contracts/test_sessions_sql_failures.py",
+    "tests/contracts/test_sql_servers.py",
+    "tests/contracts/buffer/test_processes.py",
+    "tests/contracts/outbox/test_processes.py",
+    "tests/contracts/timeouts/test_processes.py",
+)
+"""What the core leaves out of its folders."""
+
+EACH_DAY = ("tests/simulation/", "tests/fuzz/", "tests/soak/test_soak.py")
+"""Of the rest, what runs every day because the date chooses its seeds. The fuzz tests are in the core too, there with a fixed seed."""
+
+
+def run() -> str:
+    return os.environ.get(RUN, "")
+
+
+def today() -> int:
+    return int(os.environ.get(DAY) or date.today().toordinal())
+
+
+def is_core(test: str) -> bool:
+    elsewhere = test.startswith("tests/contracts/") and any(store in test.lower() for store in OTHER_STORES)
+    return test.startswith(CORE) and not test.startswith(LONG) and not elsewhere
+
+
+def is_rest(test: str) -> bool:
+    return not is_core(test) or test.startswith("tests/fuzz/")
+
+
+def is_due(test: str, day: int) -> bool:
+    """Is it the day of this test of the rest? That depends on nothing but its id, so a test that is tried again is due again."""
+    return test.startswith(EACH_DAY) or (crc32(test.encode()) + day) % DAYS == 0
+
+
+def taken(tests: Iterable[str], run: str, day: int) -> set[str]:
+    if run == "core":
+        return {test for test in tests if is_core(test)}
+    if run == "rest":
+        return {test for test in tests if is_rest(test) and is_due(test, day)}
+    return set(tests)
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what this run does not take."""
+    mine = taken([item.nodeid for item in items], run(), today())
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in mine])
+    items[:] = [item for item in items if item.nodeid in mine]
