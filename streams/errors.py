@@ -105,7 +105,7 @@ class KeyNotFoundError(SluicegateError):
 
 
 class AggregationNotFound(KeyNotFoundError, ConcurrencyError):
-    """The buffer has no rows at all (S0 contradicts itself on the class: this one is both, X2)."""
+    """The buffer has no rows at all: the key is missing, and a row was not located."""
 
 
 class HandlerFailed(SluicegateError):

@@ -1,8 +1,10 @@
 """The house rules that a program can check: each function takes a project's folder and returns what is wrong, one line each."""
 
 import ast
+import io
 import os
 import re
+import tokenize
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
@@ -28,6 +30,11 @@ SHARED_VALUES = {f"streams.{name}" for name in ("values", "contracts", "errors",
 SHARED_VALUES |= {f"streams.leased.{name}" for name in ("values", "messages", "options", "contracts", "lanes", "lane_row")}
 # Of a switch that turns a protection off: a call, an environment variable, a twin's text. `unsafe` as a word is no switch.
 SWITCH = re.compile(r"\bunsafe\(|_UNSAFE\b|\bUNFENCED\b|\bUNHELD\b|\btwins?\b|TWIN_")
+
+DOCUMENT = re.compile(r"(?<![\w/.{}*-])[\w.-][\w./-]*\.md\b")  # the path of a document, as prose and links write it
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+# A number in a list that the repository does not hold, such as a weak point or a clause of a design.
+NUMBER_ELSEWHERE = re.compile(r"\b[ABSX]\d{1,2}\b|\bcontracts? \d+|\bdesign/")
 
 DRIVERS = {
     "confluent_kafka": "connectors.kafka",
@@ -161,6 +168,48 @@ def hosts(root: Path, here: Path | None = None) -> list[str]:
         except UnicodeDecodeError:
             continue
         problems += [f"{path.relative_to(root)}: names {found.group()}" for pattern in forbidden for found in pattern.finditer(text)]
+    return problems
+
+
+def references(root: Path) -> list[str]:
+    """Documents and numbers that prose refers to and that the repository does not hold."""
+    problems = []
+    for path in files(root):
+        if path.suffix not in (".py", ".md", ".txt", ".yaml"):
+            continue
+        for number, text in _prose(path):
+            found = [name for name in DOCUMENT.findall(text) if not _is_held(root, path, name)]
+            found += NUMBER_ELSEWHERE.findall(text)
+            problems += [f"{path.relative_to(root)}:{number}: the repository does not hold {name}" for name in found]
+    return problems
+
+
+def _prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The comments and docstrings of a Python file, or the lines of another file, with their line numbers."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        yield from enumerate(text.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string.startswith('"""')):
+            yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def _is_held(root: Path, path: Path, name: str) -> bool:
+    return any(folder.joinpath(name).exists() for folder in (root, path.parent))
+
+
+def links(root: Path) -> list[str]:
+    """Relative links of the README and of docs/ that lead to no file."""
+    problems = []
+    for path in (root / "README.md", *files(root / "docs", "*.md")):
+        for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
+            targets = (target.partition("#")[0] for target in LINK.findall(line) if "://" not in target)
+            problems += [
+                f"{path.relative_to(root)}:{number}: no file {target}"
+                for target in targets
+                if target and not path.parent.joinpath(target).exists()
+            ]
     return problems
 
 

@@ -1,4 +1,4 @@
-"""The TimeoutStore in memory: leases like all others (X4)."""
+"""The TimeoutStore in memory. It leases like every other store, so a test meets the leases of production."""
 
 import threading
 import uuid

@@ -1,7 +1,7 @@
 """How the leased contracts speak to Redis: one script per step, all keys with one hash tag, times in microseconds.
 
-That tag is one slot: on a cluster one node has all of it. A failover, or a server that lost its last writes, takes back what it
-takes back of partitions; nothing here notices (B4): what must not be sent twice has the same id each time.
+That tag is one slot, so on a cluster one node holds all of it. A failover, or a server that lost its last writes, also
+takes back leases and their tokens, and this module cannot notice it. A message that is sent again has the same id.
 """
 
 from collections.abc import Callable, Iterator, Sequence

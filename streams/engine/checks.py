@@ -1,4 +1,4 @@
-"""What is checked between a claim and its first record: gaps are loud (protocol.md, Claim)."""
+"""The checks between a claim and its first record. A gap halts the partition (docs/protocol.md, Claim)."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Receiving from our own senders: a repeat is dropped only when it was certainly seen (protocol.md, Receive; P7).
+"""Receiving from our own senders: a row is dropped only when its number was certainly seen (docs/protocol.md, Receive).
 
 State of one input partition: for each sender's shard the numbers seen within WINDOW below the highest. It is part of the
 partition's changelog, so it is restored and rewound together with the state it protects.

@@ -194,7 +194,7 @@ def contents(fire: Fire) -> Iterator[object]:
 
 
 def document(fire: Fire) -> dict[str, object]:
-    """The result document (interface.md): fixed fields, then the computed ones."""
+    """The result document: fixed fields, then the computed ones (README.md shows one)."""
     fixed: dict[str, object] = {
         "key": None, "count": fire.count, "reason": fire.reason, "opened_at": rfc3339(fire.opened), "closed_at": rfc3339(fire.closed),
     }  # fmt: skip

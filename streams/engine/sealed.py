@@ -3,7 +3,7 @@
 An item is sealed by the commit that moves the offset past it (a message), or that closes its group (a batch), under the number of its
 first record. The commit that lets it run says which attempt it is; after it the call runs outside of the loop, and its outputs or
 its failure are part of a later commit. Items of one key run one after the other. After a crash the same items are there, under the
-same ids; an attempt that was begun and not ended counts (protocol.md, Seal).
+same ids; an attempt that was begun and not ended counts (docs/protocol.md, Seal).
 """
 
 import threading

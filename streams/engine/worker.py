@@ -30,7 +30,7 @@ from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.record import Record
 from sluicegate.streams.values import LEVELS, Partition
 
-CHUNK = 250  # records taken at once: they stay in the processor's cache (design/performance.md)
+CHUNK = 250  # records taken at once: they stay in the processor's cache
 SMALL_CHUNK = 16  # the same when records are large
 REPORT_EVERY, INFORM_EVERY = 1.0, 0.2  # seconds: to the supervisor, to Kafka
 PROBE_EVERY = 5.0  # seconds between two looks at the store

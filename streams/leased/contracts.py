@@ -1,4 +1,4 @@
-"""The leased contracts, as Protocols of at most three methods: AggregatorBuffer (S0), TimeoutStore (S1), Outbox (S2, S3).
+"""The leased contracts, as Protocols of at most three methods: AggregatorBuffer, TimeoutStore, Outbox.
 
 Whoever calls need not be a worker. Every call is a transaction of its own unless it is given a session. All clocks are the store's; every
 lease carries a random token that each later write compares. All raise PersistenceError (the driver's error as its cause; unknown
@@ -55,7 +55,7 @@ class BufferPacks(Protocol):
 
 
 class BufferSnapshots(Protocol):
-    """S0's way to complete a whole buffer."""
+    """Leases and completes the rows of a whole buffer, or the oldest of them."""
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         """Lease the oldest `limit` (None: all) rows that nobody has, unresolved ones too (they are only counted). Raises ValueError for a
@@ -64,14 +64,14 @@ class BufferSnapshots(Protocol):
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Whatever else the token has is
         free: unresolved rows, and those that the caller left out of `ids`. With `outbox`: all of `ids` and the messages, in one
-        transaction, or ConcurrencyError and nothing (X19). Without any of `ids` nothing is written; returns 0."""
+        transaction, or ConcurrencyError and nothing. Without any of `ids` nothing is written; returns 0."""
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
         """Everything that the token has leased, unresolved rows too, is free at once; returns how many rows."""
 
 
 class BufferSealing(Protocol):
-    """The shared scope's way: sealed batches, the same ones after a crash (B1)."""
+    """Seals batches for `scope: shared`. A crash changes neither a sealed batch nor its id."""
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
         """Up to `limit` batches that nobody works on: sealed ones whose lease ran out (unchanged, with a new token), and groups whose
@@ -118,11 +118,11 @@ class BufferCare(Protocol):
     """For people and programs that mend."""
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
-        """Every row, decodable or not (X13), in insertion order; `value` is None."""
+        """Every row, decodable or not, in insertion order; `value` is None."""
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
         """The oldest row of this correlation id. Raises AggregationNotFound on an empty name, ConcurrencyError naming the count of rows
-        when others exist (X2), and for a live lease unless `force` (X20)."""
+        when others exist, and for a live lease unless `force`."""
 
     def remove_all(self, name: str) -> int:
         """Everything of the name, resolved or not, leased or not; returns how many rows."""
@@ -135,14 +135,15 @@ class AggregatorBuffer(
 
 
 class DueTimeouts(Protocol):
-    """S1: poll, then remove (sent) or release (failed)."""
+    """A caller polls, then removes a timeout (sent) or releases it (failed)."""
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
         """Up to `batch_size` (None: the options' cap; memory: all) due timeouts that nobody has, by (due_at, id), locked to a fresh owner.
         Never one that is not due by the store's clock. Raises ValueError for less than 1."""
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
-        """Without `owner` whatever is, silently. Raises ConcurrencyError when `owner` has no live lease on it, or it is gone (X5, X6)."""
+        """Without `owner` no lease is checked and a missing timeout is no error. With one, raises ConcurrencyError when
+        the timeout is gone or `owner` has no live lease on it."""
 
     def release(self, id: UUID, owner: str | None = None) -> None:
         """Free at once. Raises ConcurrencyError for another's lease; a missing one is no error without an owner."""
@@ -187,7 +188,7 @@ class TimeoutStore(DueTimeouts, TimeoutEmission, Scheduling, TimeoutReading, Pro
 class OutboxWriting(Protocol):
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
         """Join the transaction of `session` (of `store.transaction()` or of a handler): both or neither. An id that is there is left out
-        silently. Without a session: ConfigurationError, unless `require_transaction=False` (X14)."""
+        silently. Without a session: ConfigurationError, unless `require_transaction=False`."""
 
     def lanes(self) -> int:
         """How many sequences there are side by side; a message's lane follows from its key (streams/leased/lanes.py)."""
@@ -204,7 +205,8 @@ class LaneClaims(Protocol):
         commit order as far as the store knows it; rows without a number are given theirs first, durably. None: another holds it."""
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
-        """For `order: none`: rows of any lane that nobody has, leased one by one, in two steps (S2 137)."""
+        """For `order: none`: free rows of any lane, each leased by itself. A row is found first, then leased if it is
+        still free."""
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         """Durably: sent, dead, or to be tried again after the options' back-off; `outcomes` None: all of its rows were sent. Raises

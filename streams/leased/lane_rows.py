@@ -31,7 +31,7 @@ class Sendable(NamedTuple):
 
 
 class LaneRows:
-    """`source` names the store's data: with the lane it is the sender that receivers know (protocol.md, Receive)."""
+    """`source` names the store's data. Receivers drop repeats by `source` and lane (docs/protocol.md, Receive)."""
 
     def __init__(self, facts: OutputFacts, source: str) -> None:
         self._facts, self._source = facts, source

@@ -1,4 +1,4 @@
-"""What the outbox holds: frozen values. Times are aware datetimes in UTC. From the seeds S2 and S3."""
+"""The values that the outbox holds, all frozen. Times are aware datetimes in UTC."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class OutboxMessage:
 
 
 def dispatch_id(source: str, version: int, index: int) -> str:
-    """The id of the message number `index` that version `version` of `source` causes: the same however often (S3)."""
+    """The id of message number `index` that version `version` of `source` causes. Same arguments, same id."""
     return str(uuid5(NAMESPACE_OID, f"{source}/{version}/{index}"))
 
 

@@ -9,7 +9,7 @@ from sluicegate.streams.leased.values import Types, positive
 
 @dataclass(frozen=True, slots=True)
 class TimeoutOptions:
-    """`lease` of a batch and how many are in one unless the call says otherwise (S1; 500 is the source's cap). Raises ValueError."""
+    """The lease of a batch, and its size unless the call gives one. Raises ValueError."""
 
     lease: timedelta = timedelta(minutes=5)
     batch_size: int = 500
@@ -22,7 +22,8 @@ class TimeoutOptions:
 
 @dataclass(frozen=True, slots=True)
 class OutboxOptions:
-    """`attempts` until a row is dead (reaching it, X7); back-off from `backoff_first` to `backoff_most`, doubling. Raises ValueError."""
+    """A row is dead when it reaches `attempts`. The back-off doubles from `backoff_first` to `backoff_most`. Raises
+    ValueError."""
 
     attempts: int = 10
     backoff_first: timedelta = timedelta(seconds=1)
@@ -39,7 +40,7 @@ class OutboxOptions:
 
 
 class LeasedOptions(NamedTuple):
-    """How a store is opened for the leased contracts. `types` None: every entry resolves as bytes (X24)."""
+    """How a store is opened for the leased contracts. `types` None: every entry resolves as bytes."""
 
     types: Types | None = None
     timeouts: TimeoutOptions = TimeoutOptions()

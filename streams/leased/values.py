@@ -1,4 +1,4 @@
-"""What buffers and the timeout store hold: frozen values. Times are aware datetimes in UTC, leases timedeltas. From the seeds S0 and S1."""
+"""The values that buffers and the timeout store hold, all frozen. Times are aware and in UTC, leases are timedeltas."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ def singles(packs: Sequence[Pack]) -> list[Entry]:
 
 
 def entry_key(topic: str, partition: int, offset: int) -> str:
-    """The idempotency key of a Kafka record that carries no id of its own (contract 10: never a random one)."""
+    """The idempotency key of a Kafka record that carries no id of its own. A redelivered record has the same key."""
     return f"{topic}/{partition}/{offset}"
 
 
@@ -200,7 +200,7 @@ class SealedBatch:
 
 
 def batch_id(name: str, group: str, first: str) -> str:
-    """Of the batch whose oldest row is `first`: deterministic (B1)."""
+    """The id of the batch whose oldest row is `first`. A batch that fires again after a crash has the same id."""
     return str(uuid5(_space(name), f"{group}/{first}"))
 
 

@@ -109,7 +109,7 @@ STANDS_FOR = {
     "the coordinator killed inside a transaction": "test_transactional, in `make chaos`",
     "store wiped, other store, entry missing, retention passed": "test_gaps",
 }
-"""Faults of protocol.md that are no failpoint in the code."""
+"""Faults of the protocol that are no failpoint in the code."""
 
 
 def in_the_code() -> set[str]:
@@ -173,7 +173,7 @@ def document() -> str:
             "[n] is the reason why there is none. The memory store is in no cell of processes: it ends with its process.", "",
             *(f"- {sign}: {test}" for sign, test in tests.items()), "",
             f"| failpoint | fault | {' | '.join(COLUMNS)} |", f"|{'---|' * (len(COLUMNS) + 2)}", *rows(), "",
-            "What protocol.md names besides, and what stands for it:", "",
+            "Other faults of the protocol (docs/protocol.md), and the tests that cover them:", "",
             *(f"- {name}: {test}" for name, test in STANDS_FOR.items()), "",
         ]
     )  # fmt: skip

@@ -34,7 +34,7 @@ def row(worker: Worker, number: int) -> dict[str, object]:
 
 
 def test_a_payment_that_always_fails_is_a_dead_letter_after_its_attempts_and_leaves_no_entry(ledger: MakeLedger) -> None:
-    """The first handler wrote, the second one raises: what both did is undone (A9, 201 and 202)."""
+    """The first handler wrote, the second one raises: what both did is undone (behaviours 201 and 202)."""
     app = ledger("postgresql", *BOTH, retry=THREE)
     given(app, do="raise")
     app.scene.run()

@@ -1,4 +1,4 @@
-"""What each strategy against repeated effects covers, with a crash where it matters (contracts A9).
+"""What each strategy against repeated effects covers, with a crash where it matters.
 
 A shared local transaction: own writes, messages and offset in one commit. The outbox: messages alone. Manual: own writes elsewhere, under
 the id that a repeat has, too. Redelivery by Kafka is covered always: the store says where to go on.

@@ -1,4 +1,7 @@
-"""`make soak`: the long run, its report kept as OUT.md and OUT.json. Ends with 0 when the report is clean, for a twin when it is not."""
+"""`make soak`: the long run. `--out` names the report, without its ending. The exit code is 0 when the report is clean.
+
+With `--twin` it is 0 when the report is not clean.
+"""
 
 import argparse
 import sys

@@ -260,7 +260,7 @@ def test_what_faust_would_acknowledge_out_of_order_or_unseen_is_refused(app: Any
 
 
 def test_faust_chooses_the_partition_of_a_key_as_we_do(app: Any) -> None:
-    """B25: Java's murmur2, on both sides."""
+    """Both sides use Java's murmur2. With two partitioners one key would be in two partitions."""
     from aiokafka.partitioner import DefaultPartitioner
 
     assert app.conf.producer_partitioner is None

@@ -12,7 +12,15 @@ from tests import house
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-RULES = [house.imports, house.sizes, house.names, house.dangers, house.switches]
+RULES = [
+    house.imports,
+    house.sizes,
+    house.names,
+    house.dangers,
+    house.switches,
+    house.references,
+    house.links,
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -211,3 +219,34 @@ def test_a_folder_of_the_machine_is_found_and_generated_folders_are_passed_over(
     assert len(house.hosts(tree("docs/a.md", f"see {tmp_path}/docs"), here=tmp_path)) == 1
     tree("docs/a.md", "nothing")
     assert house.hosts(tree(".venv/lib/a.py", house.REGISTRY_HOSTS[0]), here=tmp_path) == []
+
+
+ELSEWHERE = "X" + "2"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("streams/a.py", '"""What is checked (protocol' + '.md, Claim)."""'),
+        ("streams/a.py", "SIZE = 1  # measured (design" + "/performance)"),
+        ("connectors/a.py", f'def found():\n    """Both classes at once ({ELSEWHERE})."""'),
+        ("tests/contracts/list.txt", f"1. refused ({ELSEWHERE})"),
+        ("tests/test_a.py", '"""What a poll returns (contracts' + ' 91 to 102)."""'),
+        ("docs/a.md", "Read [more](b" + ".md)."),
+    ],
+)
+def test_a_reference_to_what_the_repository_does_not_hold_is_found(tree, path, text):
+    assert len(house.references(tree(path, text))) == 1
+
+
+def test_a_reference_to_a_document_of_the_repository_is_let_through(tree):
+    tree("docs/protocol.md", "See [the proof](proof/soak.md).")
+    tree("docs/proof/soak.md", "Ninety seconds.")
+    root = tree("streams/a.py", f'"""The claim (docs/protocol.md)."""\nCARRIERS = ("{ELSEWHERE}",)')
+    assert (house.references(root), house.links(root)) == ([], [])
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/a.md", "docs/proof/a.md"])
+def test_a_link_that_leads_to_no_file_is_found(tree, path):
+    text = "[here](#above), [there](https://example.com/a), [lost](lost" + ".md#part)"
+    assert len(house.links(tree(path, text))) == 1

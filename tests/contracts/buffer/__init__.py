@@ -1,1 +1,1 @@
-"""One contract suite over every backend, one test per number of the design's list."""
+"""One contract suite over every backend, one test per number of tests/contracts/behaviours.txt."""

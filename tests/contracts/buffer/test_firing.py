@@ -1,4 +1,4 @@
-"""A4: what makes a group fire, and who is told. The processor that calls this comes with the shared scope; here are its steps."""
+"""What makes a group fire, step by step, as `scope: shared` calls it."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A1: what is inserted."""
+"""Inserting rows into a buffer."""
 
 import json
 import threading

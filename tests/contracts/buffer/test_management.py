@@ -1,4 +1,4 @@
-"""What people and recovery do with a buffer (contracts A11), and that Redis keeps its keys and leases (220)."""
+"""What people and recovery do with a buffer, and that Redis keeps its keys and leases (220)."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A2: what is read, and in which order."""
+"""Reading a buffer, and the order of its rows."""
 
 import re
 import time

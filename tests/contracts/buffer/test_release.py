@@ -1,4 +1,4 @@
-"""A3: how leases are given back, and how long an operation may take."""
+"""How leases are given back, and how long an operation may take."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A3: what is removed, and how leases are given back."""
+"""Removing rows from a buffer, and giving leases back."""
 
 from collections.abc import Callable
 from dataclasses import replace

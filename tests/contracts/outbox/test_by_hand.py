@@ -1,4 +1,4 @@
-"""What people do with an outbox, and what becomes of its rows where nobody says otherwise (contracts A10 and A11)."""
+"""What people do with an outbox, and what becomes of its rows where nobody says otherwise."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class Sink:
 
 
 def test_238_without_a_transaction_nothing_is_written_unless_the_caller_says_so(store: Store) -> None:
-    """X14: the seed's null session loses what it promises without a word."""
+    """Without a session the message and the caller's writes are two transactions, so the caller must ask."""
     with pytest.raises(ConfigurationError):
         store.outbox.add(None, messages(1))
     assert counts(store) == (0, 0, 0)

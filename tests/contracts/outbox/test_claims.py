@@ -77,7 +77,7 @@ def test_141_messages_of_one_key_keep_their_order_by_default(store: Store) -> No
 
 
 def test_165_whoever_claims_needs_to_know_nothing_of_the_messages(store: Store, place: Place) -> None:
-    """Bytes are forwarded (B14, B15): no types, no registrations."""
+    """Bytes are forwarded: no types, no registrations."""
     given = added(store, 1, topic="of.somebody.else", headers=[("type", b"unknown"), ("type", None)], value=b"\xff\x00")
     assert [row.message for row in claimed(place.store()).rows] == given
 
@@ -116,7 +116,7 @@ def test_a_lease_says_until_when_by_the_stores_clock(store: Store) -> None:
 
 
 def test_191_rows_have_the_order_of_their_commits_and_no_number_comes_late(store: Store, backend: str, place: Place) -> None:
-    """B21: an earlier row whose transaction ends later is neither lost nor numbered before those that were given."""
+    """An earlier row whose transaction ends later is neither lost nor numbered before those that were given."""
     if backend not in ("postgresql", "mariadb", "mongodb"):
         added(store, 1)
         added(store, 2)

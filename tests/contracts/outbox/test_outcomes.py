@@ -187,7 +187,7 @@ def stable(row: StoredMessage) -> tuple[object, datetime]:
 
 
 def test_190_a_row_that_waits_holds_back_its_lane_and_no_other(store: Store) -> None:
-    """X9 and B10: a later row of the lane never overtakes one that is tried again."""
+    """A later row of the lane never overtakes one that is tried again."""
     added(store, 1, 2, 3)
     added(store, 4, key=b"k1")
     batch = claimed(store)
@@ -215,7 +215,7 @@ def test_of_rows_without_order_only_the_one_that_failed_waits(store: Store) -> N
 
 
 def test_an_outage_of_the_broker_is_no_attempt(store: Store) -> None:
-    """B13."""
+    """A broker that is away must not use up the attempts of a row."""
     added(store, 1, 2)
     for _ in range(20):
         marked(store, claimed(store), "outage", "no broker")

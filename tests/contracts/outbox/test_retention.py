@@ -38,7 +38,7 @@ def test_155_cleaning_up_removes_what_was_sent_and_nothing_else(store: Store) ->
 
 
 def test_156_age_is_counted_from_the_dispatch(store: Store) -> None:
-    """B29: a row that waited long is kept as long as any other."""
+    """A row that waited long is kept as long as any other."""
     age = timedelta(milliseconds=300)
     added(store, 1)
     created = found(store, "m1").created_at

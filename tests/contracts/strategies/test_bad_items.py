@@ -1,4 +1,4 @@
-"""Bad messages of a group in the store's own transactions (B33), on every store: what they were part of leaves nothing."""
+"""Bad messages of a group in the store's own transactions, on every store: what they were part of leaves nothing."""
 
 from collections.abc import Iterator
 from typing import Any

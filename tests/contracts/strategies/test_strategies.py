@@ -1,5 +1,4 @@
-"""De-duplication and the unit of work (contracts A9), on every store: what a handler books, sends and where it goes on, past crashes and
-repeats."""
+"""De-duplication and the unit of work on every store: a handler's entries, messages and position after crashes."""
 
 from collections.abc import Iterator
 from typing import Any

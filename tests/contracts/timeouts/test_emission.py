@@ -1,4 +1,4 @@
-"""Due timeouts as messages of the outbox (contract 112, B18), and what a poll says of the next one."""
+"""Due timeouts as messages of the outbox (behaviour 112), and what a poll returns about the next one."""
 
 import pytest
 

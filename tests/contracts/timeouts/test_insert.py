@@ -1,4 +1,4 @@
-"""What a timeout is, and what an insert takes (contracts 87 to 90, 117 to 119, 125)."""
+"""What a timeout is, and what an insert takes (behaviours 87 to 90, 117 to 119, 125)."""
 
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime, timedelta, timezone

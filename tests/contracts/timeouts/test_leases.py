@@ -1,4 +1,4 @@
-"""Remove, release, reap, and who may (contracts 103 to 116, 128)."""
+"""Remove, release, reap, and who may (behaviours 103 to 116, 128)."""
 
 from uuid import uuid4
 

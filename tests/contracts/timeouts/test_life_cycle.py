@@ -1,4 +1,4 @@
-"""The life of a timeout from its insert to its end (contracts A10 and A11), by one instance or several."""
+"""The life of a timeout from its insert to its end, by one instance or several."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What a poll returns, and who has it then (contracts 91 to 102, 127)."""
+"""What a poll returns, and who has it then (behaviours 91 to 102, 127)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

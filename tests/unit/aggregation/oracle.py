@@ -1,6 +1,7 @@
 """What an aggregation must decide, record by record, in plain Python: json, uuid and lists, no engine code.
 
-A group keeps all its records, and everything is computed from them when it ends. Written from interface.md and protocol.md.
+A group keeps all its records, and everything is computed from them when it ends. Written from the promises, not from
+the engine.
 """
 
 import json
