@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.leased_values import Types
+from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady, TopicMissing
-from sluicegate.streams.leased.options import STANDARD, LeasedOptions
-from sluicegate.streams.leased.values import Types
 
 __all__ = ["open_store", "topic_ids"]
 

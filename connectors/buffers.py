@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sluicegate.connectors.times import length
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Progress, SealedBatch, Types, resolved
+from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Entry, Gate, Progress, SealedBatch, Types, resolved
 
 End = tuple[SealedBatch, Sequence[OutboxMessage]]
 Complete = Callable[[str, SealedBatch, Sequence[OutboxMessage]], int]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Trying
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.values import Changes, Claim, OutboxRow, Trying
 
 MAX_ENTRY = 4 * 1024 * 1024
 

@@ -13,10 +13,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sluicegate.streams import failpoints
+from sluicegate.streams.contracts.leased import NOT_KEPT, AggregatorBuffer
+from sluicegate.streams.contracts.leased_values import Entry, Filled, Gate, Header, InsertResult, Progress, SealedBatch, entry_key
+from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import ConfigurationError, WatermarkMoved
-from sluicegate.streams.leased.contracts import NOT_KEPT, AggregatorBuffer
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Entry, Filled, Gate, Header, InsertResult, Progress, SealedBatch, entry_key
 
 log = logging.getLogger("sluicegate.connectors.faust")
 

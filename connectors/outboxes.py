@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
+from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.messages import LaneBatch, Outcome
-from sluicegate.streams.leased.options import OutboxOptions
 
 STATES = ("pending", "dispatched", "dead")
 ANY_LANE = -1

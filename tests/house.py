@@ -280,7 +280,7 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
 
 
 def _aggregation_refusal(target: str) -> str | None:
-    allowed = ("streams.aggregation", "streams.values", "streams.errors", "streams.agent", "streams.record", "schemas")
+    allowed = ("streams.aggregation", "streams.contracts.values", "streams.errors", "streams.agent", "streams.contracts.record", "schemas")
     allowed += ("streams.causes", "streams.importing")
     if within(target, *PACKAGES) and not within(target, *allowed):
         return "streams.aggregation imports only values, errors, agent, record, causes, importing and schemas"
@@ -297,4 +297,4 @@ def _connector_refusal(root: Path, module: str, target: str, lazy: bool) -> str 
     common = target.count(".") == 1 and within(target, "connectors") and not root.joinpath(*target.split(".")).is_dir()
     if common or within(target, own, "schemas"):
         return None
-    return f"{own} imports only streams.values, contracts, errors, agent, record, failpoints and schemas"
+    return f"{own} imports only streams.contracts.values, contracts, errors, agent, record, failpoints and schemas"

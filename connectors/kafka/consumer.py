@@ -15,10 +15,10 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import facts, problems, settings
 from sluicegate.connectors.kafka.admin import open_admin
-from sluicegate.streams.contracts import TopicPartition
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.record import Record
-from sluicegate.streams.values import TopicFacts
 
 _error = Message.error
 UNSEEKABLE = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
@@ -32,7 +32,7 @@ def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], memb
 
 
 class KafkaInput:
-    """Satisfies sluicegate.streams.contracts.Input. Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both."""
+    """Satisfies sluicegate.streams.contracts.stores.Input. Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both."""
 
     def __init__(self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> None:
         self._kafka, self._group = kafka, group

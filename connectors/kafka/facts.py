@@ -8,8 +8,8 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, described
+from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.values import TopicFacts
 
 T = TypeVar("T")
 

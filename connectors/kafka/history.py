@@ -9,16 +9,16 @@ from confluent_kafka.admin import ConfigResource
 from sluicegate.connectors.kafka import facts, problems, settings
 from sluicegate.connectors.kafka.admin import TIMEOUT, described, open_admin
 from sluicegate.connectors.kafka.ends import ends
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.record import Record
-from sluicegate.streams.values import TopicFacts
 
 LOOK, PATIENCE = 0.5, 60  # seconds of one look, and how many may find nothing before the end
 MOST = 10_000
 
 
 class KafkaHistory:
-    """Satisfies sluicegate.streams.engine.rebuild_plan.History."""
+    """Satisfies sluicegate.streams.operations.rebuild_plan.History."""
 
     def __init__(self, kafka: settings.Settings, group: str) -> None:
         """Raises ConfigurationError for settings that librdkafka refuses."""

@@ -9,9 +9,9 @@ from confluent_kafka import KafkaException, Producer, murmur2
 
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.connectors.kafka.admin import described, open_admin
-from sluicegate.streams.contracts import Report, Reports
+from sluicegate.streams.contracts.stores import Report, Reports
+from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
-from sluicegate.streams.values import OutboxRow
 
 CACHED = 60.0
 ALONE = 60.0
@@ -61,7 +61,7 @@ class _Together:
 
 
 class KafkaProducer:
-    """Satisfies sluicegate.streams.contracts.Producer.
+    """Satisfies sluicegate.streams.contracts.stores.Producer.
 
     A broker refuses whole batches: one row that is too large makes an error of all that travelled with it. So such an
     error is at first only `failed`, and the producer that `replace` makes then sends every row by itself, where the same

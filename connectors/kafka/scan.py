@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.connectors.kafka.ends import Place
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.record import Record
 
 PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records at once; seconds to wait for them, and without any progress
 

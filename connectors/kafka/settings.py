@@ -55,7 +55,7 @@ PRODUCER_DEFAULTS: Settings = {
 }
 DISPATCHER_DEFAULTS: Settings = {
     **PRODUCER_DEFAULTS,
-    "linger.ms": 100,  # an upper bound while more rows are being claimed: `send_now` ends it (streams/engine/sender.py)
+    "linger.ms": 100,  # an upper bound while more rows are being claimed: `send_now` ends it (streams/outbox/sender.py)
 }
 TRANSACTION_TIMEOUT = 30.0
 """Seconds until the brokers end a transaction whose producer is gone. Until then, or until the next one is opened, readers of committed

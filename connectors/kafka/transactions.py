@@ -23,9 +23,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.streams import failpoints
-from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.contracts.stores import Cursor
+from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import Fenced, SystemNotReady
-from sluicegate.streams.values import OutboxRow, Partition
 
 OPENING = 10.0  # seconds for a coordinator to answer, each time it is asked anew
 SENDING = settings.TRANSACTION_TIMEOUT
@@ -74,7 +74,7 @@ class Cursors:
 
 
 class KafkaTransactions:
-    """Satisfies sluicegate.streams.contracts.OutputTransactions."""
+    """Satisfies sluicegate.streams.contracts.stores.OutputTransactions."""
 
     def __init__(self, kafka: settings.Settings, partition: Partition, cursors: Cursors) -> None:
         self._kafka, self._partition, self._cursors = kafka, partition, cursors

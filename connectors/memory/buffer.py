@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from sluicegate.connectors import buffers
 from sluicegate.connectors.memory.buffered import Batch, Buffered, Row, known
 from sluicegate.connectors.times import clock, length, moment
-from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import (
+from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
+from sluicegate.streams.contracts.leased_values import (
     EMPTY,
     Entry,
     Filled,
@@ -24,6 +23,7 @@ from sluicegate.streams.leased.values import (
     positive,
     singles,
 )
+from sluicegate.streams.contracts.messages import OutboxMessage
 
 
 class MemoryBuffer:

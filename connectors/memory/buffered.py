@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from sluicegate.connectors import buffers
-from sluicegate.streams.leased.values import Entry, Gate, Types, batch_id
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Types, batch_id
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from sluicegate.streams.leased.messages import Attempt, OutboxMessage
+from sluicegate.streams.contracts.messages import Attempt, OutboxMessage
 
 
 @dataclass(slots=True)

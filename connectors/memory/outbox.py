@@ -10,13 +10,13 @@ from typing import Any
 from sluicegate.connectors.memory.messages import Lane, Row, blocked
 from sluicegate.connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
 from sluicegate.connectors.sessions import MemorySession, joined
+from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.contracts.lanes import LANES, lane_of
+from sluicegate.streams.contracts.leased import LANE_LEASE
+from sluicegate.streams.contracts.leased_values import positive
+from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.contracts import LANE_LEASE
-from sluicegate.streams.leased.lane_row import LaneRow
-from sluicegate.streams.leased.lanes import LANES, lane_of
-from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from sluicegate.streams.leased.options import OutboxOptions
-from sluicegate.streams.leased.values import positive
 
 
 class MemoryOutbox:

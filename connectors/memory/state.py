@@ -20,9 +20,9 @@ from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
 from sluicegate.connectors.memory.values import Staged
 from sluicegate.connectors.sessions import MemorySession
+from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import Fenced, SluicegateError
-from sluicegate.streams.leased.options import STANDARD, LeasedOptions
-from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView
 
 
 @dataclass(slots=True)

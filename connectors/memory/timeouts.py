@@ -10,10 +10,10 @@ from itertools import islice
 from uuid import UUID
 
 from sluicegate.connectors import times
+from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
+from sluicegate.streams.contracts.messages import OutboxMessage, emitted
+from sluicegate.streams.contracts.options import TimeoutOptions
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.messages import OutboxMessage, emitted
-from sluicegate.streams.leased.options import TimeoutOptions
-from sluicegate.streams.leased.values import Timeout, TimeoutBatch
 
 Place = tuple[int, str]
 """Due time in microseconds and id: the order."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, MutableMapping
 from copy import deepcopy
 from typing import Any
 
-from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.contracts.messages import OutboxMessage
 
 _GONE: Any = object()
 

@@ -15,10 +15,8 @@ from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from sluicegate.connectors.mongodb.sealing import Sealing
 from sluicegate.connectors.mongodb.steps import Document, Steps, locked, until
-from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import (
+from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
+from sluicegate.streams.contracts.leased_values import (
     EMPTY,
     Entry,
     Filled,
@@ -32,6 +30,8 @@ from sluicegate.streams.leased.values import (
     positive,
     singles,
 )
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.errors import ConcurrencyError
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 10_000

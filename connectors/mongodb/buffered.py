@@ -11,7 +11,7 @@ from pymongo.client_session import ClientSession
 from sluicegate.connectors import buffers, times
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, KEY, SEALED
 from sluicegate.connectors.mongodb.steps import Data, Document, until
-from sluicegate.streams.leased.values import Entry, Gate, Header, Types
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Header, Types
 
 HIGHEST = 2**63 - 1
 OPEN: Document = {"batch": None, "broken": None}

@@ -15,7 +15,7 @@ from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from sluicegate.connectors.mongodb.migrations import DEAD, OUTBOX
-from sluicegate.streams.values import Changes, DeadRow, OutboxRow
+from sluicegate.streams.contracts.values import Changes, DeadRow, OutboxRow
 
 SPAN = 1000
 MOST_BYTES = 1024 * 1024

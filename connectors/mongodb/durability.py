@@ -7,8 +7,8 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from sluicegate.connectors.mongodb import connection
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.values import Level
 
 LOWEST = (4, 4)
 

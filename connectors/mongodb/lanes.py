@@ -10,10 +10,10 @@ from sluicegate.connectors.mongodb.messages import MOST, MOST_BYTES, Row, changi
 from sluicegate.connectors.mongodb.migrations import LOCK, MESSAGE, META
 from sluicegate.connectors.mongodb.steps import Data, Document, locked, server_time, until
 from sluicegate.connectors.outboxes import ANY_LANE, check_claim, verdict
+from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
+from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.lane_row import LaneRow
-from sluicegate.streams.leased.messages import LaneBatch, Outcome
-from sluicegate.streams.leased.options import OutboxOptions
 
 SMALL = 10
 """Documents of fewer rows are put together when they get their numbers. That writes their ids into the index anew:

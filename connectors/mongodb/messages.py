@@ -20,9 +20,9 @@ from pymongo.write_concern import WriteConcern
 
 from sluicegate.connectors.mongodb.migrations import MESSAGE, META
 from sluicegate.connectors.mongodb.steps import Data, Document
+from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.messages import OutboxMessage, StoredMessage
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.leased.lanes import lane_of
-from sluicegate.streams.leased.messages import OutboxMessage, StoredMessage
 
 MOST = 1000
 MOST_BYTES = 1024 * 1024

@@ -9,8 +9,8 @@ from pymongo import IndexModel
 from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
+from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.leased.lanes import LANES
 
 META, CLAIM, CHANGELOG = "sluicegate_meta", "sluicegate_claim", "sluicegate_changelog"
 OUTBOX, DEAD, STEP = "sluicegate_outbox", "sluicegate_dead", "sluicegate_step"

@@ -16,11 +16,11 @@ from sluicegate.connectors.mongodb.unit import joining
 from sluicegate.connectors.mongodb.wakeups import Wakeups
 from sluicegate.connectors.outboxes import check_claim, check_lanes, check_states, outcomes_of
 from sluicegate.connectors.sessions import MongoSession, joined
-from sluicegate.streams.leased.contracts import LANE_LEASE
-from sluicegate.streams.leased.lanes import lane_of
-from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from sluicegate.streams.leased.options import OutboxOptions
-from sluicegate.streams.leased.values import positive
+from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.leased import LANE_LEASE
+from sluicegate.streams.contracts.leased_values import positive
+from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.contracts.options import OutboxOptions
 
 _AGAIN: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_at": None, "reason": None}
 

@@ -11,7 +11,7 @@ from pymongo.client_session import ClientSession
 from sluicegate.connectors.mongodb.buffered import OPEN, decoded, known, number, set_deadlines, unleased
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import Data, Document, until
-from sluicegate.streams.leased.values import Gate, SealedBatch, Types, batch_id
+from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from sluicegate.connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUT
 from sluicegate.connectors.mongodb.steps import Steps
 from sluicegate.connectors.mongodb.timeouts import schedule
 from sluicegate.connectors.sessions import MongoSession, unchanged
+from sluicegate.streams.contracts.leased import AggregatorBuffer, Outbox, TimeoutStore
+from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
-from sluicegate.streams.leased.contracts import AggregatorBuffer, Outbox, TimeoutStore
-from sluicegate.streams.leased.options import STANDARD, LeasedOptions
-from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 _PAGE = 16
 

@@ -14,11 +14,11 @@ from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import TIMEOUT
 from sluicegate.connectors.mongodb.steps import Data, Document, Steps, locked, server_time, until
 from sluicegate.connectors.times import micros, moment
+from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
+from sluicegate.streams.contracts.messages import emitted
+from sluicegate.streams.contracts.options import TimeoutOptions
+from sluicegate.streams.contracts.values import Changes
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.messages import emitted
-from sluicegate.streams.leased.options import TimeoutOptions
-from sluicegate.streams.leased.values import Timeout, TimeoutBatch
-from sluicegate.streams.values import Changes
 
 _FREED = {"$unset": {"locked_by": 1, "locked_until": 1}}
 _BY_TIME = [("due", 1), ("_id", 1)]

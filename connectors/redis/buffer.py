@@ -18,10 +18,8 @@ from sluicegate.connectors.redis.addresses import Server
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import encode, instant, microseconds, outbox_arguments, step, text
 from sluicegate.connectors.redis.scripts_leased import PREFIX
-from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
-from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import (
+from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
+from sluicegate.streams.contracts.leased_values import (
     EMPTY,
     Entry,
     Filled,
@@ -38,6 +36,8 @@ from sluicegate.streams.leased.values import (
     resolved,
     singles,
 )
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 
 _PAGE = 1000
 _NO_GATE = ("", 0, "", "", "")

@@ -11,8 +11,8 @@ import redis
 
 from sluicegate.connectors import admission
 from sluicegate.connectors.redis.addresses import CERTIFICATES, Server, clustered, sentinels
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import PersistenceError, permanent
-from sluicegate.streams.values import Level
 
 LOWEST = (6, 2)
 QUOTED = re.compile(r", with args beginning with| to execute \(| : <")

@@ -14,10 +14,10 @@ import msgspec
 from sluicegate.connectors.redis import connection
 from sluicegate.connectors.redis.addresses import Server
 from sluicegate.connectors.redis.scripts_leased import PREFIX
-from sluicegate.streams.leased.lanes import lane_of
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Timeout
-from sluicegate.streams.values import Changes
+from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.values import Changes
 
 Step = Callable[[Sequence[Any]], Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,13 +16,13 @@ from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import instant, microseconds, outbox_arguments, step
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.sessions import RedisSession, joined
+from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.contracts.lanes import LANES
+from sluicegate.streams.contracts.leased import LANE_LEASE
+from sluicegate.streams.contracts.leased_values import Header, positive
+from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.contracts.options import OutboxOptions
 from sluicegate.streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
-from sluicegate.streams.leased.contracts import LANE_LEASE
-from sluicegate.streams.leased.lane_row import LaneRow
-from sluicegate.streams.leased.lanes import LANES
-from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from sluicegate.streams.leased.options import OutboxOptions
-from sluicegate.streams.leased.values import Header, positive
 
 _KEYS = PREFIX + "outbox:"
 _PAGE = 1000

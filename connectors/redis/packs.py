@@ -8,7 +8,7 @@ import lz4.block
 
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import encode, text
-from sluicegate.streams.leased.values import PACK, Entry, Pack, pack_slice, singles
+from sluicegate.streams.contracts.leased_values import PACK, Entry, Pack, pack_slice, singles
 
 _GIVEN = struct.Struct(">ddH")  # number of records, how many before them are not its own any more, length of what the first was called
 _STORED = struct.Struct(">ddddH")  # before them when it came, and the number of the first record

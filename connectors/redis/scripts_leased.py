@@ -3,7 +3,7 @@
 KEYS[1] is the common beginning of all keys: one hash tag, so one slot. Numbers of microseconds are exact up to the year 2255.
 """
 
-from sluicegate.streams.leased.lanes import LANES
+from sluicegate.streams.contracts.lanes import LANES
 
 PREFIX = "sluicegate:{sluicegate-leased}:"
 

@@ -16,9 +16,9 @@ from sluicegate.connectors.redis.outbox import RedisOutbox
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.redis.timeouts import RedisTimeouts
 from sluicegate.connectors.sessions import RedisSession, unchanged
+from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
-from sluicegate.streams.leased.options import STANDARD, LeasedOptions
-from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
 STEPS = ("name of the data and version of the keys",)

@@ -22,10 +22,10 @@ from sluicegate.connectors.redis.leased import (
     timeout_arguments,
 )
 from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.streams.contracts.leased_values import Header, Timeout, TimeoutBatch
+from sluicegate.streams.contracts.messages import emitted
+from sluicegate.streams.contracts.options import TimeoutOptions
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.messages import emitted
-from sluicegate.streams.leased.options import TimeoutOptions
-from sluicegate.streams.leased.values import Header, Timeout, TimeoutBatch
 
 _PAYLOADS = PREFIX + "timeouts:payloads"
 _PAGE = 1000

@@ -17,10 +17,8 @@ from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD
 from sluicegate.connectors.sql.outbox_rows import write_rows
 from sluicegate.connectors.sql.transactions import Transactions
 from sluicegate.connectors.times import clock, length, moment
-from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.contracts import LEASE, NOT_KEPT
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import (
+from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
+from sluicegate.streams.contracts.leased_values import (
     EMPTY,
     Entry,
     Filled,
@@ -34,6 +32,8 @@ from sluicegate.streams.leased.values import (
     positive,
     singles,
 )
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.errors import ConcurrencyError
 
 T = TypeVar("T")
 

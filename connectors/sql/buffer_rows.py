@@ -9,8 +9,8 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, dele
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
+from sluicegate.streams.contracts.leased_values import Entry, Header, InsertResult, Progress, Types
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.values import Entry, Header, InsertResult, Progress, Types
 
 PAGE = 500  # values in one statement
 SNAPSHOT = "snapshot"

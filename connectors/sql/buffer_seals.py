@@ -11,7 +11,7 @@ from sluicegate.connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Loc
 from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
 from sluicegate.connectors.sql.outbox_rows import write_rows
 from sluicegate.connectors.times import length, moment
-from sluicegate.streams.leased.values import Gate, SealedBatch, Types, batch_id
+from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
 
 _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 _DUE = BUFFER_DEADLINE.c

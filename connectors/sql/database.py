@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 
 from sluicegate.connectors.sql import statements
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import PersistenceError, SluicegateError, SystemNotReady, permanent
-from sluicegate.streams.values import Level
 
 if TYPE_CHECKING:
     from sluicegate.connectors.sql.lending import Lender

@@ -17,8 +17,8 @@ from sluicegate.connectors import admission
 from sluicegate.connectors.sql import server
 from sluicegate.connectors.sql.database import Ask, Row, Session
 from sluicegate.connectors.sql.lending import Lender
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
-from sluicegate.streams.values import Level
 
 LOWEST = {"mariadb": (10, 6), "mysql": (8, 0)}
 FLAGS = {"ssl_verify_cert", "ssl_verify_identity"}

@@ -12,10 +12,10 @@ from sluicegate.connectors.sessions import SqlSession, joined
 from sluicegate.connectors.sql import outbox_care, outbox_claims, outbox_lanes, outbox_marks, outbox_reading
 from sluicegate.connectors.sql.outbox_rows import lanes, write_rows
 from sluicegate.connectors.sql.transactions import Transactions
-from sluicegate.streams.leased.contracts import LANE_LEASE
-from sluicegate.streams.leased.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
-from sluicegate.streams.leased.options import OutboxOptions
-from sluicegate.streams.leased.values import positive
+from sluicegate.streams.contracts.leased import LANE_LEASE
+from sluicegate.streams.contracts.leased_values import positive
+from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.contracts.options import OutboxOptions
 
 __all__ = ["SqlOutbox", "write_rows"]
 

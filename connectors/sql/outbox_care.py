@@ -10,7 +10,7 @@ from sluicegate.connectors.sql.outbox_claims import among, fetched, message_of
 from sluicegate.connectors.sql.outbox_lanes import locked, save
 from sluicegate.connectors.sql.outbox_marks import forget, packed, unpacked
 from sluicegate.connectors.sql.outbox_rows import ADD_PENDING, in_pages, lanes, lock_lanes, locking, seqs_of, share_lanes
-from sluicegate.streams.leased.lanes import lane_of
+from sluicegate.streams.contracts.lanes import lane_of
 
 _COUNTS = {
     "pending": "select count(*) from sluicegate_message_pending",

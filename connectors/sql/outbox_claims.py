@@ -9,9 +9,9 @@ from sqlalchemy import Connection, text
 from sluicegate.connectors.outboxes import ANY_LANE, at
 from sluicegate.connectors.sql.outbox_lanes import Given, Held, locked, save
 from sluicegate.connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
+from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.lane_row import LaneRow
-from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage
 
 Stored = Sequence[Any]
 """seq, attempts, held_until, then the columns of the message."""

@@ -11,9 +11,9 @@ from sluicegate.connectors.outboxes import ANY_LANE, outcomes_of, verdict
 from sluicegate.connectors.sql.outbox_claims import among, fetched
 from sluicegate.connectors.sql.outbox_lanes import Given, of_token, save
 from sluicegate.connectors.sql.outbox_rows import in_pages, lanes, locking
-from sluicegate.streams.leased.lanes import lane_of
-from sluicegate.streams.leased.messages import LaneBatch, Outcome
-from sluicegate.streams.leased.options import OutboxOptions
+from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
+from sluicegate.streams.contracts.options import OutboxOptions
 
 packed = msgspec.msgpack.Encoder().encode
 unpacked = msgspec.msgpack.Decoder(list[int]).decode

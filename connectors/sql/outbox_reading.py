@@ -11,8 +11,8 @@ from sluicegate.connectors.outboxes import at
 from sluicegate.connectors.sql.outbox_claims import among, fetched, message_of
 from sluicegate.connectors.sql.outbox_marks import unpacked
 from sluicegate.connectors.sql.outbox_rows import lanes, plain, seqs_of
-from sluicegate.streams.leased.lanes import lane_of
-from sluicegate.streams.leased.messages import Attempt, OutboxMessage, StoredMessage
+from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.messages import Attempt, OutboxMessage, StoredMessage
 
 _MESSAGES = "select seq, created_at, id, topic, message_key, value, headers, lane_key from sluicegate_message where seq {among}"
 _ALL = "select seq from sluicegate_message where seq > {after:d} order by seq limit 1000"

@@ -7,10 +7,10 @@ import msgspec
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
+from sluicegate.streams.contracts.lanes import LANES, lane_of
+from sluicegate.streams.contracts.leased_values import Header
+from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.lanes import LANES, lane_of
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Header
 
 CHANNEL = "sluicegate_outbox"
 PAGE = 1000

@@ -17,8 +17,8 @@ from sluicegate.connectors.sql import server
 from sluicegate.connectors.sql.database import Ask, Row, Session, Waiter
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.connectors.sql.listening import Listener
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
-from sluicegate.streams.values import Level
 
 LOWEST = 130000
 CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from sluicegate.connectors.sql import statements
 from sluicegate.connectors.sql.database import Ask, Product, Row, Session
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, SluicegateError, SystemNotReady, permanent
-from sluicegate.streams.values import Level
 
 if TYPE_CHECKING:
     from sluicegate.connectors.sql.lending import Lender

@@ -13,9 +13,9 @@ from sluicegate.connectors.commits import alone, check, following, remaining, ru
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, timeout_rows, units
 from sluicegate.connectors.sql.database import Database, Product, Session
+from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
+from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
-from sluicegate.streams.leased.options import STANDARD, LeasedOptions
-from sluicegate.streams.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
 
 if TYPE_CHECKING:
     from sluicegate.connectors.sql.buffer import SqlBuffer

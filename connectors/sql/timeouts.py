@@ -15,10 +15,10 @@ from sluicegate.connectors.sql.leased_tables import TIMEOUT
 from sluicegate.connectors.sql.outbox_rows import write_rows
 from sluicegate.connectors.sql.transactions import Transactions
 from sluicegate.connectors.times import clock, length, micros, moment
+from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
+from sluicegate.streams.contracts.messages import emitted
+from sluicegate.streams.contracts.options import TimeoutOptions
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.messages import emitted
-from sluicegate.streams.leased.options import TimeoutOptions
-from sluicegate.streams.leased.values import Timeout, TimeoutBatch
 
 PAGE = 1_000  # ids in one statement
 

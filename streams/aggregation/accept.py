@@ -16,8 +16,8 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, State
 from sluicegate.streams.aggregation.reducers import plus
 from sluicegate.streams.causes import Cause, cause, masked, message
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import DecodeStopped, DecodeWaits, Halt
-from sluicegate.streams.record import Record
 
 SUM, MIN, MAX = COLUMNS, COLUMNS + 1, COLUMNS + 2
 

@@ -21,7 +21,7 @@ BIG_INT = 1
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
-    """What an entry says of sealed items (sluicegate.streams.engine.sealed): `items` by number (None: ended),
+    """What an entry says of sealed items (sluicegate.streams.handlers.sealed): `items` by number (None: ended),
     attempts that were begun, and why an item is parked (empty: it is not any more)."""
 
     items: dict[int, bytes | None] = {}

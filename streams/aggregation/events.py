@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from sluicegate.streams.record import Headers, Record
+from sluicegate.streams.contracts.record import Headers, Record
 
 COUNT_LOWERED = "count-lowered"
 """The reason of a group that held more records than `count` at a claim: the count was higher before."""

@@ -10,8 +10,8 @@ from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPE
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
+from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import BufferFull
-from sluicegate.streams.record import Record, headers
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55

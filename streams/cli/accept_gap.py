@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sluicegate.streams.agent import Agent, App
-    from sluicegate.streams.contracts import Store
-    from sluicegate.streams.engine.accepting import Gap, Look
-    from sluicegate.streams.values import Partition
+    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.contracts.values import Partition
+    from sluicegate.streams.operations.accepting import Gap, Look
 
 T = TypeVar("T")
 Places = Annotated[
@@ -25,7 +25,7 @@ Places = Annotated[
 
 
 class Chosen(NamedTuple):
-    """A partition and its gap. `look` asks Kafka, `truncated` as in `sluicegate.streams.engine.accepting.preview`."""
+    """A partition and its gap. `look` asks Kafka, `truncated` as in `sluicegate.streams.operations.accepting.preview`."""
 
     name: str
     partition: "Partition"
@@ -49,7 +49,7 @@ def accept_gap(
     """Let partitions go on that halted because records or the store's data are gone."""
     from sluicegate.streams.cli.letters import Topics
     from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.engine import accepting
+    from sluicegate.streams.operations import accepting
 
     if bool(places) == all or (all and truncated):
         raise ConfigurationError("name the partitions, or write --all (without --truncated, which is about single partitions)")
@@ -78,8 +78,8 @@ def _look(
 ) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
     """Those with a gap, and those without. Changes nothing. Raises ConfigurationError for a gap that cannot be accepted."""
     from sluicegate.streams.cli.letters import Topics
-    from sluicegate.streams.engine import accepting
-    from sluicegate.streams.values import Partition
+    from sluicegate.streams.contracts.values import Partition
+    from sluicegate.streams.operations import accepting
 
     topics, group = Topics(app), f"{app.name}.{agent.name}"
     chosen, lacking = [], []
@@ -96,7 +96,7 @@ def _look(
 
 def _ask(chosen: "Sequence[Chosen]", forget: bool, yes: bool) -> None:
     """Raises ConfigurationError unless all of it may be done: nothing was changed then."""
-    from sluicegate.streams.engine import accepting
+    from sluicegate.streams.operations import accepting
 
     for each in chosen:
         _of(each.name, partial(accepting.insist, each.gap, forget))

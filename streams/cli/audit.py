@@ -14,7 +14,7 @@ from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 if TYPE_CHECKING:
     from sluicegate.streams.agent import Agent, App
     from sluicegate.streams.aggregation.entry import Amendment
-    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.contracts.stores import Store
 
 Place = tuple[str | None, str | None, int | None]
 """Agent, topic, partition, as far as a change has them."""
@@ -59,7 +59,7 @@ def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Place]]
 
 
 def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
-    from sluicegate.streams.engine.open_groups import partitions
+    from sluicegate.streams.operations.open_groups import partitions
 
     return ((said, held.partition[1:]) for held in partitions(store, app.name, agent) for said in held.amended)
 
@@ -68,8 +68,8 @@ def _noted(app: "App", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
     """What the journal has. A note about an agent begins with its name, which has no space."""
     from msgspec.structs import replace
 
-    from sluicegate.streams.engine.halted import ACCEPTED
-    from sluicegate.streams.engine.journal import notes
+    from sluicegate.streams.journal.journal import notes
+    from sluicegate.streams.ownership.halted import ACCEPTED
 
     names = {agent.name for agent in app.agents}
     for said in notes(store, app.name):

@@ -14,8 +14,8 @@ from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import Agent, App
-    from sluicegate.streams.contracts import Store
-    from sluicegate.streams.engine.amending import Person
+    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.journal.amending import Person
 
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
 Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
@@ -55,7 +55,7 @@ def store_of(app: "App") -> Iterator["Store"]:
 def noted(file: str, what: str, keys: Sequence[str], why: str, by: str) -> Iterator["Store"]:
     """The store of the file, after it was written down there that somebody does `what` to these."""
     from sluicegate.streams.cli.files import loaded
-    from sluicegate.streams.engine.journal import note
+    from sluicegate.streams.journal.journal import note
 
     app = loaded(file)
     with store_of(app) as store:
@@ -91,7 +91,7 @@ def terminal() -> bool:
 
 def person(why: str, by: str = "") -> "Person":
     """Who runs this command, or says to be `by`."""
-    from sluicegate.streams.engine.amending import Person
+    from sluicegate.streams.journal.amending import Person
 
     if by:
         return Person(by, why, uuid.uuid4().hex)

@@ -12,20 +12,20 @@ from functools import cache
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App, Outbox, Timeouts
+from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.cli.running import member
-from sluicegate.streams.contracts import OutputTransactions
+from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
+from sluicegate.streams.contracts.stores import OutputTransactions
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
-from sluicegate.streams.engine.child import Place, Report, Runner, end, main
-from sluicegate.streams.engine.pool import Threads
 from sluicegate.streams.engine.worker import Parts
-from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from sluicegate.streams.observe import tracing
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.values import Partition
+from sluicegate.streams.processes.child import Place, Report, Runner, end, main
 
 
 class SystemClock:
-    """Satisfies sluicegate.streams.contracts.Clock."""
+    """Satisfies sluicegate.streams.contracts.stores.Clock."""
 
     def monotonic(self) -> float:
         """Seconds that never go back, the same for all processes of this machine."""
@@ -51,7 +51,7 @@ def make_dispatcher(app: App, report: Report) -> Runner:
     """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
     from sluicegate.connectors.kafka.producer import open_producer
     from sluicegate.connectors.kafka.settings import DISPATCHER_DEFAULTS
-    from sluicegate.streams.leased import dispatcher
+    from sluicegate.streams.outbox import dispatcher
 
     store = open_store(app.store, app.folder, options=leased_options(app))
     parts = dispatcher.Parts(

@@ -15,9 +15,9 @@ from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import App
-    from sluicegate.streams.contracts import Store
-    from sluicegate.streams.engine.dead_letters import Letter
-    from sluicegate.streams.engine.dead_rows import DeadOutput
+    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.operations.dead_letters import Letter
+    from sluicegate.streams.operations.dead_rows import DeadOutput
 
 dead = listing("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
@@ -138,7 +138,7 @@ def _told(said: dict[str, Any], json: bool) -> int:
 def _ask(app: "App", letters: "Sequence[Letter]") -> None:
     """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises ConfigurationError."""
     from sluicegate.streams.cli.letters import Topics
-    from sluicegate.streams.engine.checks import maker_of
+    from sluicegate.streams.ownership.checks import maker_of
     from sluicegate.streams.wording import counted
 
     topics = sorted({letter.topic for letter in letters})
@@ -171,7 +171,7 @@ def _opened(file: str, agent: str | None) -> "Iterator[tuple[App, list[str], Sto
 
 def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> Seen:
     from sluicegate.streams.cli.letters import Topics, found
-    from sluicegate.streams.engine.dead_rows import dead_rows
+    from sluicegate.streams.operations.dead_rows import dead_rows
 
     rows = list(dead_rows(store, app.name, agents, limit))
     try:
@@ -187,8 +187,8 @@ def _known(seen: Seen) -> set[str]:
 
 def _requeued_before(app: "App", agent: str, store: "Store") -> set[str]:
     """Ids of rows, so that a command that was killed may be given once more as it was."""
-    from sluicegate.streams.engine.dead_rows import WHAT
-    from sluicegate.streams.engine.open_groups import partitions
+    from sluicegate.streams.operations.dead_rows import WHAT
+    from sluicegate.streams.operations.open_groups import partitions
 
     [its] = [each for each in app.agents if each.name == agent]
     return {said.key for held in partitions(store, app.name, its) for said in held.amended if said.what == WHAT}
@@ -206,7 +206,7 @@ def _named(seen: Seen, ids: Sequence[str], done: Container[str] = ()) -> "tuple[
 
 
 def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -> int:
-    from sluicegate.streams.engine.dead_rows import requeue
+    from sluicegate.streams.operations.dead_rows import requeue
 
     count = 0
     for partition in sorted({each.partition for each in rows}):
@@ -217,7 +217,7 @@ def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -
 
 def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, by: str, again: bool) -> dict[str, Any]:
     from sluicegate.streams.cli.letters import Topics
-    from sluicegate.streams.engine import dead_letters
+    from sluicegate.streams.operations import dead_letters
 
     sent, found, refused = 0, 0, list[str]()
     for at in range(0, len(letters), PAGE):
@@ -233,7 +233,7 @@ class _Waiting:
     said = False
 
     def wait(self, seconds: float) -> None:
-        from sluicegate.streams.engine.dead_letters import LOOK_EVERY
+        from sluicegate.streams.operations.dead_letters import LOOK_EVERY
 
         if seconds >= LOOK_EVERY and not self.said:
             complain("sluicegate: another retry of the same records began less than 20 s ago: waiting until it has ended")

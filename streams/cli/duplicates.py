@@ -5,7 +5,7 @@ from math import inf
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.finding import Finding
-from sluicegate.streams.config.units import spoken_duration
+from sluicegate.streams.units import spoken_duration
 
 LATER_DUPLICATES = "a duplicate that is written later counts again: a horizon as long as the topic's retention prevents it"
 

@@ -12,8 +12,8 @@ from sluicegate.streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from sluicegate.streams.agent import Agent, App
     from sluicegate.streams.cli.letters import Topics
-    from sluicegate.streams.engine.explaining import Explained, Output
-    from sluicegate.streams.values import Partition
+    from sluicegate.streams.contracts.values import Partition
+    from sluicegate.streams.operations.explaining import Explained, Output
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")]
@@ -55,7 +55,7 @@ def explain(file: File, id: Id, limit: Limit = NEWEST, json: AsJson = False) -> 
 def _output(app: "App", topics: "Topics", id: str, limit: int) -> Found | None:
     """By the headers of what was sent."""
     from sluicegate.streams.cli.topics import written
-    from sluicegate.streams.engine.explaining import output
+    from sluicegate.streams.operations.explaining import output
 
     records, _ = topics.newest(written(app.agents), limit)
     found = output(records, id)
@@ -67,7 +67,7 @@ def _output(app: "App", topics: "Topics", id: str, limit: int) -> Found | None:
 
 def _from_inputs(app: "App", topics: "Topics", fire: str, place: str) -> Found | None:
     """By trying the fire ids of what the inputs hold."""
-    from sluicegate.streams.engine.explaining import Output, Span, first_of
+    from sluicegate.streams.operations.explaining import Output, Span, first_of
 
     for agent, partition, topic_id in _identified(app):
         source = partition.topic, partition.number
@@ -95,7 +95,7 @@ def _identified(app: "App") -> "list[tuple[Agent, Partition, str]]":
 
 
 def _explained(app: "App", topics: "Topics", found: Found) -> "Explained":
-    from sluicegate.streams.engine.explaining import Explained, explained, looks_back
+    from sluicegate.streams.operations.explaining import Explained, explained, looks_back
 
     span = found.output.span
     if span is None:

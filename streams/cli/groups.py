@@ -16,8 +16,8 @@ from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import Agent, App
-    from sluicegate.streams.contracts import Store
-    from sluicegate.streams.engine.open_groups import OpenGroup
+    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.operations.open_groups import OpenGroup
 
 groups = listing("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)]
@@ -62,7 +62,7 @@ def show(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
     """What a group waits for, in words; claims nothing."""
     from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.engine.open_groups import why as said
+    from sluicegate.streams.operations.open_groups import why as said
 
     with _opened(file, agent) as (app, its, store):
         found = _named(app, its, store, key)
@@ -79,9 +79,8 @@ def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.engine import open_groups
-    from sluicegate.streams.engine.journal import note
-    from sluicegate.streams.leased import shared_groups
+    from sluicegate.streams.journal.journal import note
+    from sluicegate.streams.operations import open_groups, shared_groups
     from sluicegate.streams.wording import counted
 
     with _opened(file, agent) as (app, its, store):
@@ -111,9 +110,8 @@ def drop(
 ) -> int:
     """Forget a group and its records: nothing of it is ever sent."""
     from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.engine import open_groups
-    from sluicegate.streams.engine.journal import note
-    from sluicegate.streams.leased import shared_groups
+    from sluicegate.streams.journal.journal import note
+    from sluicegate.streams.operations import open_groups, shared_groups
     from sluicegate.streams.wording import counted
 
     with _opened(file, agent) as (app, its, store):
@@ -140,8 +138,8 @@ def _opened(file: str, name: str) -> "Iterator[tuple[App, Agent, Store]]":
 
 
 def _found(app: "App", agent: "Agent", store: "Store", key: bytes | None = None) -> list["OpenGroup"]:
-    from sluicegate.streams.engine.open_groups import open_groups
-    from sluicegate.streams.leased.shared_groups import shared_groups
+    from sluicegate.streams.operations.open_groups import open_groups
+    from sluicegate.streams.operations.shared_groups import shared_groups
 
     if agent.scope == "shared":
         return shared_groups(store.buffer, app.name, agent, time.time(), key)

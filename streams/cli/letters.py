@@ -1,4 +1,4 @@
-"""Dead letters in Kafka, and the way back: where sluicegate.streams.engine.dead_letters meets the connector."""
+"""Dead letters in Kafka, and the way back: where sluicegate.streams.operations.dead_letters meets the connector."""
 
 import time
 from collections import Counter
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.systems import call_timeout
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.engine.dead_letters import SENDING, Letter, Place, letters
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
-from sluicegate.streams.record import Record
-from sluicegate.streams.values import OutboxRow, TopicFacts
+from sluicegate.streams.operations.dead_letters import SENDING, Letter, Place, letters
 
 
 class Topics:
-    """The topics of an app's brokers, read without a group. Satisfies sluicegate.streams.engine.dead_letters.Source."""
+    """The topics of an app's brokers, read without a group. Satisfies sluicegate.streams.operations.dead_letters.Source."""
 
     def __init__(self, app: App) -> None:
         """Raises ConfigurationError for the embedded broker."""

@@ -11,7 +11,7 @@ from sluicegate.streams.cli.parameters import AsJson, File
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.leased.messages import StoredMessage
+    from sluicegate.streams.contracts.messages import StoredMessage
 
 outbox = listing("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.", show_default=False)]

@@ -13,8 +13,8 @@ from sluicegate.streams.cli.parameters import AsJson, File
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.contracts import Store
-    from sluicegate.streams.engine.parking import Parked
+    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.operations.parking import Parked
 
 parked = listing("parked", "What handlers failed for good, with `then: park`: list it, let it go on.")
 
@@ -44,7 +44,7 @@ def retry(
     by: By = "",
 ) -> int:
     """Let parked items go: their attempts begin anew, and their keys go on."""
-    from sluicegate.streams.engine import parking
+    from sluicegate.streams.operations import parking
 
     with _opened(file, agent) as (store, found):
         unknown = set(places or ()) - {_place(each) for each in found}
@@ -61,7 +61,7 @@ def retry(
 @contextmanager
 def _opened(file: str, agent: str) -> Iterator[tuple["Store", list["Parked"]]]:
     """The store, and what is parked in it."""
-    from sluicegate.streams.engine import parking
+    from sluicegate.streams.operations import parking
 
     with opened(file, agent) as (app, its, store):
         yield store, parking.parked(store, app.name, its)

@@ -10,9 +10,9 @@ from sluicegate.streams.cli.letters import Counts
 from sluicegate.streams.cli.running import Held, halted
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
-from sluicegate.streams.values import Level, Partition, PartitionView
 
 Letters = Mapping[tuple[str, str, int], int]
 """How many of each (agent, topic, partition)."""
@@ -125,7 +125,7 @@ def _progress(
 
 def _groups(agent: Agent, partition: Partition, view: PartitionView) -> tuple[int | None, float | None, float | None, str | None]:
     """How many groups are open in this partition, the age of the oldest, the next deadline, and a note."""
-    from sluicegate.streams.engine.open_groups import held
+    from sluicegate.streams.operations.open_groups import held
 
     try:
         found = held(agent, partition, view)
@@ -143,7 +143,7 @@ def _total(app: App, agent: Agent, store: Store, rows: Sequence[Progress]) -> To
     sums = total(agent.name, rows)
     if agent.scope != "shared":
         return sums
-    from sluicegate.streams.leased.shared_groups import shared_groups
+    from sluicegate.streams.operations.shared_groups import shared_groups
 
     found = shared_groups(store.buffer, app.name, agent, time.time())
     oldest = _best(max, [sums.oldest, *(group.age for group in found)])

@@ -14,8 +14,8 @@ from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import Agent, App
-    from sluicegate.streams.contracts import Store
-    from sluicegate.streams.engine.rebuild_plan import Planned, Plans, Wanted
+    from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.operations.rebuild_plan import Planned, Plans, Wanted
 
 COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
 
@@ -65,7 +65,7 @@ def _plans(app: "App", agent: "Agent", store: "Store", wanted: "Wanted") -> Iter
     from sluicegate.streams.cli.systems import migrates
     from sluicegate.streams.cli.wiring import judge_store
     from sluicegate.streams.config.kafka import EMBEDDED
-    from sluicegate.streams.engine.rebuild_plan import Plans
+    from sluicegate.streams.operations.rebuild_plan import Plans
 
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         raise ConfigurationError("the embedded broker forgets everything when its run ends: there is nothing to rebuild from")
@@ -77,8 +77,8 @@ def _plans(app: "App", agent: "Agent", store: "Store", wanted: "Wanted") -> Iter
 
 
 def _wanted(since: str | None, accept_gaps: bool) -> "Wanted":
-    from sluicegate.streams.config.units import moment
-    from sluicegate.streams.engine.rebuild_plan import Wanted
+    from sluicegate.streams.operations.rebuild_plan import Wanted
+    from sluicegate.streams.units import moment
 
     if since is None:
         return Wanted(accept_gaps=accept_gaps)

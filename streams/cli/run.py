@@ -13,7 +13,7 @@ from sluicegate.streams.cli.parameters import File
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.engine.child import RuleChange
+    from sluicegate.streams.processes.child import RuleChange
 
 
 class LogLevel(StrEnum):
@@ -35,8 +35,8 @@ def run(
     """Run the agents until SIGTERM; a clean end is 0."""
     from sluicegate.streams.cli.files import loaded, read_again
     from sluicegate.streams.cli.wiring import prepare
-    from sluicegate.streams.engine import supervisor
     from sluicegate.streams.observe import tracing
+    from sluicegate.streams.processes import supervisor
 
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.agent import App
     from sluicegate.streams.cli.letters import Counts
     from sluicegate.streams.cli.progress import Status
-    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.contracts.stores import Store
 
 REFRESH = 2.0
 

@@ -13,8 +13,8 @@ from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.fields import REDIS
 from sluicegate.streams.config.kafka import EMBEDDED
+from sluicegate.streams.contracts.values import LEVELS, Level, Partition
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.values import LEVELS, Level, Partition
 from sluicegate.streams.wording import counted
 
 SAID = {

@@ -16,7 +16,7 @@ from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import App
-    from sluicegate.streams.testing.cases import Case
+    from sluicegate.streams.cases import Case
     from sluicegate.streams.testing.heard import Heard
     from sluicegate.streams.testing.play import Progress, Verdict
 
@@ -31,7 +31,7 @@ def play_tests(
     json: AsJson = False,
 ) -> int:
     """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""
-    from sluicegate.streams.testing.cases import Setup
+    from sluicegate.streams.cases import Setup
     from sluicegate.streams.testing.files import loaded
     from sluicegate.streams.testing.stores import on_sqlite, require_sqlalchemy
 

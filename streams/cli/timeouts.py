@@ -13,7 +13,7 @@ from sluicegate.streams.cli.parameters import AsJson, File
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.leased.values import Timeout
+    from sluicegate.streams.contracts.leased_values import Timeout
 
 timeouts = listing("timeouts", "The scheduled table: list, cancel, reschedule, add.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)]
@@ -82,7 +82,7 @@ def add(
 ) -> int:
     """Schedule a message; prints its id."""
     from sluicegate.streams.cli.output import print_json
-    from sluicegate.streams.leased.values import Timeout
+    from sluicegate.streams.contracts.leased_values import Timeout
 
     if (value is not None) == null:
         raise ConfigurationError("give the message's value with --value TEXT, or send a message without a value with --null")
@@ -114,7 +114,7 @@ def _uuid(text: str) -> UUID:
 
 def _due(text: str) -> datetime:
     """Of an RFC 3339 time, or a duration by this machine's clock."""
-    from sluicegate.streams.config.units import duration, moment
+    from sluicegate.streams.units import duration, moment
 
     if (seconds := duration(text)) is not None:
         return datetime.now(UTC) + timedelta(seconds=seconds)

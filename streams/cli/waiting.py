@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.cli.outcome import complain
 from sluicegate.streams.config.fields import REDIS
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.engine.backoff import Backoff
 from sluicegate.streams.errors import PersistenceError, SystemNotReady, permanent
 
 TELL_FIRST = 2.0

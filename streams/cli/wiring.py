@@ -16,9 +16,9 @@ from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragil
 from sluicegate.streams.cli.topics import written
 from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.engine.supervisor import Pause
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.values import Level
+from sluicegate.streams.processes.supervisor import Pause
 
 EMBEDDED_PARTITIONS = 4
 

@@ -1,4 +1,4 @@
-"""The key `tests:` of the file: its models, and what they become (sluicegate.streams.testing.cases)."""
+"""The key `tests:` of the file: its models, and what they become (sluicegate.streams.cases)."""
 
 import base64
 import binascii
@@ -7,11 +7,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from sluicegate.streams.cases import ANYTHING, PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
 from sluicegate.streams.config.document import Place
 from sluicegate.streams.config.fields import Duration, Text, Topic, refused, unless_unknown
 from sluicegate.streams.config.problems import Finding, Path, did_you_mean
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
-from sluicegate.streams.testing.cases import ANYTHING, PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 KINDS = ("setup", "send", "expect", "advance", "expect_nothing", "expect_rows")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from sluicegate.streams.config import units
+from sluicegate.streams import units
 from sluicegate.streams.config.scalars import Decimal, Integer, Native, Scalar, Unknown, as_written
 
 NAME = r"^[A-Za-z0-9._-]+$"

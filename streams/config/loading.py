@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.cases import Case
 from sluicegate.streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, transport, words
 from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
 from sluicegate.streams.config.dedupe import Deduplication, IdSource
@@ -18,7 +19,6 @@ from sluicegate.streams.config.leased import Degraded, Outbox, Timeouts, Unhealt
 from sluicegate.streams.config.models import Agent, Aggregate, Destination, File, Http, Key, OnError, Retry, Source, Timeout, Until
 from sluicegate.streams.config.problems import Finding, Path, Problem, dotted, sort
 from sluicegate.streams.config.scalars import Unknown
-from sluicegate.streams.testing.cases import Case
 
 MOST_PASSES = 12
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Handler, Outbox, Reducer, Threshold, Timeouts
 from sluicegate.streams.config.problems import Finding, Path
-from sluicegate.streams.config.units import spoken_duration
+from sluicegate.streams.units import spoken_duration
 
 _REDUCERS = {
     "count": "how many records",

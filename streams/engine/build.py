@@ -7,24 +7,24 @@ from sluicegate.schemas import Codec
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.engine.backoff import Backoff
-from sluicegate.streams.engine.claims import Claims
-from sluicegate.streams.engine.dedupe import IdRule
-from sluicegate.streams.engine.failures import Policy
-from sluicegate.streams.engine.handling import Handling
-from sluicegate.streams.engine.pool import Inline
-from sluicegate.streams.engine.rekey import Rekeying
-from sluicegate.streams.engine.relay import Outgoing, Relay
-from sluicegate.streams.engine.rows import Rows
-from sluicegate.streams.engine.setting import Setting
-from sluicegate.streams.engine.slow import Slow
-from sluicegate.streams.engine.transactional import TransactionalRelay
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.engine.build_shared import intake
 from sluicegate.streams.engine.worker import Parts, Worker
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.handlers.failures import Policy
+from sluicegate.streams.handlers.handling import Handling
+from sluicegate.streams.handlers.rekey import Rekeying
+from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.handlers.values import Back, Outputs
-from sluicegate.streams.leased.shared import intake
-from sluicegate.streams.leased.shared_intake import SharedIntake
-from sluicegate.streams.values import Partition
+from sluicegate.streams.outbox.relay import Outgoing, Relay
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.outbox.transactional import TransactionalRelay
+from sluicegate.streams.ownership.claims import Claims
+from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.shared.shared_intake import SharedIntake
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from sluicegate.streams.aggregation.events import Event
-from sluicegate.streams.engine.claims import LOST, SLICE_SECONDS, Claims
-from sluicegate.streams.engine.counting import count_events
-from sluicegate.streams.engine.owner import Owner
-from sluicegate.streams.engine.session import Ready
-from sluicegate.streams.engine.setting import Setting
-from sluicegate.streams.engine.status import count_receipts, trace_fires
+from sluicegate.streams.contracts.values import Claim, Partition
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.leased.shared_intake import SharedIntake
+from sluicegate.streams.handlers.session import Ready
+from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
-from sluicegate.streams.values import Claim, Partition
+from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.status import count_receipts, trace_fires
+from sluicegate.streams.shared.shared_intake import SharedIntake
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000

@@ -14,21 +14,21 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.contracts import Clock, Input, OutputTransactions, Producer, Store, TopicPartition
-from sluicegate.streams.engine.checks import informational
-from sluicegate.streams.engine.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.calling.pool import Inline, Pool
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import Clock, Input, OutputTransactions, Producer, Store, TopicPartition
+from sluicegate.streams.contracts.values import LEVELS, Partition
 from sluicegate.streams.engine.commits import Commits
-from sluicegate.streams.engine.owner import Owner
-from sluicegate.streams.engine.pool import Inline, Pool
-from sluicegate.streams.engine.relay import Outgoing, Shard
-from sluicegate.streams.engine.setting import Setting
-from sluicegate.streams.engine.status import partition_report
 from sluicegate.streams.errors import Fenced, PersistenceError, ProduceStopped, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.observe.tracing import Spans
-from sluicegate.streams.record import Record
-from sluicegate.streams.values import LEVELS, Partition
+from sluicegate.streams.outbox.relay import Outgoing, Shard
+from sluicegate.streams.ownership.checks import informational
+from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.status import partition_report
 
 CHUNK = 250  # records taken at once: they stay in the processor's cache
 SMALL_CHUNK = 16  # the same when records are large

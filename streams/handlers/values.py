@@ -11,8 +11,8 @@ from structlog.typing import FilteringBoundLogger
 
 from sluicegate.schemas import json
 from sluicegate.streams.aggregation.events import Cancelled, Fire, Scheduled
-from sluicegate.streams.ids import named_timeout_id, timeout_id
-from sluicegate.streams.record import Headers, Record, headers
+from sluicegate.streams.contracts.ids import named_timeout_id, timeout_id
+from sluicegate.streams.contracts.record import Headers, Record, headers
 
 OVERHEAD = 1024  # what our own headers and framing may add to a message
 LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987

@@ -7,10 +7,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector as PrometheusCollector
 
+from sluicegate.streams.contracts.values import LEVELS
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.metrics import METRICS, Meter, Metric, Sample
 from sluicegate.streams.observe.report import PartitionReport, WorkerReport
-from sluicegate.streams.values import LEVELS
 
 PREFIX = "sluicegate_"
 

@@ -6,10 +6,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from sluicegate.streams.contracts import Producer, Report, Reports, Store
+from sluicegate.streams.contracts.stores import Producer, Report, Reports, Store
+from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SluicegateError
 from sluicegate.streams.testing.log import Clock, LogProducer, one_by_one
-from sluicegate.streams.values import Changes, Claim, OutboxRow, Partition
 
 Kind = Literal["kill", "lost"]
 

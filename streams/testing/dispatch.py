@@ -1,10 +1,10 @@
 """What the dispatcher does, turned by hand: timeouts that are due to the outbox, its lanes to the log."""
 
 
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.leased.lane_rows import LaneRows
-from sluicegate.streams.leased.messages import Outcome
-from sluicegate.streams.leased.values import TimeoutBatch
+from sluicegate.streams.contracts.leased_values import TimeoutBatch
+from sluicegate.streams.contracts.messages import Outcome
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.outbox.lane_rows import LaneRows
 from sluicegate.streams.testing.deaths import Deaths
 from sluicegate.streams.testing.log import Clock, LogProducer
 

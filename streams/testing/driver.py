@@ -10,10 +10,10 @@ from sluicegate.schemas import json
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.config.problems import did_you_mean
-from sluicegate.streams.config.units import duration
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.record import Headers
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import PartitionView
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.record import Headers
 from sluicegate.streams.testing.deaths import Deaths, Kind
 from sluicegate.streams.testing.files import opened
 from sluicegate.streams.testing.group import Group, groups
@@ -22,7 +22,7 @@ from sluicegate.streams.testing.log import Clock, Log
 from sluicegate.streams.testing.outputs import Output, Outputs, sender, sent_by_us
 from sluicegate.streams.testing.stores import Setup, TestStore
 from sluicegate.streams.testing.workers import Workers, on_path
-from sluicegate.streams.values import PartitionView
+from sluicegate.streams.units import duration
 
 HeaderValues = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 

@@ -11,10 +11,10 @@ from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, OPENED
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.engine.beginning import idle_since
-from sluicegate.streams.engine.receive import Senders
-from sluicegate.streams.engine.rows import rfc3339
-from sluicegate.streams.values import PartitionView
+from sluicegate.streams.contracts.values import PartitionView
+from sluicegate.streams.outbox.rows import rfc3339
+from sluicegate.streams.ownership.beginning import idle_since
+from sluicegate.streams.reading.receive import Senders
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
 
-from sluicegate.streams.contracts import Report, Reports, TopicPartition
+from sluicegate.streams.contracts.record import Headers, Record
+from sluicegate.streams.contracts.stores import Report, Reports, TopicPartition
+from sluicegate.streams.contracts.values import OutboxRow, Partition, TopicFacts
 from sluicegate.streams.errors import TopicMissing
-from sluicegate.streams.record import Headers, Record
 from sluicegate.streams.testing import hashing
-from sluicegate.streams.values import OutboxRow, Partition, TopicFacts
 
 TICK = 2**-20  # seconds; sums of these with a time of our century are exact, so that a deadline is met when it is due
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
@@ -18,7 +18,7 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
 
 @dataclass(frozen=True)
 class Message:
-    """Satisfies sluicegate.streams.contracts.Record: topic, partition, offset, key, value, headers, time in ms, leader epoch."""
+    """Satisfies sluicegate.streams.contracts.stores.Record: topic, partition, offset, key, value, headers, time in ms, leader epoch."""
 
     t: str
     p: int
@@ -58,7 +58,7 @@ class Message:
 
 
 class Clock:
-    """Satisfies sluicegate.streams.contracts.Clock; stands still until it is moved."""
+    """Satisfies sluicegate.streams.contracts.stores.Clock; stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -124,7 +124,7 @@ class Log:
 
 
 class LogInput:
-    """Satisfies sluicegate.streams.contracts.Input over a Log. `give` and `take` are the group coordinator."""
+    """Satisfies sluicegate.streams.contracts.stores.Input over a Log. `give` and `take` are the group coordinator."""
 
     def __init__(self, log: Log, group: str) -> None:
         self.log, self.group = log, group
@@ -227,7 +227,7 @@ def _delivered(row: OutboxRow) -> str:
 
 
 class LogProducer:
-    """Satisfies sluicegate.streams.contracts.Producer over a Log. `hold` keeps reports back; `fate` decides the
+    """Satisfies sluicegate.streams.contracts.stores.Producer over a Log. `hold` keeps reports back; `fate` decides the
     outcome of a row: delivered, rejected, denied, failed, ack-lost (it arrives, nobody hears of it) or lost. `time`
     gives seconds since 1970."""
 

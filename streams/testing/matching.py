@@ -5,7 +5,7 @@ from math import isclose
 from typing import Any
 
 from sluicegate.schemas import json
-from sluicegate.streams.testing.cases import ANYTHING, Expect
+from sluicegate.streams.cases import ANYTHING, Expect
 from sluicegate.streams.testing.outputs import Output
 
 LONGEST = 300  # characters of a value that are shown

@@ -7,7 +7,7 @@ from typing import Any
 from sluicegate.schemas import codec
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.record import headers as headers_of
+from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.testing.log import Message
 
 Decode = Callable[[bytes], Any]

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.testing import matching
-from sluicegate.streams.testing.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
 from sluicegate.streams.testing.deaths import REPLIES, Deaths, Kind
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.heard import told

@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import App
-    from sluicegate.streams.contracts import Store
+    from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.testing.driver import TestDriver
     from sluicegate.streams.testing.stores import Setup
 

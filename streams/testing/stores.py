@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.testing.log import Clock
 

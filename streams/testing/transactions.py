@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from sluicegate.streams import failpoints
-from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.contracts.stores import Cursor
+from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import Fenced, SystemNotReady
 from sluicegate.streams.testing.log import Log
-from sluicegate.streams.values import OutboxRow, Partition
 
 
 class LogTransactions:
-    """Satisfies sluicegate.streams.contracts.OutputTransactions. `fate` says what becomes of a transaction: sent,
+    """Satisfies sluicegate.streams.contracts.stores.OutputTransactions. `fate` says what becomes of a transaction: sent,
     rejected, failed (unknown, and nothing is there), lost (unknown, and it is there). `time` gives seconds since 1970."""
 
     def __init__(self, log: Log, partition: Partition, time: Callable[[], float] = lambda: 0.0) -> None:

@@ -6,7 +6,7 @@ from itertools import count
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.worker import Parts, Worker
 from sluicegate.streams.errors import SystemNotReady

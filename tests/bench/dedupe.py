@@ -22,8 +22,8 @@ from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import Seen
-from sluicegate.streams.engine.dedupe import Dedupe, IdRule
-from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.reading.dedupe import Dedupe, IdRule
+from sluicegate.streams.reading.receive import Senders
 from tests.bench import load
 from tests.bench.hotpath import COUNT, MAX, NOW, SUM, TOPIC, Part, measure
 from tests.bench.table import aligned

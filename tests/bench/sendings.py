@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, TopicPartition
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage
 from tests.bench.load import PARTITIONS, create, delete
 from tests.bench.processes import cpu_seconds, others_seconds, tree_seconds
 from tests.bench.systems import SERVERS

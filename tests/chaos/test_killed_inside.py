@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import pytest
 
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.engine.build_shared import LEASE
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.leased.shared import LEASE
-from sluicegate.streams.leased.values import Timeout
 from tests.chaos.scene import Scene
 from tests.chaos.sendings import Sendings
 from tests.chaos.test_sendings import MakeSendings, sendings  # noqa: F401

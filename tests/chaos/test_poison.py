@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.values import Partition
 from tests.chaos import cells
 from tests.chaos.scene import Scene
 from tests.chaos.verdict import Verdict

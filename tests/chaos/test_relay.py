@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
-from sluicegate.streams.values import OutboxRow
+from sluicegate.streams.contracts.values import OutboxRow
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, judge
 from tests.mutation.twins import without

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.engine.sealed import DEATHS
-from sluicegate.streams.leased.shared_fires import COMPANY
-from sluicegate.streams.leased.shared_records import buffer_name
+from sluicegate.streams.handlers.sealed import DEATHS
+from sluicegate.streams.shared.shared_fires import COMPANY
+from sluicegate.streams.shared.shared_records import buffer_name
 from tests.chaos import cells
 from tests.chaos.cells import Cell
 from tests.chaos.progress import Progress

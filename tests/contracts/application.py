@@ -14,9 +14,9 @@ from sluicegate.connectors.mongodb import connection as mongodb
 from sluicegate.connectors.redis import addresses
 from sluicegate.connectors.redis.state import _keys
 from sluicegate.connectors.sessions import MemorySession, MongoSession, RedisSession, SqlSession
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import Fenced
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, picture, rows, seen
 from tests.contracts.scenarios import error_of
 from tests.contracts.sql import execute

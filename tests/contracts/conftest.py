@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.sql.state import SqlStore
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition
 from tests.conftest import missing
 from tests.contracts.given import opened
 from tests.servers import Program, Server, Unavailable

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Changes, Claim, OutboxRow, Partition, PartitionView
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Partition, PartitionView
 
 tokens = (f"token-{number}" for number in itertools.count(1))
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sql.transactions import Transactions
-from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
+from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
 from tests.contracts.buffer.given import entries, message, of
 from tests.servers.process import die_with_parent
 

@@ -5,9 +5,9 @@ from typing import Any
 from uuid import uuid4
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.options import LeasedOptions
-from sluicegate.streams.leased.values import Entry, Timeout
+from sluicegate.streams.contracts.leased_values import Entry, Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.options import LeasedOptions
 
 
 def made(url: str, options: LeasedOptions | None = None) -> Any:

@@ -11,8 +11,8 @@ from sluicegate.connectors import open_store
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.sql.sqlite import Sqlite
 from sluicegate.connectors.sql.state import SqlStore
-from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions
-from sluicegate.streams.leased.values import Types
+from sluicegate.streams.contracts.leased_values import Types
+from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions
 from tests.waiting import wait_until
 
 FIVE_MINUTES = timedelta(minutes=5)

@@ -9,8 +9,8 @@ import sqlalchemy
 from sqlalchemy import Column, Integer, MetaData, Table, insert, text
 
 from sluicegate.connectors.sessions import SqlSession
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Changes, Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import opened, rows, seen
 from tests.contracts.sql import database, execute

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.sql import state as sql_state
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
-from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 
 

@@ -9,8 +9,8 @@ import redis
 
 from sluicegate.connectors.redis.state import _keys
 from sluicegate.connectors.sql import statements
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 from tests.servers import Server

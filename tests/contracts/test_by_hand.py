@@ -2,13 +2,13 @@
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination
 from sluicegate.streams.aggregation.rule import fingerprint
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.engine import journal
-from sluicegate.streams.engine.accepting import accept, preview
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.dead_rows import dead_rows, requeue
-from sluicegate.streams.engine.open_groups import held
-from sluicegate.streams.values import Changes, DeadRow, Partition, Source, TopicFacts
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, DeadRow, Partition, Source, TopicFacts
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.accepting import accept, preview
+from sluicegate.streams.operations.dead_rows import dead_rows, requeue
+from sluicegate.streams.operations.open_groups import held
 from tests.contracts.given import claimed, row, seen, tokens
 
 AGENT = Agent("agent", ("topic.x",), Aggregation(count=3), Destination("out"), "dead")

@@ -3,8 +3,8 @@
 import pytest
 
 from sluicegate.connectors.commits import MAX_ENTRY
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Changes, Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.given import claimed, picture, seen
 
 

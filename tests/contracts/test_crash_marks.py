@@ -2,9 +2,9 @@
 
 import pytest
 
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition, Trying
 from sluicegate.streams.errors import Fenced
-from sluicegate.streams.values import Changes, Partition, Trying
 from tests.contracts.given import claimed, picture, seen
 
 NAMES = ("p1", "process-with-a-name-of-more-than-32-bytes", "p3")

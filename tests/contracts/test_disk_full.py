@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from sluicegate.connectors.sql.state import SqlStore
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, picture, rows, seen
 from tests.contracts.scenarios import error_of
 

@@ -5,9 +5,9 @@ import threading
 import msgspec
 import pytest
 
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition, Source, Trying
 from sluicegate.streams.errors import Fenced
-from sluicegate.streams.values import Changes, Partition, Source, Trying
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 

@@ -14,8 +14,8 @@ import pymongo
 import pytest
 
 from sluicegate.connectors.mongodb import left_open
+from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.values import Timeout
 from tests.contracts.buffer.given import entries, message, of, sent
 from tests.contracts.conftest import SHARED_BETWEEN_PROCESSES
 from tests.contracts.holder import LEASE, Holder, opened

@@ -17,10 +17,10 @@ from sluicegate.connectors.mongodb.buffer import MongoBuffer
 from sluicegate.connectors.mongodb.outbox import MongoOutbox
 from sluicegate.connectors.mongodb.steps import Steps
 from sluicegate.connectors.mongodb.timeouts import MongoTimeouts
+from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Snapshot, Timeout, TimeoutBatch
+from sluicegate.streams.contracts.messages import OutboxMessage, Outcome
+from sluicegate.streams.contracts.options import STANDARD
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from sluicegate.streams.leased.messages import OutboxMessage, Outcome
-from sluicegate.streams.leased.options import STANDARD
-from sluicegate.streams.leased.values import Entry, Gate, SealedBatch, Snapshot, Timeout, TimeoutBatch
 from tests.contracts.given import opened
 from tests.contracts.mongodb import server  # noqa: F401
 from tests.servers import Server

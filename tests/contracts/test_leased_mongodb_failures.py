@@ -15,9 +15,9 @@ import pymongo
 import pytest
 
 from sluicegate.connectors.sessions import MongoSession
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage, Outcome
 from sluicegate.streams.errors import ConcurrencyError, ConfigurationError, NotCommitted, PersistenceError
-from sluicegate.streams.leased.messages import OutboxMessage, Outcome
-from sluicegate.streams.leased.values import Entry, Gate, Timeout
 from tests.contracts.given import opened
 from tests.contracts.mongodb import server  # noqa: F401
 from tests.servers import MongoDB, Server
@@ -31,8 +31,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 import pymongo.monitoring
 from sluicegate.connectors import open_store
-from sluicegate.streams.leased.messages import OutboxMessage, Outcome
-from sluicegate.streams.leased.values import Entry, Gate, Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage, Outcome
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Timeout
 
 class Killer(pymongo.monitoring.CommandListener):
     armed = False

@@ -11,10 +11,10 @@ import redis
 from sluicegate.connectors.redis import scripts_outbox, scripts_timeouts
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.redis.state import RedisStore
+from sluicegate.streams.contracts.leased_values import Gate, Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage, Outcome
+from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.messages import OutboxMessage, Outcome
-from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
-from sluicegate.streams.leased.values import Gate, Timeout
 from tests.contracts.leased_redis import dump, entries, made, messages, timeouts
 from tests.mutation.twins import without
 from tests.servers import Proxy, Server

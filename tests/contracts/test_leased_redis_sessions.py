@@ -11,10 +11,10 @@ from sluicegate.connectors.redis import unit
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.redis.state import RedisStore
 from sluicegate.connectors.sessions import RedisSession
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, NotCommitted, PersistenceError
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Timeout
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, rows
 from tests.contracts.leased_redis import dump, made, messages, timeouts
 from tests.contracts.scenarios import error_of

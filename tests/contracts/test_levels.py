@@ -9,9 +9,9 @@ import redis
 from sluicegate.connectors import open_store
 from sluicegate.connectors.redis import connection
 from sluicegate.connectors.sql import sqlite
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import PersistenceError, SystemNotReady
-from sluicegate.streams.values import Level
 from tests.contracts.given import opened
 from tests.servers import Server
 from tests.servers.valkey import Valkey

@@ -10,9 +10,9 @@ from sqlalchemy import text
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sql import lending
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe import logs
-from sluicegate.streams.values import Changes, Partition
 
 THIS = {"postgresql": "select pg_backend_pid()", "mariadb": "select connection_id()"}
 END = {"postgresql": "select pg_terminate_backend({})", "mariadb": "kill {}"}

@@ -10,9 +10,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from sluicegate.connectors.redis import addresses
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 from tests.contracts.scenarios import error_of
 from tests.servers import Proxy, Server

@@ -12,9 +12,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multipl
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.sql import statements
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, OutboxRow, Partition, PartitionView, Source, Trying
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.values import Changes, Claim, DeadRow, OutboxRow, Partition, PartitionView, Source, Trying
 from tests.contracts.test_twins import without
 
 examples = itertools.count()

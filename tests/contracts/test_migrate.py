@@ -11,10 +11,10 @@ import redis
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sql import tables
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed
 from tests.contracts.sql import database, execute
 from tests.servers import Server

@@ -15,8 +15,8 @@ from pymongo.client_session import ClientSession
 from sluicegate.connectors.commits import following
 from sluicegate.connectors.mongodb import chunks, connection, state
 from sluicegate.connectors.mongodb.state import MongoStore
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, row, rows, seen
 from tests.contracts.mongodb import server, short, store, wire  # noqa: F401
 from tests.contracts.scenarios import a_failing_commit_changes_nothing, error_of

@@ -10,8 +10,8 @@ import pytest
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.mongodb import durability, migrations
+from sluicegate.streams.contracts.values import Changes, Level, Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from sluicegate.streams.values import Changes, Level, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 from tests.servers import MongoDB, Server
 from tests.servers.mongodb import gather, initiate

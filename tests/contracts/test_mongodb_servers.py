@@ -11,9 +11,9 @@ import pytest
 
 from sluicegate.connectors.mongodb import connection
 from sluicegate.connectors.mongodb.state import MongoStore
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows
 from tests.contracts.mongodb import server, short, store, wire  # noqa: F401
 from tests.contracts.scenarios import error_of

@@ -9,8 +9,8 @@ import pytest
 
 from sluicegate.connectors.mongodb.state import MongoStore
 from sluicegate.connectors.sessions import MongoSession
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, seen
 from tests.contracts.mongodb import server, short, store, wire  # noqa: F401

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.connectors import open_store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows
 
 

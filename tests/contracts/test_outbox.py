@@ -2,9 +2,9 @@
 
 import pytest
 
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, DeadRow, Partition
 from sluicegate.streams.errors import Fenced
-from sluicegate.streams.values import Changes, DeadRow, Partition
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, picture, row, rows, seen
 

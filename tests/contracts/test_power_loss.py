@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition
 from tests.contracts.given import opened
 from tests.contracts.test_processes import consistent
 from tests.contracts.worker import Worker

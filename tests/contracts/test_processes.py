@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Changes, Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.conftest import SHARED_BETWEEN_PROCESSES
 from tests.contracts.given import claimed, opened, picture, seen
 from tests.contracts.worker import Worker

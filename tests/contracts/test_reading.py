@@ -4,8 +4,8 @@ import itertools
 import threading
 import time
 
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Changes, Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.engine import rebuild_write
-from sluicegate.streams.engine.rebuild_write import lost
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, PersistenceError
-from sluicegate.streams.values import Changes, Claim, Partition
+from sluicegate.streams.operations import rebuild_write
+from sluicegate.streams.operations.rebuild_write import lost
 from tests.unit.engine.driver import Clock, Driver, memory
 from tests.unit.engine.rebuilding import feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent

@@ -12,8 +12,8 @@ import pytest
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.redis import addresses
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened
 
 SERVED = {

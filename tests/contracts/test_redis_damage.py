@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from sluicegate.connectors.redis import addresses
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, picture, rows
 from tests.contracts.scenarios import error_of
 from tests.servers import Server

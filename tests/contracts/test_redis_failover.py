@@ -9,9 +9,9 @@ import pytest
 
 from sluicegate.connectors.redis import addresses
 from sluicegate.connectors.redis.state import _keys
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Claim, Level, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError
-from sluicegate.streams.values import Changes, Claim, Level, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 from tests.servers import Server
 from tests.servers.valkey_sets import Sentinels, ask, cluster, cluster_url, sentinels

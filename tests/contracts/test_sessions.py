@@ -11,8 +11,8 @@ from sluicegate.connectors.redis import unit as redis_unit
 from sluicegate.connectors.sql import statements
 from sluicegate.connectors.sql.mysql import Mysql
 from sluicegate.connectors.sql.postgresql import Postgresql
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Changes, Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts import application
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, row, rows, seen

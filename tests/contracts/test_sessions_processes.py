@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.values import Changes, Partition
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, picture, seen
 from tests.contracts.test_processes import both, worker  # noqa: F401

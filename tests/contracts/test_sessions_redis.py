@@ -10,9 +10,9 @@ import redis
 from sluicegate.connectors.redis import addresses, unit
 from sluicegate.connectors.redis.state import _keys
 from sluicegate.connectors.sessions import RedisSession
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened, picture, rows, seen
 from tests.contracts.scenarios import error_of

@@ -12,9 +12,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 import sluicegate.connectors.sql
 from sluicegate.connectors.sessions import SqlSession
 from sluicegate.connectors.sql import statements
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, picture
 from tests.contracts.notes import NOTES, doing, note, notes, nothing_landed, on_servers, outside, product, store, url  # noqa: F401
 from tests.contracts.scenarios import error_of

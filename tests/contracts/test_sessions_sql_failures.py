@@ -14,9 +14,9 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sessions import SqlSession
 from sluicegate.connectors.sql import postgresql
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed, opened
 from tests.contracts.notes import books, note, notes, nothing_landed, on_servers, outside, product, store, url  # noqa: F401

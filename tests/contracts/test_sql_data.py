@@ -6,8 +6,8 @@ import pytest
 
 from sluicegate.connectors import open_store
 from sluicegate.connectors.sql import tables
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SystemNotReady
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows, seen
 from tests.contracts.sql import database, execute
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sluicegate.connectors.sql import mysql, postgresql
-from sluicegate.streams.values import Level
+from sluicegate.streams.contracts.values import Level
 from tests.contracts.given import opened
 from tests.contracts.sql import execute
 from tests.servers import Mariadb, Postgres, Server

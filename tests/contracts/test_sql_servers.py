@@ -13,9 +13,9 @@ from sluicegate.connectors.sql import state as sql_state
 from sluicegate.connectors.sql import statements
 from sluicegate.connectors.sql.database import Session
 from sluicegate.connectors.sql.postgresql import Postgresql
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError
-from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
 from tests.contracts.sql import database, execute, other

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, DeadRow, Partition
 from sluicegate.streams.errors import Fenced
-from sluicegate.streams.values import Changes, DeadRow, Partition
 from tests.contracts.given import claimed, everything, picture, rows, seen
 
 

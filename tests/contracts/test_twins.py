@@ -10,7 +10,7 @@ from sluicegate.connectors.mongodb import chunks
 from sluicegate.connectors.mongodb import state as mongodb_state
 from sluicegate.connectors.redis import scripts
 from sluicegate.connectors.sql import statements
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.values import Partition
 from tests.contracts import scenarios
 from tests.contracts.given import opened
 from tests.contracts.sql import no_transactions

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import Fenced, SystemNotReady
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.given import claimed, opened, rows
 from tests.servers import Server
 from tests.servers.valkey import Valkey

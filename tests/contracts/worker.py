@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import rows
 from tests.contracts.sql import no_transactions

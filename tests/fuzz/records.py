@@ -9,7 +9,7 @@ import fastavro
 
 from sluicegate.schemas import Avro
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Until
-from sluicegate.streams.record import Headers
+from sluicegate.streams.contracts.record import Headers
 
 CANARY = "c4n4ry"
 """Stands in every good value: no text of an error may quote it."""
@@ -17,7 +17,7 @@ CANARY = "c4n4ry"
 
 @dataclass(slots=True)
 class Hostile:
-    """Satisfies sluicegate.streams.record.Record."""
+    """Satisfies sluicegate.streams.contracts.record.Record."""
 
     o: int
     k: bytes | None

@@ -14,10 +14,10 @@ from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import Seen
-from sluicegate.streams.engine.receive import Senders
-from sluicegate.streams.engine.sealed import Sealed
 from sluicegate.streams.errors import ChangelogIncomplete
+from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.reading.receive import Senders
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import KEYS, RULES, Hostile, agent
 from tests.fuzz.seeds import TIMES, drawn, replayable

@@ -8,16 +8,16 @@ from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destinat
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.engine.dedupe import Dedupe, IdRule
-from sluicegate.streams.engine.packing import pack, unpack
-from sluicegate.streams.engine.receive import Senders
-from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.contracts.leased_values import Entry
+from sluicegate.streams.contracts.record import Headers
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.handlers.packing import pack, unpack
 from sluicegate.streams.handlers.values import Message
-from sluicegate.streams.leased.shared_records import packed, unpacked
-from sluicegate.streams.leased.values import Entry
-from sluicegate.streams.record import Headers
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.reading.dedupe import Dedupe, IdRule
+from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.shared.shared_records import packed, unpacked
 from sluicegate.streams.testing.log import Log, LogProducer
-from sluicegate.streams.values import Partition
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import JSONS, Hostile
 from tests.fuzz.seeds import TIMES, drawn, replayable

@@ -14,10 +14,10 @@ from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.engine.receive import Senders
-from sluicegate.streams.engine.rows import Rows
+from sluicegate.streams.contracts.values import OutboxRow, Partition
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.reading.receive import Senders
 from sluicegate.streams.testing.log import Log, LogProducer
-from sluicegate.streams.values import OutboxRow, Partition
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import CANARY, KEYS, RULES, Hostile, agent
 from tests.fuzz.seeds import TIMES, drawn, replayable

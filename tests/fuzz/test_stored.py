@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from sluicegate.connectors import open_store
+from sluicegate.streams.contracts.leased_values import PACK, Entry, Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.values import Changes, OutboxRow, Partition, Source, Trying
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.shared_records import Common, Run, encode_item, packed, packs, unpacked
-from sluicegate.streams.leased.values import PACK, Entry, Timeout
-from sluicegate.streams.values import Changes, OutboxRow, Partition, Source, Trying
+from sluicegate.streams.shared.shared_records import Common, Run, encode_item, packed, packs, unpacked
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import Hostile
 from tests.fuzz.seeds import TIMES, drawn, replayable

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.contracts.messages import OutboxMessage
 from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
 

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.leased.messages import StoredMessage
-from sluicegate.streams.leased.values import entry_key
+from sluicegate.streams.contracts.leased_values import entry_key
+from sluicegate.streams.contracts.messages import StoredMessage
 from tests.contracts.own import own_url
 from tests.mutation import twins
 from tests.servers.process import die_with_parent

@@ -15,9 +15,9 @@ from sluicegate.connectors.kafka.transactions import Cursors, KafkaTransactions,
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination
 from sluicegate.streams.cli.systems import inspect
-from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.contracts.stores import Cursor
+from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import Fenced, SystemNotReady
-from sluicegate.streams.values import OutboxRow, Partition
 from tests.chaos.tap import Tap
 from tests.servers import Kafka, Server
 from tests.waiting import wait_until

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from sluicegate.connectors.kafka import settings, transactions
 from sluicegate.connectors.kafka.transactions import Cursors, KafkaTransactions, open_transactions
-from sluicegate.streams.contracts import Cursor
+from sluicegate.streams.contracts.stores import Cursor
 from sluicegate.streams.errors import Fenced, SystemNotReady
 from tests.integration.test_kafka_transactions import A, Died, Shard, at
 from tests.mutation.twins import without

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sluicegate.streams.engine.supervisor import SAME_SIGNAL
+from sluicegate.streams.processes.supervisor import SAME_SIGNAL
 from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
 

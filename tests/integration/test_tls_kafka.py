@@ -10,8 +10,8 @@ import pytest
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.consumer import open_input
 from sluicegate.connectors.kafka.producer import open_producer
+from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import NotAuthenticated
-from sluicegate.streams.values import OutboxRow
 from tests.integration.secured.systems import RIGHT, WRONG
 from tests.servers import Kafka, Server, Unavailable, free_port
 from tests.servers.certificates import Authority, Certificate, authority

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from sluicegate.connectors import open_store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import NotAuthenticated
-from sluicegate.streams.values import Changes, Partition
 from tests.integration.secured.systems import RIGHT, STORES, WRONG, Authority, Store
 from tests.servers import Server
 from tests.servers.certificates import authority

@@ -112,7 +112,7 @@ def test_the_wheel_holds_one_top_level_package_and_all_of_ours(built: tuple[Path
 def test_the_sdist_holds_files_and_no_links(built: tuple[Path, Path]) -> None:
     with tarfile.open(built[0]) as sdist:
         assert [member.name for member in sdist if member.issym() or member.islnk()] == []
-        assert any(name.endswith("/sluicegate/streams/engine/owner.py") for name in sdist.getnames())
+        assert any(name.endswith("/sluicegate/streams/ownership/owner.py") for name in sdist.getnames())
 
 
 def test_the_command_runs_beside_modules_of_the_same_names(installed: Path, project: Path) -> None:

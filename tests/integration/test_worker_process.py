@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination
-from sluicegate.streams.engine.child import Job
+from sluicegate.streams.processes.child import Job
 
 
 def test_a_worker_ends_with_its_stdin_even_while_its_parent_lives(tmp_path: Path) -> None:

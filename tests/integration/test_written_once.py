@@ -190,7 +190,7 @@ def test_much_more_of_it_is_written_once_too(made: Callable[..., App]) -> None:
 
 
 ENDS = """
-from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.ownership.owner import Owner
 
 def ends(self, items, error):
     raise error
@@ -202,7 +202,7 @@ from sluicegate.streams.engine.worker import Worker
 Worker._finish = lambda self, places: None
 """
 FORGETS = """
-from sluicegate.streams.engine.relay import Shard
+from sluicegate.streams.outbox.relay import Shard
 Shard.follow = lambda self, last: None
 """
 

@@ -42,13 +42,13 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     # -- ownership and commits -----------------------------------------------------------------------------------------
     "output-commit": (
         Edit(
-            "streams/engine/owner.py",
+            "streams/ownership/owner.py",
             '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
             "        self.shard.add(rows, monotonic)\n"
             '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
         ),
         Edit(
-            "streams/engine/owner.py",
+            "streams/ownership/owner.py",
             "        self.shard.add(changes.outbox, monotonic)\n",
             "",
         ),
@@ -69,7 +69,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "seek": (
         Edit(
-            "streams/engine/claims.py",
+            "streams/ownership/claims.py",
             "        del self._taking[place]\n        self._setting.input.start(*place, owner.offset, owner.epoch)\n",
             "        del self._taking[place]\n"
             "        if place in self._backoffs:\n"
@@ -78,19 +78,19 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "            self._setting.input.start(*place, owner.offset, owner.epoch)\n",
         ),
         Edit(
-            "streams/engine/claims.py",
+            "streams/ownership/claims.py",
             "        if owner.begun or record.offset() <= owner.offset:",
             "        if True:",
         ),
     ),
     "stale-batch": (
         Edit(
-            "streams/engine/claims.py",
+            "streams/ownership/claims.py",
             "        self._setting.input.pause([place])\n        self.intake.begins(place)",
             "        self.intake.begins(place)",
         ),
         Edit(
-            "streams/engine/claims.py",
+            "streams/ownership/claims.py",
             "        if owner.begun or record.offset() <= owner.offset:",
             "        if True:",
         ),
@@ -109,7 +109,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "claim-checks": (
         Edit(
-            "streams/engine/owner.py",
+            "streams/ownership/owner.py",
             "        self._check(known)\n        if self.claim.incarnation != setting.store.incarnation:",
             "        if False:",
         ),
@@ -128,30 +128,30 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "crash-marks": (
         Edit(
-            "streams/engine/crash.py",
+            "streams/ownership/crash.py",
             "        if trying is None or trying.offset != offset:",
             "        if True:",
         ),
     ),
     "acquit": (
         Edit(
-            "streams/engine/claims.py",
+            "streams/ownership/claims.py",
             "        if owner.marks.names():",
             "        if False:",
         ),
     ),
     # -- handlers ------------------------------------------------------------------------------------------------------
-    "session": (Edit("streams/engine/session.py", TOGETHER, APART),),
+    "session": (Edit("streams/handlers/session.py", TOGETHER, APART),),
     "sealed": (
         Edit(
-            "streams/engine/sealed.py",
+            "streams/handlers/sealed.py",
             "        for number, packed in section.items.items():",
             "        return\n        for number, packed in section.items.items():",
         ),
     ),
     "give-back": (
         Edit(
-            "streams/engine/slow.py",
+            "streams/handlers/slow.py",
             "    if not cut_off:",
             "    if True:",
         ),
@@ -159,7 +159,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     # -- the relay and the ids of rows ---------------------------------------------------------------------------------
     "relay-order": (
         Edit(
-            "streams/engine/sender.py",
+            "streams/outbox/sender.py",
             '            self._meter.count("dispatch_attempts", outcome="transient")\n',
             "            source.waiting.append(source.out.pop(row.number))\n            return\n"
             '            self._meter.count("dispatch_attempts", outcome="transient")\n',
@@ -167,7 +167,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "exact-acks": (
         Edit(
-            "streams/engine/relay.py",
+            "streams/outbox/relay.py",
             "        return delivered, dead\n",
             "        delivered = list(range(1, delivered[-1] + 1)) if delivered else delivered\n"
             "        return delivered, dead\n",
@@ -175,7 +175,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "relay-doubt": (
         Edit(
-            "streams/engine/transactional.py",
+            "streams/outbox/transactional.py",
             "        lane.shard.doubted = True",
             "        lane.shard.doubted = False",
         ),
@@ -224,21 +224,21 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "lineage": (
         Edit(
-            "streams/engine/rows.py",
+            "streams/outbox/rows.py",
             "        self._lineage, self.number = lineage, number",
             '        self._lineage, self.number = "", number',
         ),
     ),
     "receive": (
         Edit(
-            "streams/engine/receive.py",
+            "streams/reading/receive.py",
             "        if number in known.numbers:\n            return True",
             "        if False:\n            return True",
         ),
     ),
     "dedupe": (
         Edit(
-            "streams/engine/dedupe.py",
+            "streams/reading/dedupe.py",
             "            elif identity is not None and holds(identity, now):",
             "            elif False:",
         ),
@@ -246,68 +246,68 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     # -- what a person does --------------------------------------------------------------------------------------------
     "retried": (
         Edit(
-            "streams/engine/dead_letters.py",
+            "streams/operations/dead_letters.py",
             "        said = _said(journal.notes(store, app))\n",
             "        said = {}\n",
         ),
     ),
     "retry-looked": (
         Edit(
-            "streams/engine/dead_letters.py",
+            "streams/operations/dead_letters.py",
             "    if not ids:\n        return set()",
             "    if True:\n        return set()",
         ),
     ),
     "revived": (
         Edit(
-            "streams/engine/dead_rows.py",
+            "streams/operations/dead_rows.py",
             "    gone = [row.number for row in rows]",
             "    gone = []",
         ),
     ),
     "rebuild-boundaries": (
         Edit(
-            "streams/engine/rebuild_plan.py",
+            "streams/operations/rebuild_plan.py",
             "                    for record in records:\n                        messages.take(record)",
             "                    for record in ():\n                        messages.take(record)",
         ),
     ),
     "rebuild-mark": (
         Edit(
-            "streams/engine/rebuild_write.py",
+            "streams/operations/rebuild_write.py",
             "    claim = _marked(store, claim)\n",
             "    claim = _marked(store, claim, built.offset)\n",
         ),
         Edit(
-            "streams/engine/rebuild_write.py",
+            "streams/operations/rebuild_write.py",
             "Changes(-1, entries=blobs)",
             "Changes(built.offset, entries=blobs)",
         ),
         Edit(
-            "streams/engine/rebuild_write.py",
+            "streams/operations/rebuild_write.py",
             "Changes(-1, outbox=",
             "Changes(built.offset, outbox=",
         ),
         Edit(
-            "streams/engine/rebuild_write.py",
+            "streams/operations/rebuild_write.py",
             "def _marked(store: Store, claim: Claim) -> Claim:",
             "def _marked(store: Store, claim: Claim, begun: int) -> Claim:",
         ),
         Edit(
-            "streams/engine/rebuild_write.py",
+            "streams/operations/rebuild_write.py",
             "    claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))",
             "    blob = packed(Entry(number, claim.store_time, {}, {}, {}, {}, {}), compress=False)\n"
             "    claim = store.commit(claim, Changes(begun, entries=[blob], keep_from=number))",
         ),
         Edit(
-            "streams/engine/rebuild_write.py",
+            "streams/operations/rebuild_write.py",
             "Changes(-1, dispatched=",
             "Changes(begun, dispatched=",
         ),
     ),
     "fresh-secrets": (
         Edit(
-            "streams/engine/supervisor.py",
+            "streams/processes/supervisor.py",
             "            if slot.since:\n                slot.job",
             "            if False:\n                slot.job",
         ),
@@ -315,14 +315,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     # -- leases --------------------------------------------------------------------------------------------------------
     "lane-source": (
         Edit(
-            "streams/leased/dispatcher.py",
+            "streams/outbox/dispatcher.py",
             "LaneRows(parts.producer, parts.source)",
             "LaneRows(parts.producer, parts.token())",
         ),
     ),
     "mark-last": (
         Edit(
-            "streams/leased/lane_relay.py",
+            "streams/outbox/lane_relay.py",
             "        return self._rows.ordered(batch)\n",
             "        found = self._rows.ordered(batch)\n"
             '        self._outbox.mark(batch, [Outcome(row.id, "dispatched") for row in found.rows])\n'
@@ -332,25 +332,25 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     # -- the shared buffer, and Faust's --------------------------------------------------------------------------------
     "watermark": (
         Edit(
-            "streams/leased/shared_runs.py",
+            "streams/shared/shared_runs.py",
             "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
             "        moves = moves._replace(expected=self._buffer.watermark(self._name, moves.topic_id, moves.partition))\n"
             "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
         ),
         Edit(
-            "streams/leased/shared_runs.py",
+            "streams/shared/shared_runs.py",
             "entries, self._gate, moves, self._keep)",
             "entries, self._gate, None, self._keep)",
         ),
         Edit(
-            "streams/leased/shared_intake.py",
+            "streams/shared/shared_intake.py",
             "            stands = self._buffer.watermark(self._name, topic_id, place[1])",
             "            stands = 0",
         ),
     ),
     "shared-suspects": (
         Edit(
-            "streams/leased/shared_fires.py",
+            "streams/shared/shared_fires.py",
             "        if self._policy is None:\n            return None\n        return next(",
             "        if True:\n            return None\n        return next(",
         ),

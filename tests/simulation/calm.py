@@ -3,8 +3,8 @@
 from math import inf
 from typing import Any
 
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.worker import PROBE_EVERY
-from sluicegate.streams.values import Partition
 from tests.simulation.process import APP
 from tests.simulation.shared import empty
 

@@ -11,8 +11,8 @@ from sys import maxsize
 from typing import Any
 
 from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import Message
-from sluicegate.streams.values import Partition
 from tests.chaos.record import Seen
 from tests.simulation.fold import loads, open_counts
 from tests.simulation.timers import ROUNDED, seconds

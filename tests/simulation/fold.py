@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import Message
-from sluicegate.streams.values import Partition
 from tests.chaos.record import Seen
 from tests.simulation import handlers
 from tests.unit.aggregation.oracle import Oracle

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.ids import dead_ids, fire_ids, output_id
+from sluicegate.streams.contracts.ids import dead_ids, fire_ids, output_id
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import Message
-from sluicegate.streams.values import Partition
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation import handlers, shared

@@ -4,12 +4,12 @@ are late or say no. The log is sluicegate.streams.testing.log's."""
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sluicegate.streams.contracts import Report, Reports, TopicPartition
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import Report, Reports, TopicPartition
+from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.record import Record
 from sluicegate.streams.testing import hashing
 from sluicegate.streams.testing.log import LogInput, Message, one_by_one
-from sluicegate.streams.values import OutboxRow
 
 
 class News(NamedTuple):
@@ -69,7 +69,7 @@ class Group:
 
 
 class Input:
-    """One member's consumer: satisfies sluicegate.streams.contracts.Input. `away` until that step Kafka does not
+    """One member's consumer: satisfies sluicegate.streams.contracts.stores.Input. `away` until that step Kafka does not
     answer; `ahead` records are passed over by the next fetch after a seek, as where a fetch was under way."""
 
     def __init__(self, inner: LogInput, process: Any) -> None:
@@ -140,7 +140,7 @@ NEVER = ("failed", *REFUSED)  # written
 
 
 class Producer:
-    """Satisfies sluicegate.streams.contracts.Producer. Each output partition is written in order; after a row that
+    """Satisfies sluicegate.streams.contracts.stores.Producer. Each output partition is written in order; after a row that
     failed no later one of its partition is written but in order and late, until `replace`. `failing` rows fail next,
     and `gaps` rows alone, with those behind them written; `slow` until that step reports wait; `room` for so many unreported rows."""
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.calling.pool import Inline, Pool
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
-from sluicegate.streams.engine.pool import Inline, Pool
 from sluicegate.streams.engine.worker import Parts, Worker
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.testing.log import LogInput
-from sluicegate.streams.values import Partition
 from tests.simulation.kafka import Input, Producer
 from tests.simulation.store import Reached
 from tests.simulation.turned import Threads, Turned

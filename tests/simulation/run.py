@@ -10,8 +10,10 @@ import pytest
 import structlog
 
 from sluicegate.streams.aggregation import changelog, groups
-from sluicegate.streams.engine import beginning, commits, relay, worker
-from sluicegate.streams.leased import shared
+from sluicegate.streams.engine import build_shared as shared
+from sluicegate.streams.engine import commits, worker
+from sluicegate.streams.outbox import relay
+from sluicegate.streams.ownership import beginning
 from tests.simulation.judge import judge
 from tests.simulation.plan import Plan, plan
 from tests.simulation.world import World

@@ -7,9 +7,9 @@ import json
 from collections import Counter
 from typing import Any
 
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.shared_records import buffer_name
-from sluicegate.streams.values import Partition
+from sluicegate.streams.shared.shared_records import buffer_name
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.oracle import Oracle
 

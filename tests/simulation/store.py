@@ -6,15 +6,15 @@ from typing import Any
 
 from sluicegate.connectors.commits import one_by_one
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.contracts.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
-from sluicegate.streams.values import Changes, Claim, Level, OutboxRow, Partition, PartitionView
 from tests.simulation.shared import Buffer
 
 State = dict[Partition, Any]
 
 
 class Reached:
-    """Satisfies sluicegate.streams.contracts.Store."""
+    """Satisfies sluicegate.streams.contracts.stores.Store."""
 
     def __init__(self, store: MemoryStore, process: Any) -> None:
         self._store, self._process, self._world = store, process, process.world

@@ -11,11 +11,12 @@ from sluicegate.connectors.memory import state
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.engine import checks, rows, sender
-from sluicegate.streams.engine.claims import Claims
-from sluicegate.streams.engine.crash import Marks
-from sluicegate.streams.engine.owner import Owner
-from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.outbox import rows, sender
+from sluicegate.streams.ownership import checks
+from sluicegate.streams.ownership.claims import Claims
+from sluicegate.streams.ownership.crash import Marks
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.reading.receive import Senders
 from tests.mutation.twins import edits_of, take_out
 
 Patch = pytest.MonkeyPatch

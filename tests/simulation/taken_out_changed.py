@@ -5,8 +5,8 @@ import pytest
 
 from sluicegate.streams.aggregation import groups
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.engine import owner
-from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.ownership import owner
+from sluicegate.streams.ownership.owner import Owner
 
 Patch = pytest.MonkeyPatch
 

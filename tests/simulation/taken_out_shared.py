@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.buffer import MemoryBuffer
-from sluicegate.streams.engine.setting import Setting
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased import shared_fires
+from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.shared import shared_fires
 
 Patch = pytest.MonkeyPatch
 

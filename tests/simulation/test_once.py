@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from sluicegate.streams.engine.relay import Shard
 from sluicegate.streams.engine.worker import Worker
+from sluicegate.streams.outbox.relay import Shard
 from tests.simulation.apps import KINDS
 from tests.simulation.judge import copies, judge
 from tests.simulation.plan import Plan, plan

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.values import Partition
 from tests.chaos.record import Seen
 
 ROUNDED = 0.002  # seconds: times in results are cut to milliseconds

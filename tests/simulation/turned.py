@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from sluicegate.streams.engine.pool import Job
+from sluicegate.streams.calling.pool import Job
 
 WAITS = (0, 0, 0, 1, 1, 2, 5)  # steps until a thread gets on with a call
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.values import Changes, Claim, Partition, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, Partition, Trying
 from tests.simulation import handlers
 from tests.simulation.calm import drain
 from tests.simulation.faults import OF_WORKERS

@@ -14,8 +14,8 @@ from sluicegate.connectors import faust as adapter
 from sluicegate.connectors.faust import BufferSink, entry_of
 from sluicegate.connectors.kafka.producer import KafkaProducer
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.contracts.leased_values import Filled, Gate
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from sluicegate.streams.leased.values import Filled, Gate
 from tests.mutation.twins import without
 
 

@@ -66,37 +66,37 @@ def tree(tmp_path):
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("schemas/json.py", "from sluicegate.streams import values"),
+        ("schemas/json.py", "from sluicegate.streams.contracts import values"),
         ("schemas/json.py", "import sluicegate.connectors"),
-        ("streams/aggregation/rule.py", "from sluicegate.streams.contracts import Clock"),
+        ("streams/aggregation/rule.py", "from sluicegate.streams.contracts.stores import Clock"),
         ("streams/aggregation/rule.py", "from ..engine import owner"),
-        ("streams/aggregation/rule.py", "import sluicegate.streams.engine.owner"),
+        ("streams/aggregation/rule.py", "import sluicegate.streams.ownership.owner"),
         ("streams/aggregation/rule.py", "from time import time"),
         ("streams/aggregation/rule.py", "import random"),
-        ("streams/engine/owner.py", "import sluicegate.connectors"),
-        ("streams/engine/owner.py", "def later():\n    from sluicegate.connectors.kafka import consumer"),
-        ("streams/engine/owner.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sluicegate.connectors.redis"),
+        ("streams/ownership/owner.py", "import sluicegate.connectors"),
+        ("streams/ownership/owner.py", "def later():\n    from sluicegate.connectors.kafka import consumer"),
+        ("streams/ownership/owner.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sluicegate.connectors.redis"),
         ("streams/testing/driver.py", "from sluicegate.connectors.memory.state import MemoryStore"),
         ("streams/testing/driver.py", "def opened():\n    from sluicegate.connectors.sql.state import SqlStore"),
-        ("streams/engine/owner.py", "import confluent_kafka"),
+        ("streams/ownership/owner.py", "import confluent_kafka"),
         ("streams/cli/demo.py", "from confluent_kafka import Producer"),
         ("connectors/redis/state.py", "from sluicegate.connectors.sql import state"),
         ("connectors/redis/state.py", "from ..sql import state"),
         ("connectors/redis/state.py", "import sqlite3"),
-        ("connectors/redis/state.py", "from sluicegate.streams.engine import owner"),
+        ("connectors/redis/state.py", "from sluicegate.streams.ownership import owner"),
         ("connectors/redis/state.py", "import sluicegate.streams.config"),
         ("connectors/__init__.py", "from sluicegate.connectors.redis import state"),
         ("connectors/__init__.py", "from . import redis"),
         ("connectors/__init__.py", "import redis"),
         ("connectors/common.py", "import connectors.sql.state"),
         ("connectors/common.py", "import redis"),
-        ("streams/engine/owner.py", "from tests.waiting import wait_until"),
-        ("streams/engine/owner.py", "from streams.values import Claim"),
+        ("streams/ownership/owner.py", "from tests.waiting import wait_until"),
+        ("streams/ownership/owner.py", "from streams.contracts.values import Claim"),
         ("connectors/redis/state.py", "import schemas.json"),
     ],
 )
 def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
-    tree("streams/engine/owner.py", "")
+    tree("streams/ownership/owner.py", "")
     tree("connectors/sql/state.py", "")
     root = tree(path, text)
     assert [problem for problem in house.imports(root) if problem.startswith(f"{path}:")]
@@ -107,21 +107,21 @@ def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
     [
         (
             "streams/aggregation/rule.py",
-            "import uuid\nfrom sluicegate.streams.values import Partition\nfrom . import groups\nimport sluicegate.schemas.json",
+            "import uuid\nfrom sluicegate.streams.contracts.values import Partition\nfrom . import groups\nimport sluicegate.schemas.json",
         ),
-        ("streams/engine/owner.py", "from sluicegate.streams.aggregation import rule\nfrom ..values import Claim\nimport time"),
+        ("streams/ownership/owner.py", "from sluicegate.streams.aggregation import rule\nfrom ..contracts.values import Claim\nimport time"),
         ("streams/cli/run.py", "import sluicegate.connectors.kafka"),
         ("streams/testing/driver.py", "def memory():\n    from sluicegate.connectors.memory.state import MemoryStore"),
         (
             "connectors/redis/state.py",
-            "import redis\nfrom sluicegate.streams.values import Claim\nfrom . import scripts\nfrom sluicegate.streams import errors",
+            "import redis\nfrom sluicegate.streams.contracts.values import Claim\nfrom . import scripts\nfrom sluicegate.streams import errors",
         ),
         (
             "connectors/__init__.py",
-            "from sluicegate.streams.contracts import Store\ndef open_store():\n    from sluicegate.connectors.redis import state",
+            "from sluicegate.streams.contracts.stores import Store\ndef open_store():\n    from sluicegate.connectors.redis import state",
         ),
         ("connectors/redis/state.py", "from sluicegate.connectors.common import check"),
-        ("connectors/common.py", "from sluicegate.streams.values import Claim"),
+        ("connectors/common.py", "from sluicegate.streams.contracts.values import Claim"),
         ("tests/unit/test_it.py", "import connectors, confluent_kafka, time"),
     ],
 )

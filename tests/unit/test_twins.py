@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine import crash
-from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.ownership import crash
+from sluicegate.streams.reading.receive import Senders
 from tests.mutation import twins
 from tests.mutation.protections import PROTECTIONS
 from tests.mutation.twin.edits import Edit, edited
@@ -21,7 +21,7 @@ from tests.soak.crew import CLOCKS
 PROJECT = Path(__file__).resolve().parents[2]
 NOT_TESTS = re.compile(r"tests/(mutation/|unit/test_twins\.py)")
 ASK = """
-from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.reading.receive import Senders
 senders = Senders("in")
 print([senders.repeat("shard", 1, 0.0) for _ in range(2)][-1], flush=True)
 """
@@ -74,13 +74,13 @@ def test_only_functions_that_differ_change() -> None:
 
 def test_a_text_that_is_not_there_is_an_error() -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ImportError, match="0 times"):
-        twins.take_out(patch, [Edit("streams/engine/receive.py", "no such text", "")])
+        twins.take_out(patch, [Edit("streams/reading/receive.py", "no such text", "")])
 
 
 def test_an_edit_that_changes_nothing_is_an_error() -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError, match="change no function"):
         twins.take_out(
-            patch, [Edit("streams/engine/receive.py", "            self.late += 1", "            self.late += 1  # !")]
+            patch, [Edit("streams/reading/receive.py", "            self.late += 1", "            self.late += 1  # !")]
         )
 
 
@@ -121,7 +121,7 @@ def test_a_protection_whose_module_no_process_imported_was_not_taken_out(tmp_pat
 
 def test_an_edit_that_does_not_fit_ends_the_process_and_fails_the_twin(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    edits = [Edit("streams/engine/receive.py", "no such text", "")]
+    edits = [Edit("streams/reading/receive.py", "no such text", "")]
     said, errors, pid = answer(twins.environment("receive", log) | {"TWIN_EDITS": json.dumps(edits)})
     assert said == ""
     assert "no such text" in errors

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Entry, Gate
+from sluicegate.streams.contracts.leased_values import Entry, Gate
+from sluicegate.streams.contracts.messages import OutboxMessage
 
 HOUR = timedelta(hours=1)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sluicegate.streams.leased.values import PACK, Pack, Progress, pack_data, pack_parts
+from sluicegate.streams.contracts.leased_values import PACK, Pack, Progress, pack_data, pack_parts
 
 
 def pack(group: str, first: int, count: int = 1, width: int = 1) -> Pack:

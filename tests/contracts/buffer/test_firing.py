@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.leased.values import Gate, SealedBatch, batch_id
+from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, batch_id
 from tests.contracts.buffer.given import all_keys, at_once, entries, entry, keys, message, numbers, of, sent
 from tests.contracts.leasing import SHORT, WHILE, Clock
 

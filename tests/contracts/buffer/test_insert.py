@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import func, select
 
 from sluicegate.connectors.sql.leased_tables import BUFFER_KEY
+from sluicegate.streams.contracts.leased_values import Entry, entry_key
 from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.values import Entry, entry_key
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, entry, keys, message, numbers, of
 from tests.contracts.leasing import SHORT
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.sql import buffer_rows
+from sluicegate.streams.contracts.leased_values import Progress
 from sluicegate.streams.errors import ConcurrencyError, WatermarkMoved
-from sluicegate.streams.leased.values import Progress
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, keys, message, numbers, of, sent
 from tests.contracts.leasing import FIVE_MINUTES, SHORT, WHILE, Clock, near
 from tests.mutation.twins import without

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, run_state_machine_as_test
 
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Progress, SealedBatch, Snapshot
+from sluicegate.streams.contracts.options import LeasedOptions
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.leased.options import LeasedOptions
-from sluicegate.streams.leased.values import Entry, Gate, Progress, SealedBatch, Snapshot
 from tests.contracts.buffer.given import HOUR
 from tests.contracts.leasing import Clock, Injected, Real, decoders
 

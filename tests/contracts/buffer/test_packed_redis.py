@@ -11,8 +11,8 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.redis import scripts_packs
 from sluicegate.connectors.redis.leased import step
 from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.streams.contracts.leased_values import PACK, Entry, Progress, pack_parts
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.values import PACK, Entry, Progress, pack_parts
 from tests.contracts.buffer.given import HOUR, of
 from tests.contracts.buffer.packing import pack, put, records
 from tests.contracts.leasing import Injected

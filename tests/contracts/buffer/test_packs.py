@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from sluicegate.streams.contracts.leased_values import PACK
 from sluicegate.streams.errors import ConcurrencyError, WatermarkMoved
-from sluicegate.streams.leased.values import PACK
 from tests.contracts.buffer.given import HOUR, at_once, entries, message, of, sent
 from tests.contracts.buffer.packing import pack, put, records
 from tests.contracts.leasing import SHORT, WHILE, Clock

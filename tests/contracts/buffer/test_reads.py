@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.leased.contracts import LEASE
-from sluicegate.streams.leased.values import EMPTY, Snapshot
+from sluicegate.streams.contracts.leased import LEASE
+from sluicegate.streams.contracts.leased_values import EMPTY, Snapshot
 from tests.contracts.buffer.given import all_keys, at_once, entries, entry, keys, numbers, of
 from tests.contracts.leasing import FIVE_MINUTES, SHORT, Clock, leased_store, near
 

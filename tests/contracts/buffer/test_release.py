@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sluicegate.streams import errors
+from sluicegate.streams.contracts.leased_values import EMPTY
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.values import EMPTY
 from tests.contracts.buffer.failing import FAILING, cut_off
 from tests.contracts.buffer.given import entries, entry, keys, numbers, of
 from tests.contracts.leasing import SHORT, Clock

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sluicegate.streams import errors
+from sluicegate.streams.contracts.leased_values import EMPTY
+from sluicegate.streams.contracts.messages import dispatch_id
 from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, KeyNotFoundError, PersistenceError
-from sluicegate.streams.leased.messages import dispatch_id
-from sluicegate.streams.leased.values import EMPTY
 from tests.contracts.buffer.failing import FAILING, cut_off
 from tests.contracts.buffer.given import all_keys, at_once, entries, entry, keys, message, numbers, of, sent
 from tests.contracts.leasing import SHORT, Clock

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sluicegate.streams.engine.pool import Threads
-from sluicegate.streams.leased import shared_size
-from sluicegate.streams.leased.calls import Calls
-from sluicegate.streams.leased.shared_size import METRIC, SharedSize
+from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.shared import shared_size
+from sluicegate.streams.shared.shared_size import METRIC, SharedSize
 from tests.contracts.buffer.given import entries, of
 from tests.waiting import wait_until
 

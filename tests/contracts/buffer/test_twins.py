@@ -11,8 +11,8 @@ from sluicegate.connectors.memory import buffered
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.sql import buffer_rows
 from sluicegate.connectors.sql.leased_tables import BUFFER_ROW
+from sluicegate.streams.contracts.leased_values import Progress
 from sluicegate.streams.errors import WatermarkMoved
-from sluicegate.streams.leased.values import Progress
 from tests.contracts.buffer.given import HOUR, all_keys, entries
 
 Patch = pytest.MonkeyPatch

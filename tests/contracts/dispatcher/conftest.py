@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
+from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from tests.contracts.outbox.conftest import store_url
 from tests.contracts.timeouts.given import emptied
 

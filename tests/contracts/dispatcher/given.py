@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from sluicegate.streams.agent import App, Outbox, Timeouts
-from sluicegate.streams.engine.pool import Inline
-from sluicegate.streams.engine.receive import Senders
-from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
-from sluicegate.streams.leased.messages import OutboxMessage
+from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.outbox.dispatcher import Dispatcher, Parts
+from sluicegate.streams.reading.receive import Senders
 from sluicegate.streams.testing.log import Clock, Log, LogProducer, Message
 from tests.waiting import wait_until
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Threshold
-from sluicegate.streams.leased import care
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.collector import exposition
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.pages import pages
+from sluicegate.streams.outbox import care
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add, add_numbers, message, numbered, values
 from tests.waiting import wait_until
 
@@ -27,7 +27,7 @@ def test_143_the_cadence_of_looks_is_the_files(store: Any) -> None:
 
 
 def test_142_a_batch_has_a_bound(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.streams.leased.batch_size.MOST", 3)
+    monkeypatch.setattr("sluicegate.streams.outbox.batch_size.MOST", 3)
     add_numbers(store, *range(1, 8))
     one = Turned(store)
     one.producer.hold = True

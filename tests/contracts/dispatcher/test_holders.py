@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.lanes import lane_of
 from sluicegate.streams.testing.log import Log
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add_numbers, lanes, message, numbered, received, values
 from tests.mutation.twins import without

@@ -56,7 +56,7 @@ def test_without_order_every_row_is_sent_once_with_its_id_alone(store: Any) -> N
 
 
 def test_151_a_full_batch_is_followed_by_the_next_at_once_and_a_failed_one_waits(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate.streams.leased.batch_size.MOST", 5)
+    monkeypatch.setattr("sluicegate.streams.outbox.batch_size.MOST", 5)
     add_numbers(store, *range(1, 13))
     one = Turned(store)
     one.turns(40)

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from sluicegate.streams.config import load
+from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased import due
-from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.outbox import due
 from tests.contracts.dispatcher.given import TIMEOUTS, Turned, headers, values
 from tests.unit.config.files import GOOD
 

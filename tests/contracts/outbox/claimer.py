@@ -9,7 +9,7 @@ import sys
 from datetime import timedelta
 from uuid import uuid4
 
-from sluicegate.streams.leased.messages import LaneBatch, Outcome
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from tests.contracts.outbox.given import Place, Store
 from tests.contracts.worker import ROOT
 from tests.servers.process import die_with_parent

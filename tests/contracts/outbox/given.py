@@ -12,8 +12,8 @@ from sluicegate.connectors import open_store
 from sluicegate.connectors.mongodb import connection as mongodb
 from sluicegate.connectors.redis import addresses
 from sluicegate.connectors.sql import tables
-from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage, Outcome, StoredMessage
-from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions
+from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage, Outcome, StoredMessage
+from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions
 from tests.contracts.sql import other
 
 Store = Any

@@ -7,10 +7,10 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 import pytest
 
 from sluicegate.connectors.sessions import MemorySession, MongoSession, RedisSession, SqlSession
+from sluicegate.streams.contracts.lanes import lane_of
+from sluicegate.streams.contracts.messages import OutboxMessage, dispatch_id
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConcurrencyError, ConfigurationError
-from sluicegate.streams.leased.lanes import lane_of
-from sluicegate.streams.leased.messages import OutboxMessage, dispatch_id
-from sluicegate.streams.values import Changes, Partition
 from tests.contracts.application import Books
 from tests.contracts.given import claimed as partition_claimed
 from tests.contracts.outbox.given import LANE, Place, Store, added, claimed, counts, found, ids, marked, message, messages

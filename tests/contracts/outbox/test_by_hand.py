@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from sluicegate.streams.contracts.messages import Outcome
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.leased.messages import Outcome
 from tests.contracts.outbox.given import Place, Store, added, claimed, counts, found, ids, messages
 
 

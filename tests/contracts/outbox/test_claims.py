@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.messages import LaneBatch, Outcome
 from tests.contracts.outbox.given import LANE, LONG, SHORT, Place, Store, added, claimed, counts, found, ids, marked, message, numbers
 from tests.contracts.sql import other
 from tests.mutation.twins import without

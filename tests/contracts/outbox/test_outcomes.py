@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sluicegate.streams.leased.messages import Attempt, Outcome, StoredMessage
-from sluicegate.streams.leased.options import OutboxOptions
+from sluicegate.streams.contracts.messages import Attempt, Outcome, StoredMessage
+from sluicegate.streams.contracts.options import OutboxOptions
 from tests.contracts.outbox.given import LANE, LONG, SHORT, Place, Store, added, claimed, counts, found, ids, marked, message, numbers
 from tests.waiting import wait_until
 

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from sluicegate.streams.leased.messages import Outcome
+from sluicegate.streams.contracts.messages import Outcome
 from tests.contracts.outbox.given import Place, Store, added, claimed, counts, found, ids, marked
 from tests.waiting import wait_until
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Deduplication, Destination, Handler
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition, PartitionView
 from sluicegate.streams.handlers import Context, Message
-from sluicegate.streams.values import Partition, PartitionView
 from tests.contracts.application import Books
 from tests.contracts.given import seen
 from tests.unit.engine.driver import Clock, Driver, distinct, header

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.handlers import BadItems, Batch
 from tests.contracts.strategies.shop import Shop, open_now, open_shop
 from tests.unit.engine.driver import Driver, distinct, header

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from sluicegate.streams import failpoints
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.ids import fire_ids
+from sluicegate.streams.contracts.ids import fire_ids
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogInput
-from sluicegate.streams.values import Partition
 from tests.contracts.given import seen
 from tests.contracts.strategies.shop import BY_HEADER, Shop, open_shop
 from tests.mutation.twins import without

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.streams.leased.contracts import TimeoutStore
+from sluicegate.streams.contracts.leased import TimeoutStore
 from tests.contracts.own import own_url
 from tests.contracts.timeouts.given import Place, emptied
 

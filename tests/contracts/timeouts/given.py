@@ -13,9 +13,9 @@ from sluicegate.connectors import open_store
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.sql.sqlite import Sqlite
 from sluicegate.connectors.sql.state import SqlStore
-from sluicegate.streams.leased.contracts import TimeoutStore
-from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
-from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.contracts.leased import TimeoutStore
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
 from tests.waiting import wait_until
 
 MINUTES = timedelta(minutes=5)

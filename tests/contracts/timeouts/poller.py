@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.leased.contracts import TimeoutStore
-from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
+from sluicegate.streams.contracts.leased import TimeoutStore
+from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
 from tests.servers.process import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from sluicegate.streams.contracts.leased import TimeoutStore
+from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced
-from sluicegate.streams.leased.contracts import TimeoutStore
-from sluicegate.streams.values import Changes, Claim, Partition
 from tests.contracts.given import claimed, picture
 from tests.contracts.timeouts.given import Place, error_of, ids
 from tests.mutation.twins import without

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sluicegate.streams.leased.contracts import TimeoutStore
-from sluicegate.streams.leased.messages import TIMEOUT_ID, StoredMessage
-from sluicegate.streams.leased.values import Timeout, TimeoutBatch
+from sluicegate.streams.contracts.leased import TimeoutStore
+from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
+from sluicegate.streams.contracts.messages import TIMEOUT_ID, StoredMessage
 from tests.contracts.timeouts.given import MINUTES, SHORT, Place, ids
 
 

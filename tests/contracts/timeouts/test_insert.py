@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from sluicegate.streams.contracts.leased import TimeoutStore
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.contracts import TimeoutStore
-from sluicegate.streams.leased.options import LeasedOptions, TimeoutOptions
-from sluicegate.streams.leased.values import Timeout
 from tests.contracts.timeouts.given import Place, ids
 
 

@@ -4,9 +4,9 @@ from uuid import uuid4
 
 import pytest
 
+from sluicegate.streams.contracts.leased import TimeoutStore
+from sluicegate.streams.contracts.leased_values import TimeoutBatch
 from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.contracts import TimeoutStore
-from sluicegate.streams.leased.values import TimeoutBatch
 from tests.contracts.timeouts.given import MINUTES, SHORT, Place, error_of, ids
 
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sluicegate.streams.leased.contracts import TimeoutStore
+from sluicegate.streams.contracts.leased import TimeoutStore
 from tests.contracts.timeouts.given import Place, ids
 
 

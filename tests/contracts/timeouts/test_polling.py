@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from sluicegate.streams.leased.contracts import TimeoutStore
-from sluicegate.streams.leased.options import TimeoutOptions
+from sluicegate.streams.contracts.leased import TimeoutStore
+from sluicegate.streams.contracts.options import TimeoutOptions
 from tests.contracts.timeouts.given import MINUTES, SHORT, Place, ids
 
 

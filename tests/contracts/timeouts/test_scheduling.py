@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
+from sluicegate.streams.contracts.leased import TimeoutStore
 from sluicegate.streams.errors import ConcurrencyError
-from sluicegate.streams.leased.contracts import TimeoutStore
 from tests.contracts.timeouts.given import Place, ids
 
 

@@ -11,8 +11,8 @@ import faust
 
 from sluicegate.connectors import open_store, topic_ids
 from sluicegate.connectors.faust import BufferSink
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.values import Gate, SealedBatch
+from sluicegate.streams.contracts.leased_values import Gate, SealedBatch
+from sluicegate.streams.contracts.messages import OutboxMessage
 
 
 class Stalling:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Http, Outbox
-from sluicegate.streams.engine import supervisor
-from sluicegate.streams.engine.supervisor import Pace, Pause, run
 from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.processes import supervisor
+from sluicegate.streams.processes.supervisor import Pace, Pause, run
 
 
 def main(settings: dict) -> int:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.engine.child import Place, Report, main
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import DISPATCHER, PartitionReport, WorkerReport
+from sluicegate.streams.processes.child import Place, Report, main
 
 
 class Behaved:

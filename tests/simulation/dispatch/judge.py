@@ -4,8 +4,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from sluicegate.streams.leased.messages import OutboxMessage, emitted
-from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage, emitted
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation.dispatch.world import SPACE

@@ -8,9 +8,9 @@ import pytest
 from sluicegate.connectors.memory.messages import Lane
 from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
-from sluicegate.streams.engine.sender import Chunk
-from sluicegate.streams.leased import lane_relay
-from sluicegate.streams.leased.lane_run import Run
+from sluicegate.streams.outbox import lane_relay
+from sluicegate.streams.outbox.lane_run import Run
+from sluicegate.streams.outbox.sender import Chunk
 from tests.simulation.dispatch import world
 from tests.simulation.dispatch.plan import Plan, plan
 from tests.simulation.plan import Fault

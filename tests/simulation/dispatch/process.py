@@ -5,8 +5,8 @@ from typing import Any
 
 from sluicegate.streams.agent import App, Outbox, Timeouts
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.dispatcher import Dispatcher, Parts
 from tests.simulation.dispatch.plan import Plan
 from tests.simulation.kafka import Producer
 from tests.simulation.turned import Threads, Turned

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.leased.messages import OutboxMessage
-from sluicegate.streams.leased.options import LeasedOptions, OutboxOptions, TimeoutOptions
-from sluicegate.streams.leased.values import Timeout
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
 from tests.simulation.dispatch.faults import ACTIONS
 from tests.simulation.dispatch.plan import Item, Plan
 from tests.simulation.dispatch.process import LEASE, Process

@@ -13,10 +13,10 @@ from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.engine.dedupe import Dedupe, IdRule
-from sluicegate.streams.engine.receive import Senders
-from sluicegate.streams.ids import fire_ids
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.ids import fire_ids
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.reading.dedupe import Dedupe, IdRule
+from sluicegate.streams.reading.receive import Senders
 from tests.unit.engine.driver import Message
 
 PLACE = Partition("app", "sums", "in", 3)

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.letters import Topics
-from sluicegate.streams.engine.dead_letters import Place
-from sluicegate.streams.record import Record
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
+from sluicegate.streams.operations.dead_letters import Place
 from sluicegate.streams.testing.log import Log, LogInput
-from sluicegate.streams.values import OutboxRow, TopicFacts
 
 
 class LogTopics(Topics):

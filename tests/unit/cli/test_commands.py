@@ -175,7 +175,7 @@ def test_flush_and_drop_exclude_each_other_and_an_unknown_agent_is_usage(invoke,
 
 
 def test_run_hands_everything_to_the_supervisor(invoke, tmp_path, monkeypatch):
-    from sluicegate.streams.engine import supervisor
+    from sluicegate.streams.processes import supervisor
 
     calls = []
     monkeypatch.setattr(supervisor, "run", lambda *args, **kwargs: calls.append((args, kwargs)) or 0)

@@ -13,11 +13,12 @@ from sluicegate.streams.aggregation import changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.cli import changing, main
 from sluicegate.streams.cli.files import loaded
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.engine import amending, open_groups
-from sluicegate.streams.engine.amending import Person
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.journal import amending
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import open_groups
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import a_log, feed
 

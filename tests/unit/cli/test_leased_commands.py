@@ -12,10 +12,10 @@ from typer.testing import CliRunner, Result
 from sluicegate.connectors import open_store
 from sluicegate.streams import OutboxMessage, Timeout
 from sluicegate.streams.cli import main
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.messages import Outcome
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.messages import Outcome
-from sluicegate.streams.values import Changes, Partition
 
 FILE = """\
 app: app

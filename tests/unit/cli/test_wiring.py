@@ -10,8 +10,8 @@ import pytest
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination
 from sluicegate.streams.cli.waiting import within
 from sluicegate.streams.cli.wiring import judge_store, judge_topics, topics_of
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
-from sluicegate.streams.values import Level
 
 
 def app(store: str = "redis://host", **fields: object) -> App:

@@ -4,8 +4,8 @@ import jsonschema
 import pytest
 import yaml
 
+from sluicegate.streams.cases import ANYTHING, Advance, Case, Expect, ExpectNothing, Send
 from sluicegate.streams.config.schema import schema
-from sluicegate.streams.testing.cases import ANYTHING, Advance, Case, Expect, ExpectNothing, Send
 from tests.unit.config.files import GOOD, lines, loaded
 
 HEAD = GOOD + "tests:\n  it works:\n"  # the first step stands in line 12

@@ -22,8 +22,8 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.config import build, loading, values
 from sluicegate.streams.config.document import Document
-from sluicegate.streams.engine import supervisor
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.processes import supervisor
 from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.config.files import GOOD, agent, loaded
 from tests.unit.config.test_build import EVERYTHING

@@ -5,8 +5,8 @@ import pytest
 
 from sluicegate.streams.agent import Aggregation, Until
 from sluicegate.streams.config import meaning
-from sluicegate.streams.config.units import spoken_duration
 from sluicegate.streams.config.words import dispatching, firing
+from sluicegate.streams.units import spoken_duration
 from tests.unit.config.files import GOOD, agent, lines, loaded
 
 CLOCK = ", by the worker's clock, even if no record follows; a late record starts a new group"

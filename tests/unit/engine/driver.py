@@ -6,15 +6,15 @@ from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
-from sluicegate.streams.engine.pool import Inline
 from sluicegate.streams.engine.worker import Parts, Worker
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.testing.log import Clock, Log, LogInput, LogProducer, Message
 from sluicegate.streams.testing.transactions import LogTransactions
-from sluicegate.streams.values import Partition
 
 
 class Driver:

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.contracts import Store
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.open_groups import held
-from sluicegate.streams.engine.rebuild_plan import Planned, Plans, Wanted
-from sluicegate.streams.record import Record
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Partition, TopicFacts
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.rebuild_plan import Planned, Plans, Wanted
 from sluicegate.streams.testing.log import LogInput, LogProducer
-from sluicegate.streams.values import Partition, TopicFacts
 from tests.unit.engine.driver import Clock, Driver, Log, Message, header
 
 ANNE = Person("anne@here", "the store was lost", "rebuild-token")
@@ -21,7 +21,7 @@ PLAIN = Wanted()
 
 
 class LogHistory:
-    """Satisfies sluicegate.streams.engine.rebuild_plan.History."""
+    """Satisfies sluicegate.streams.operations.rebuild_plan.History."""
 
     def __init__(self, log: Log, group: str) -> None:
         self.log, self._input = log, LogInput(log, group)

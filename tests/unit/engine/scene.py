@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 
 COMPUTE = (Reducer("total", "sum", "amount"),)

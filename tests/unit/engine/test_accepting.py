@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.engine import journal
-from sluicegate.streams.engine.accepting import Gap, accept, preview
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.open_groups import held
+from sluicegate.streams.contracts.values import Partition, Source
 from sluicegate.streams.errors import ConfigurationError, Fenced
-from sluicegate.streams.values import Partition, Source
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.accepting import Gap, accept, preview
+from sluicegate.streams.operations.open_groups import held
 from tests.unit.engine.driver import Clock, Driver, header, memory
 from tests.unit.engine.scene import a_log, an_agent, feed, shown
 from tests.unit.engine.test_gaps import HARMS, PLACE, Harm, earlier, retention, rewind, swap, truncation, wipe

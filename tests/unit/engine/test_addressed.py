@@ -4,13 +4,14 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.engine import explaining, owner, rebuild
-from sluicegate.streams.engine.addressed import RETRIED_FOR, addressee, for_us
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.dead_letters import Retried, letters, retry
+from sluicegate.streams.contracts.record import Headers
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.observe.metrics import METRICS
-from sluicegate.streams.record import Headers
-from sluicegate.streams.values import Partition
+from sluicegate.streams.operations import explaining, rebuild
+from sluicegate.streams.operations.dead_letters import Retried, letters, retry
+from sluicegate.streams.ownership import owner
+from sluicegate.streams.reading.addressed import RETRIED_FOR, addressee, for_us
 from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
 from tests.unit.engine.rebuilding import rebuild as rebuilt
 from tests.unit.engine.rebuilding import state

@@ -10,10 +10,10 @@ from jsonschema import validate
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.engine import sealed
-from sluicegate.streams.engine.members import Members
-from sluicegate.streams.ids import fire_ids
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.ids import fire_ids
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.handlers import sealed
+from sluicegate.streams.handlers.members import Members
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import dead, feed

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Aggregation
-from sluicegate.streams.engine.checks import Seen, check_claim, check_low, check_partitions, informational
+from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
 from sluicegate.streams.errors import (
     Halt,
     LogTruncated,
@@ -16,7 +16,7 @@ from sluicegate.streams.errors import (
     StoreWiped,
     TopicRecreated,
 )
-from sluicegate.streams.values import Claim, Partition, Source, TopicFacts
+from sluicegate.streams.ownership.checks import Seen, check_claim, check_low, check_partitions, informational
 
 PLACE = Partition("app", "sums", "in", 0)
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from sluicegate.streams.engine.child import Runner, Task, run_one
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.processes.child import Runner, Task, run_one
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_nobody_expected_comes_with_its_traceback() -> None:
 
 HANGS = """
 import sys, threading
-from sluicegate.streams.engine import child
+from sluicegate.streams.processes import child
 
 threading.Thread(target=threading.Event().wait).start()
 print("said")
@@ -58,6 +58,6 @@ def test_the_end_of_a_process_waits_for_nothing_and_keeps_what_was_said() -> Non
 
 @pytest.mark.parametrize(("code", "said"), [(0, b"tidied up\n"), (1, b"")])
 def test_a_good_end_tidies_up_and_no_other_does(code: int, said: bytes) -> None:
-    program = f"import atexit; from sluicegate.streams.engine import child; atexit.register(print, 'tidied up'); child.end({code})"
+    program = f"import atexit; from sluicegate.streams.processes import child; atexit.register(print, 'tidied up'); child.end({code})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, said)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine.claims import Claims
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import PersistenceError, SluicegateError
-from sluicegate.streams.values import Partition
+from sluicegate.streams.ownership.claims import Claims
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, an_agent, feed, totals
 

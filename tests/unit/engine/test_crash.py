@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine import crash
-from sluicegate.streams.engine.crash import Marks
-from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.contracts.values import Changes, Partition, Trying
 from sluicegate.streams.errors import Fenced, PersistenceError
-from sluicegate.streams.values import Changes, Partition, Trying
+from sluicegate.streams.ownership import crash
+from sluicegate.streams.ownership.crash import Marks
+from sluicegate.streams.ownership.owner import Owner
 from tests.mutation.twins import without
 from tests.unit.engine import scene
 from tests.unit.engine.driver import Clock, Driver, Log

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine.pool import Threads
-from sluicegate.streams.engine.sealed import Sealed
-from sluicegate.streams.engine.slow import Slow
+from sluicegate.streams.calling.pool import Threads
+from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.values import Changes, Claim, Partition
+from sluicegate.streams.handlers.sealed import Sealed
+from sluicegate.streams.handlers.slow import Slow
 from tests.mutation.twins import without
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct

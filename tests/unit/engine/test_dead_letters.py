@@ -7,13 +7,14 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
-from sluicegate.streams.engine import dead_letters, journal
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.dead_letters import Letter, Place, Retried, letters, retry
+from sluicegate.streams.contracts.ids import retry_id
+from sluicegate.streams.contracts.record import Headers, Record
+from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
-from sluicegate.streams.ids import retry_id
-from sluicegate.streams.record import Headers, Record
-from sluicegate.streams.values import Claim, OutboxRow, Partition
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import dead_letters
+from sluicegate.streams.operations.dead_letters import Letter, Place, Retried, letters, retry
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, dead, feed, totals

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.dead_rows import dead_rows, requeue
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import Fenced
-from sluicegate.streams.values import Partition
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.dead_rows import dead_rows, requeue
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, feed, hooked, totals

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine import owner as owner_module
+from sluicegate.streams.ownership import owner as owner_module
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, dead, distinct, feed, hooked, shown, totals
 

@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Deduplication
-from sluicegate.streams.engine.dedupe import LONGEST, IdRule
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.reading.dedupe import LONGEST, IdRule
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.producing import metrics, sums, twice, write

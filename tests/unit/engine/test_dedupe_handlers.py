@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.engine.dedupe import Dedupe
+from sluicegate.streams.reading.dedupe import Dedupe
 from tests.mutation.twins import without
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.entry import unpacked
-from sluicegate.streams.engine import beginning
-from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.values import Changes, Claim
+from sluicegate.streams.ownership import beginning
+from sluicegate.streams.ownership.owner import Owner
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import Killed, an_agent, totals
 

@@ -8,8 +8,8 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.engine.claims import Claims
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.ownership.claims import Claims
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, memory
 from tests.unit.engine.scene import Clock, a_log, an_agent, feed, shown, totals

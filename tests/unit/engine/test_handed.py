@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.engine import relay as relay_module
-from sluicegate.streams.engine.relay import Relay, Shard
-from sluicegate.streams.values import DeadRow, OutboxRow
+from sluicegate.streams.contracts.values import DeadRow, OutboxRow
+from sluicegate.streams.outbox import relay as relay_module
+from sluicegate.streams.outbox.relay import Relay, Shard
 from tests.unit.engine.test_relay import Broker, Outbox, a_relay, row
 
 

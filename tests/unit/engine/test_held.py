@@ -7,9 +7,9 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.engine.held import Held
-from sluicegate.streams.engine.owner import Owner
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.handlers.held import Held
+from sluicegate.streams.ownership.owner import Owner
 from tests.simulation.run import silent
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine import owner
-from sluicegate.streams.engine.owner import Owner
+from sluicegate.streams.ownership import owner
+from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.testing.group import groups as as_tests_see
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import an_agent, feed, totals

@@ -9,8 +9,8 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.engine.pool import Threads
-from sluicegate.streams.values import Changes, Partition
+from sluicegate.streams.calling.pool import Threads
+from sluicegate.streams.contracts.values import Changes, Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import a_log, dead, feed, shown

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, OnError, Reducer
-from sluicegate.streams.values import Partition
+from sluicegate.streams.contracts.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.producing import metrics

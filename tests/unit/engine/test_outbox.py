@@ -7,9 +7,9 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.engine import relay as relay_module
+from sluicegate.streams.contracts.values import Changes, Partition, Trying
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.values import Changes, Partition, Trying
+from sluicegate.streams.outbox import relay as relay_module
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import a_log, an_agent, dead, feed, hooked, shown, totals

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine import owner as owner_module
+from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.errors import PersistenceError, SystemNotReady
-from sluicegate.streams.values import Partition, TopicFacts
+from sluicegate.streams.ownership import owner as owner_module
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import an_agent, dead, feed, hooked, shown, totals

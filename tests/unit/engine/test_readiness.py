@@ -5,9 +5,9 @@ from dataclasses import replace
 from structlog.testing import capture_logs
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine.claims import NOT_JOINED
+from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.values import Level
+from sluicegate.streams.ownership.claims import NOT_JOINED
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import a_log, an_agent, feed, shown, totals
 

@@ -6,11 +6,11 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.engine import rebuild_write
-from sluicegate.streams.engine.open_groups import held
-from sluicegate.streams.engine.rebuild_plan import Wanted
+from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.values import OutboxRow, Partition
+from sluicegate.streams.operations import rebuild_write
+from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.rebuild_plan import Wanted
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, memory
 from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Agent, Reducer, Until
-from sluicegate.streams.engine.rebuild_plan import Wanted
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.operations.rebuild_plan import Wanted
 from tests.unit.engine.driver import Clock, Driver, Message, header, memory
 from tests.unit.engine.rebuilding import EPOCH, PLAIN, emitted_twice, feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent

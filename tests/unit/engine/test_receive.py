@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.streams.engine import receive
-from sluicegate.streams.engine.receive import Senders
+from sluicegate.streams.reading import receive
+from sluicegate.streams.reading.receive import Senders
 from tests.unit.engine.driver import Message
 
 SHARD = "app/a/src/0>in#token"

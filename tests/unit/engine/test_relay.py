@@ -7,15 +7,15 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from sluicegate.streams.contracts import Reports
-from sluicegate.streams.engine import relay as relay_module
-from sluicegate.streams.engine import sender as sender_module
-from sluicegate.streams.engine.backoff import Backoff
-from sluicegate.streams.engine.relay import Relay, Shard
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.contracts.stores import Reports
+from sluicegate.streams.contracts.values import DeadRow, OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox import relay as relay_module
+from sluicegate.streams.outbox import sender as sender_module
+from sluicegate.streams.outbox.relay import Relay, Shard
 from sluicegate.streams.testing.log import one_by_one
-from sluicegate.streams.values import DeadRow, OutboxRow, Partition
 from tests.mutation.twins import without
 
 OTHER = Partition("app", "agent", "in", 1)

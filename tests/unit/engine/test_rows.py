@@ -10,9 +10,9 @@ import pytest
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.streams.aggregation.events import Fire, Refused
-from sluicegate.streams.engine.rows import Rows, rfc3339
-from sluicegate.streams.ids import NAMESPACE
-from sluicegate.streams.values import OutboxRow, Partition
+from sluicegate.streams.contracts.ids import NAMESPACE
+from sluicegate.streams.contracts.values import OutboxRow, Partition
+from sluicegate.streams.outbox.rows import Rows, rfc3339
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Message
 from tests.unit.engine.scene import an_agent

@@ -6,9 +6,9 @@ from structlog.testing import capture_logs
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.engine.failures import Failures
 from sluicegate.streams.errors import ConfigurationError, PersistenceError
 from sluicegate.streams.handlers import Outage
+from sluicegate.streams.handlers.failures import Failures
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log
 from tests.unit.engine.scene import dead, feed

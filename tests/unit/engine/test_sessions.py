@@ -8,8 +8,8 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import NotCommitted, PersistenceError
-from sluicegate.streams.values import Partition
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import dead, feed

@@ -11,12 +11,12 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from sluicegate.streams.aggregation import changelog
-from sluicegate.streams.engine import parking
-from sluicegate.streams.engine import sealed as sealed_module
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.pool import Inline, Threads
+from sluicegate.streams.calling.pool import Inline, Threads
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError
-from sluicegate.streams.values import Partition
+from sluicegate.streams.handlers import sealed as sealed_module
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import parking
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import dead, feed, shown, until_killed

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine import open_groups
-from sluicegate.streams.engine.amending import Person
-from sluicegate.streams.engine.claims import Claims
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations import open_groups
+from sluicegate.streams.ownership.claims import Claims
 from tests.unit.engine.driver import Driver, memory
 from tests.unit.engine.scene import Clock, a_log, an_agent, feed
 from tests.unit.engine.test_gaps import truncation

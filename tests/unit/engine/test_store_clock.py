@@ -2,7 +2,7 @@
 
 from math import inf
 
-from sluicegate.streams.engine.store_clock import StoreClock
+from sluicegate.streams.ownership.store_clock import StoreClock
 
 
 def settled(store_time: float, monotonic: float) -> StoreClock:

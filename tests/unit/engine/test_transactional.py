@@ -8,11 +8,11 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, OnError
-from sluicegate.streams.engine import transactional
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.outbox import transactional
 from sluicegate.streams.testing.deaths import TRANSACTIONS
 from sluicegate.streams.testing.transactions import LogTransactions
-from sluicegate.streams.values import Partition
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import Killed, an_agent, feed, shown

@@ -11,9 +11,9 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import Avro, codecs
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer
-from sluicegate.streams.engine.intake import Intake
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.values import Partition
+from sluicegate.streams.ownership.intake import Intake
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import a_log, dead, shown
 

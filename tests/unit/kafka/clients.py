@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluicegate.connectors.kafka.consumer import KafkaInput, open_input
-from sluicegate.streams.values import OutboxRow
+from sluicegate.streams.contracts.values import OutboxRow
 from tests.waiting import wait_until
 
 COOPERATIVE: dict[str, Any] = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}

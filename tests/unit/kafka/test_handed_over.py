@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.connectors.kafka import producer as module
 from sluicegate.connectors.kafka.producer import KafkaProducer
-from sluicegate.streams.values import OutboxRow
+from sluicegate.streams.contracts.values import OutboxRow
 
 
 class Librdkafka:

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError
 
 from sluicegate.connectors.kafka import transactions
 from sluicegate.connectors.kafka.transactions import KafkaTransactions, open_transactions
+from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.values import OutboxRow, Partition
 
 ROW = OutboxRow(1, "a claim", "id-1", "out", 0, b"k", b"v", [])
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sluicegate.streams.leased.batch_size import BYTES, FEWEST, FIRST, MOST, BatchSize
-from sluicegate.streams.leased.lane_row import LaneRow
+from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.outbox.batch_size import BYTES, FEWEST, FIRST, MOST, BatchSize
 
 
 def rows(count: int, size: int | None) -> list[LaneRow]:

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.engine.pool import Threads
-from sluicegate.streams.leased import dispatcher
+from sluicegate.streams.calling.pool import Threads
+from sluicegate.streams.outbox import dispatcher
 from tests.contracts.dispatcher.given import Turned
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from sluicegate.streams.contracts import Reports
-from sluicegate.streams.engine.backoff import Backoff
-from sluicegate.streams.engine.sender import Sender
-from sluicegate.streams.leased.lane_run import Run, near
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.contracts.stores import Reports
+from sluicegate.streams.contracts.values import DeadRow, OutboxRow
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.lane_run import Run, near
+from sluicegate.streams.outbox.sender import Sender
 from sluicegate.streams.testing.log import one_by_one
-from sluicegate.streams.values import DeadRow, OutboxRow
 from tests.mutation.twins import without
 
 

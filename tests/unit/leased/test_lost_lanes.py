@@ -7,12 +7,12 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import App, Outbox
-from sluicegate.streams.engine.pool import Inline
+from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
-from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
-from sluicegate.streams.leased.lane_run import Run
-from sluicegate.streams.leased.messages import OutboxMessage
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.dispatcher import Dispatcher, Parts
+from sluicegate.streams.outbox.lane_run import Run
 from sluicegate.streams.testing.log import Clock, Log, LogProducer
 
 LEASE = 2.0

@@ -8,9 +8,9 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
-from sluicegate.streams.engine.pool import Threads
-from sluicegate.streams.engine.setting import Setting
+from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.ownership.setting import Setting
 from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, feed
 

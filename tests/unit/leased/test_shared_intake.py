@@ -11,14 +11,14 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.leased_values import Gate, Pack, Progress
 from sluicegate.streams.engine import commits
 from sluicegate.streams.engine.commits import Commits
-from sluicegate.streams.engine.packing import SealedRecord
 from sluicegate.streams.errors import WatermarkMoved
-from sluicegate.streams.leased.shared_fires import MOST
-from sluicegate.streams.leased.shared_intake import SharedIntake
-from sluicegate.streams.leased.shared_runs import Packing
-from sluicegate.streams.leased.values import Gate, Pack, Progress
+from sluicegate.streams.handlers.packing import SealedRecord
+from sluicegate.streams.shared.shared_fires import MOST
+from sluicegate.streams.shared.shared_intake import SharedIntake
+from sluicegate.streams.shared.shared_runs import Packing
 
 PLACE, GATE = ("in", 3), Gate(9)
 

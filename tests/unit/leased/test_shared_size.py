@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.engine.pool import Inline
+from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.pool import Inline
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased.calls import Calls
-from sluicegate.streams.leased.shared_size import EVERY, METRIC, SHARE, SharedSize
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.shared.shared_size import EVERY, METRIC, SHARE, SharedSize
 
 
 class Buffer:

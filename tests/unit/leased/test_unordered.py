@@ -6,14 +6,14 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import App, Outbox
-from sluicegate.streams.contracts import Reports
-from sluicegate.streams.engine.pool import Inline
-from sluicegate.streams.leased.dispatcher import Dispatcher, Parts
-from sluicegate.streams.leased.lane_run import Run
-from sluicegate.streams.leased.messages import LaneBatch, OutboxMessage
+from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage
+from sluicegate.streams.contracts.stores import Reports
+from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.dispatcher import Dispatcher, Parts
+from sluicegate.streams.outbox.lane_run import Run
 from sluicegate.streams.testing.log import Clock, Log, LogProducer
-from sluicegate.streams.values import OutboxRow
 
 ROWS, LEASE, TURN = 40, 1.0, 0.05  # seconds
 

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from sluicegate.streams.engine.backoff import Backoff
-from sluicegate.streams.engine.channel import Sender, pipe, received
+from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.observe.report import PartitionReport, WorkerReport
+from sluicegate.streams.processes.channel import Sender, pipe, received
 from tests.waiting import wait_until
 
 Ends = tuple[int, int]

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Outbox
 from sluicegate.streams.cli import child, main
-from sluicegate.streams.engine.child import Place
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.observe import tracing
+from sluicegate.streams.processes.child import Place
 from tests.spans import Recorder
 from tests.unit.cli.files import written
 

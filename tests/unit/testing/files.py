@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.testing.cases import Case
+from sluicegate.streams.cases import Case
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import Failure, Verdict, play, play_with_crashes
 

@@ -10,7 +10,7 @@ import pytest
 from sluicegate.connectors.sql.sqlite import Sqlite
 from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.testing.deaths import REPLIES, Deaths, Kind, MortalStore
 from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.engine import handlers

@@ -12,15 +12,15 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.engine.packing import SealedRecord
+from sluicegate.streams.contracts.leased_values import PACK, Entry, Gate, pack_data, pack_parts, singles
+from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.leased import shared_records, shared_runs
-from sluicegate.streams.leased.shared_fires import UNDER_WAY, SharedFires
-from sluicegate.streams.leased.shared_firing import Made
-from sluicegate.streams.leased.shared_records import Common, Origin, Run, encode_item, packed, packs, unpacked
-from sluicegate.streams.leased.shared_runs import Packing
-from sluicegate.streams.leased.values import PACK, Entry, Gate, pack_data, pack_parts, singles
-from sluicegate.streams.record import Headers
+from sluicegate.streams.handlers.packing import SealedRecord
+from sluicegate.streams.shared import shared_records, shared_runs
+from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
+from sluicegate.streams.shared.shared_firing import Made
+from sluicegate.streams.shared.shared_records import Common, Origin, Run, encode_item, packed, packs, unpacked
+from sluicegate.streams.shared.shared_runs import Packing
 
 COMMON = Common("in", "id", 3, 1.5)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Outbox, Reducer
+from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.testing.deaths import SHARED, Deaths
 from sluicegate.streams.testing.driver import TestDriver
-from sluicegate.streams.values import Changes, Partition
 from tests.mutation.twins import without
 from tests.unit.testing import sharing
 

@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.connectors.sql.sqlite import Sqlite
 from sluicegate.connectors.sql.state import SqlStore
-from sluicegate.streams.contracts import Store
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.testing import stores
 from sluicegate.streams.testing.deaths import Deaths, MortalStore

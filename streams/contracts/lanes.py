@@ -1,0 +1,18 @@
+"""Which sequence a message of the outbox belongs to."""
+
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from sluicegate.streams.contracts.messages import OutboxMessage
+
+if TYPE_CHECKING:
+    from sluicegate.streams.contracts.lane_row import LaneRow
+
+LANES = 16
+"""Of a store unless it was set otherwise."""
+
+
+def lane_of(message: "OutboxMessage | LaneRow", lanes: int) -> int:
+    """0 to lanes - 1: by its lane key, else its key, else (no order wanted) its id."""
+    key = message.lane_key if message.lane_key is not None else message.key
+    return crc32(message.id.encode() if key is None else key) % lanes

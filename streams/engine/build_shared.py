@@ -1,0 +1,75 @@
+"""`scope: shared` put together: what a worker of such an agent has in place of a handler."""
+
+from datetime import timedelta
+from math import inf
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.completion import completion
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.contracts.leased_values import Gate
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.engine.worker import Parts
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.handlers.failures import Policy
+from sluicegate.streams.handlers.handling import Handling
+from sluicegate.streams.handlers.values import Outputs
+from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
+from sluicegate.streams.shared.shared_firing import SharedFiring, aggregation_of
+from sluicegate.streams.shared.shared_intake import SharedIntake
+from sluicegate.streams.shared.shared_records import buffer_name
+from sluicegate.streams.shared.shared_runs import Identified, Packing, Runs
+from sluicegate.streams.shared.shared_size import SharedSize
+
+LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody works on what a process died with
+CALLS = 2  # threads for the short calls to the store
+
+
+def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: Outputs, parts: Parts) -> SharedIntake:
+    """Raises ConfigurationError."""
+    name, gate, clock = buffer_name(app, agent.name), gate_of(agent), parts.clock.monotonic
+    handling, policy = _handling(agent, rule, reads, outputs, parts)
+    firing = SharedFiring(app, agent, reads, writes, outputs.most, handling)
+    pool = parts.pool(UNDER_WAY) if handling is None else handling.pool
+    calls, work = Calls(parts.pool(CALLS), _nobody), Calls(pool, _nobody)
+    backoff = Backoff(0.2, 10.0, parts.random)
+    buffer = parts.store.buffer
+    fires = SharedFires(name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff)
+    runs: Runs = Packing(name, gate, buffer, parts.time)
+    if agent.dedupe:
+        runs = Identified(name, gate, buffer, IdRule(agent, reads), parts.meter, parts.time)
+
+    def source_of(place: tuple[str, int]) -> str:
+        view = parts.store.read(Partition(app, agent.name, *place))
+        return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
+
+    size = SharedSize(name, buffer, Calls(parts.pool(1), _nobody), parts.meter, clock)
+    return SharedIntake(name, gate, buffer, runs, fires, source_of, size)
+
+
+def gate_of(agent: Agent) -> Gate:
+    """The rule's count, or its limit where that is lower. Raises ConfigurationError."""
+    aggregation = aggregation_of(agent)
+    most = completion(aggregation).most
+    times = (aggregation.since_first, aggregation.since_last)
+    first, last = (None if seconds is None else timedelta(seconds=seconds) for seconds in times)
+    return Gate(None if most == inf else int(most), first, last, LEASE)
+
+
+def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> tuple[Handling | None, Policy | None]:
+    """Outside of every commit: a call may take its time, while the batch's lease is renewed."""
+    handler = agent.handler
+    if handler is None:
+        return None, None
+    if handler.session or handler.then == "park":
+        raise ConfigurationError(f"agent {agent.name}: session and then: park need scope partition")
+    policy = Policy(handler, parts.random, parts.clock.monotonic)
+    pool = parts.pool(max(1, handler.concurrency))
+    return Handling(agent, handler, rule, reads, outputs, policy, pool), policy
+
+
+def _nobody() -> None:
+    """The worker's loop looks by itself."""

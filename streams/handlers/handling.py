@@ -1,0 +1,287 @@
+"""Calling the application's handlers: what they send, and what a failure means.
+
+Nothing here is committed: a batch is handled as a whole or, after a failure that may be tried again, not at all (HandlerFailed: the
+one way back). What a handler without a session has done already is not called again in this process (`done`); with a session it
+was rolled back and is.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Handler
+from sluicegate.streams.aggregation.accept import refuse
+from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
+from sluicegate.streams.aggregation.groups import Groups, traceparent
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.causes import Cause, cause
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.errors import HandlerFailed
+from sluicegate.streams.handlers.failures import Failures, Policy, outage
+from sluicegate.streams.handlers.functions import decoder, functions
+from sluicegate.streams.handlers.members import Members
+from sluicegate.streams.handlers.values import BadItems, Batch, Calls, Context, Flag, Message, Outputs, plain
+from sluicegate.streams.outbox.rows import contents, document
+
+Item = Message | Fire | Refused
+Place = tuple[str, int]
+Apart = Callable[[Callable[[Any], object]], None]
+"""Calls with a session of its own, which is rolled back."""
+
+
+Called = tuple[Message | Fire | None, Calls, bool, Failures, Sequence[Message]]
+"""What was called last, with what, whether it was the first of its batch, and what is known of failures; None: a function of `together`,
+for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
+
+
+class Handling:
+    """The handlers of one agent in one worker."""
+
+    def __init__(self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, policy: Policy, pool: Pool) -> None:
+        self.session, self._outputs, self._attempts, self._policy = handler.session, outputs, handler.attempts, policy
+        self.batches = agent.aggregation is not None
+        # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
+        self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
+        self.members = Members(rule, codec)
+        self._failures: dict[Place, Failures] = {}
+        self._current: Called
+        found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
+        self.pool = pool
+        self._functions, self.schedules = found.calls, found.schedules
+        typed = found.value_type is not Any and not self.batches
+        self.decode = decoder(found.value_type, codec.text) if typed and (codec.text or codec.name == "json") else codec.decode
+        self._largest = rule.max_record_bytes
+        self._log = structlog.get_logger().bind(agent=agent.name)
+
+    def step(self, place: Place, offset: int) -> int:
+        """As Failures.step."""
+        known = self._failures.get(place)
+        return known.step(offset) if known is not None and known.apart else 0
+
+    def failing(self, place: Place, offset: int) -> int | None:
+        """The first message from this offset on that failed; None: none did, or no message can be handled now."""
+        known = self._failures.get(place)
+        return None if known is None or self._policy.away else known.next_apart(offset)
+
+    def forget(self, place: Place) -> None:
+        """Another worker has the partition now."""
+        self._failures.pop(place, None)
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
+        """The records as messages, or as refused ones."""
+        items: list[Item] = []
+        decode, largest = self.decode, self._largest
+        for record in records:
+            try:
+                if len(value := record.value()) > largest:  # type: ignore[arg-type]
+                    raise OverflowError
+                items.append(Message(decode(value), record))  # type: ignore[arg-type]
+            except Exception as error:
+                refuse(groups, record, error)
+                items += [event for event in groups.drain() if isinstance(event, Refused)]
+        return items
+
+    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: Place) -> list[Event]:
+        """What all items of one partition come to. Raises what `Failures.judge` raises; with a session what the handler raised: the store
+        must see it first, and `failed` follows."""
+        events: list[Event] = []
+        handled: list[tuple[Message | Fire, Sequence[Event]]] = []
+        if items:
+            self._policy.breaker()
+        failures = self._failures.setdefault(place, Failures(self._attempts, self._policy))
+        calls = self._shared(identify, session, failures)
+        try:
+            for item in items:
+                if isinstance(item, Refused):
+                    events.append(item)
+                    continue
+                sent = self._handled(item, calls, item is items[0], failures)
+                handled.append((item, sent))
+                if sent:
+                    events += sent
+        except HandlerFailed:
+            failures.done.update((calls.identify(item), (extent(item), sent)) for item, sent in handled)
+            raise
+        for function, (rows, owners) in calls.gathered.items():
+            self._current = None, calls, True, failures, owners
+            function(rows, session)
+        return events
+
+    def _shared(self, identify: Callable[[int], str], session: Any, failures: Failures) -> Calls:
+        identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
+        return Calls(session, self._outputs, identity, lambda item: failures.attempt(identity(item)), self._bound, {})
+
+    def _handled(self, item: Message | Fire, calls: Calls, first: bool, failures: Failures) -> Sequence[Event]:
+        if failures.verdicts or failures.done or failures.bad:
+            return self._known(item, calls, first, failures)
+        self._current = item, calls, first, failures, ()
+        try:
+            return self._call(item, calls)
+        except Exception as error:
+            if calls.session is not None:
+                raise
+            self.failed(self.probed(error))
+        return self._known(item, calls, True, failures)
+
+    def _known(self, item: Message | Fire, calls: Calls, first: bool, failures: Failures) -> Sequence[Event]:
+        """As _handled, of what may have failed before: given up, done already, or a group that is handled without its bad messages."""
+        identity = calls.identify(item)
+        while True:
+            letters: Sequence[Event] = ()
+            rest = item
+            if identity in failures.done and failures.done[identity][0] == extent(item):
+                return failures.done[identity][1]
+            if isinstance(item, Fire) and identity in failures.bad:
+                letters, left = self.members.without(item, failures.bad[identity])
+                if left is None:
+                    return letters
+                rest = left
+            if identity in failures.verdicts:
+                attempts = failures.counts.get(identity, 1)
+                return [*letters, given_up(rest, *failures.verdicts[identity], attempts)]
+            self._current = rest, calls, first, failures, ()
+            try:
+                return [*letters, *self._call(rest, calls)]
+            except Exception as error:
+                if calls.session is not None:
+                    raise
+                self.failed(self.probed(error))
+                first = True
+
+    def probed(self, error: Exception, apart: Apart | None = None) -> Exception:
+        """Why the group that was called last failed: after `isolate_after` failures each of its messages is tried alone, with a session
+        `apart`, and what it sends is dropped."""
+        item, calls, _, failures, _ = self._current
+        if not isinstance(item, Fire) or not self._policy.probes(error, failures.attempt(calls.identify(item))):
+            return error
+
+        def alone(fire: Fire) -> None:
+            if apart is None:
+                self._call(fire, calls)
+            else:
+                apart(lambda session: self._call(fire, calls._replace(session=session)))
+
+        return self.members.probe(item, error, alone)
+
+    def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
+        """What was called last failed with this. As Failures.judge; what failed for all `items` of a commit is as `refused`. Returns, too,
+        when it is to be called again at once: a message among others for the last time, without a session; and the rest of a group whose
+        bad ones are set apart. In a session the messages before a failed one are handled again, so they are committed first."""
+        item, calls, first, failures, _ = self._current
+        if self._set_apart(error):
+            return
+        if item is None:
+            self.refused(items, error)
+            return
+        among = isinstance(item, Message) and not first
+        try:
+            failures.judge(calls.identify(item), caused(item, error), self.where(item), not among, self._log)
+        except HandlerFailed as failed:
+            last = failures.attempt(calls.identify(item)) == self._attempts
+            if among and last and calls.session is None and not failed.delay:
+                return
+            failures.set_apart(item)
+            raise
+        if among and calls.session is not None and self.parts:
+            failures.set_apart(item)
+            raise HandlerFailed(f"{self.where(item)}: given up, and the messages before it are handled first", 0.0)
+
+    def _set_apart(self, error: Exception) -> bool:
+        """Does the error name the bad ones of what was called last? Then they are remembered until the commit."""
+        item, calls, _, failures, owners = self._current
+        if isinstance(item, Fire):
+            bad = self.members.named(item, error)
+            if not bad:
+                return False
+            failures.bad.setdefault(calls.identify(item), {}).update(bad)
+            self._log.warning("handler.bad_items", where=self.where(item), id=calls.identify(item), items=len(bad))
+            return True
+        if item is not None or not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
+            return False
+        for index, why in error.reasons.items():
+            failures.verdicts[calls.identify(owners[index])] = "bad-item", why, ""
+        self._log.warning("handler.bad_items", where=self.where(owners[0]), items=len(error.reasons))
+        return True
+
+    def refused(self, items: Sequence[Item], error: Exception) -> None:
+        """The transaction failed as a whole: it is tried again in halves, down to the one that is the cause."""
+        called = [item for item in items if not isinstance(item, Refused)]
+        if not called:
+            raise error
+        if len(called) == 1 or outage(error):
+            _, calls, _, failures, _ = self._current
+            self._current = called[0], calls, True, failures, ()
+            self.failed(error)
+            return
+        middle = called[len(called) // 2]
+        if isinstance(middle, Fire):
+            raise error
+        self._current[3].apart.add(middle.offset)
+        raise HandlerFailed(f"{len(called)} messages failed together ({type(error).__name__}): again in two halves", 0.0) from error
+
+    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: Place) -> None:
+        """Forget what failed before."""
+        failures = self._failures.get(place)
+        if items and failures is not None and failures.remembers:
+            failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
+
+    def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Event]:
+        """One slow call, in a thread of its own; what was sent and scheduled. Raises what the handlers raise."""
+        return self._call(item, Calls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled))
+
+    def _call(self, item: Message | Fire, calls: Calls) -> Sequence[Event]:
+        subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))
+        context = Context(item, calls)
+        for function in self._functions:
+            function(subject, context)
+        if not context.sent and not context.timers:
+            return ()
+        identity, trace = context.id, item.trace if isinstance(item, Fire) else traceparent(item.record)
+        sent = [
+            Sent(identity, index, topic, subject.raw_key if key is None else key, value, headers, trace)
+            for index, (topic, key, value, headers) in enumerate(context.sent)
+        ]
+        return [*sent, *context.timers]
+
+    def where(self, item: Item) -> str:
+        if isinstance(item, Fire):
+            return f"the group of records {item.first} to {item.last}"
+        record = item.record
+        return f"{record.topic()}/{record.partition()}/{record.offset()}"
+
+    def _bound(self, item: Message | Fire) -> Any:
+        return self._log.bind(where=self.where(item))
+
+
+def given_up(item: Message | Fire, reason: str, error: str, where: str, attempts: int) -> Refused | Unhandled:
+    """The dead letter of what its handler failed for good."""
+    if isinstance(item, Message):
+        return Refused(item.record, "handler", reason, error, attempts, where)
+    return Unhandled(item, error, attempts, reason, where)
+
+
+def caused(item: Message | Fire, error: Exception) -> Cause:
+    """What a handler raised for this message or group."""
+    if isinstance(item, Fire):
+        return cause(error, *contents(item))
+    headers = [value for _, value in item.headers if value is not None]
+    return cause(error, item.record.key() or b"", item.record.value() or b"", item.value, *headers)
+
+
+def extent(item: Message | Fire) -> tuple[int, int]:
+    """A group of the same id may end with other messages when it is claimed again."""
+    return (item.last, item.count) if isinstance(item, Fire) else (0, 1)
+
+
+def number_of(item: Message | Fire) -> int:
+    """The offset that its id is made of."""
+    return item.record.offset() if isinstance(item, Message) else item.first
+
+
+def decided(items: Sequence[Item], events: Sequence[Event]) -> list[Event]:
+    """What is counted of a commit: fires, and what was refused."""
+    fires = (item for item in items if isinstance(item, Fire))
+    return [*fires, *(event for event in events if isinstance(event, Refused | Unhandled | BadItem))]

@@ -1,0 +1,104 @@
+"""The messages of a completed group, for those that its handler cannot use: taken out of it one by one, the rest stays a group.
+
+A group keeps what its reducers kept. With `compute: {NAME: collect}` these are the whole messages, so that the result document of the
+others can be computed anew.
+"""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from sluicegate.schemas import Codec, json
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.events import BadItem, Fire
+from sluicegate.streams.aggregation.layout import COUNT, State
+from sluicegate.streams.aggregation.reducers import apply
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.causes import cause
+from sluicegate.streams.errors import Fenced
+from sluicegate.streams.handlers.failures import outage
+from sluicegate.streams.handlers.values import BadItems
+
+_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Members:
+    """How the groups of one rule fall apart. Where they keep no whole messages, nothing can be taken out."""
+
+    def __init__(self, rule: Rule, codec: Codec) -> None:
+        self._rule, self._codec = rule, codec
+        whole = [each.name for each in rule.aggregation.compute if each.kind == "collect" and each.field is None]
+        self._name = whole[0] if whole else None
+
+    def of(self, fire: Fire) -> list[bytes]:
+        """The messages as they came (of another format than json and raw: written anew). Empty when it keeps none."""
+        if self._name not in fire.values:
+            return []
+        items = [bytes(item) for item in _list(json.encode(fire.values[self._name]))]
+        if len(items) != fire.count:  # it was filled under another rule
+            return []
+        if self._codec.name == "json":
+            return items
+        if self._codec.name == "raw":
+            return [base64.b64decode(json.decode_any(item)) for item in items]
+        return [self._codec.encode(json.decode_any(item)) for item in items]
+
+    def without(self, fire: Fire, bad: Mapping[int, str]) -> tuple[list[BadItem], Fire | None]:
+        """Dead letters of the messages at these indexes of the group as it was completed, and the group without them; None when
+        nothing is left."""
+        messages = list(zip(_originals(fire), self.of(fire), strict=True))
+        letters = [BadItem(fire, index, message, bad[index]) for index, message in messages if index in bad]
+        kept = [message for index, message in messages if index not in bad]
+        if not kept:
+            return letters, None
+        return letters, self._group(fire, kept, tuple(sorted({*fire.removed, *bad})))
+
+    def named(self, fire: Fire, error: Exception) -> dict[int, str] | None:
+        """What a BadItems says of this group, by index in the group as it was completed; None for any other error, and for indexes
+        that the group does not have."""
+        if not isinstance(error, BadItems) or not error.reasons or not self.of(fire):
+            return None
+        original = dict(enumerate(_originals(fire)))
+        return {original[index]: why for index, why in error.reasons.items()} if error.reasons.keys() <= original.keys() else None
+
+    def probe(self, fire: Fire, error: Exception, alone: Callable[[Fire], object]) -> Exception:
+        """`alone` is called with each message as a group of its own. Returns BadItems with those that fail, or what is to be judged
+        instead: the `error`, when all or none of them fail, or an outage."""
+        messages, reasons = self.of(fire), dict[int, str]()
+        for index, message in enumerate(messages if len(messages) > 1 else ()):
+            try:
+                alone(self._group(fire, [message], fire.removed))
+            except (Fenced, failpoints.Failpoint):
+                raise
+            except Exception as each:
+                if outage(each):
+                    return each
+                said = each.reasons.get(0) if isinstance(each, BadItems) else None
+                raised = cause(each)
+                reasons[index] = said or raised.placed(f"the handler raised {raised.text}")
+        return BadItems(reasons) if 0 < len(reasons) < len(messages) else error
+
+    def _group(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:
+        rule, plan = self._rule, self._rule.plan
+        state: State = [0, fire.first, fire.last, fire.opened, None, fire.trace, 0, *plan.blank]
+        bags: list[Any] = [{} if bag.unique else [] for bag in plan.bags]
+        for value in messages:
+            read = rule.decode(value)
+            state[COUNT] += 1
+            for add in plan.adders:
+                add(state, read)
+            for bag, kind in zip(bags, plan.bags, strict=True):
+                item = kind.item(read, value)
+                if item is not None:
+                    bag.update({item: None}) if kind.unique else bag.append(item)
+            for fold in plan.folds:
+                state[fold.slot] = apply(fold, state, rule.message(value))
+        return replace(fire, count=len(messages), values=rule.values(state, bags), removed=removed)
+
+
+def _originals(fire: Fire) -> list[int]:
+    """Which messages of the group as it was completed these are."""
+    return [index for index in range(fire.count + len(fire.removed)) if index not in fire.removed]

@@ -1,0 +1,70 @@
+"""How the log has a sealed message or group."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from sluicegate.schemas import json
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.contracts.record import Headers, headers
+from sluicegate.streams.handlers.values import Message
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+_values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode  # byte for byte: what is taken out of a group goes on as it came
+
+
+@dataclass(frozen=True, slots=True)
+class SealedRecord:
+    """A message as it was sealed; satisfies sluicegate.streams.contracts.record.Record."""
+
+    place: tuple[str, int, int]
+    k: bytes | None
+    v: bytes | None
+    h: Headers
+    at: tuple[int, int]
+
+    def topic(self) -> str:
+        return self.place[0]
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.place[2]
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> Headers:
+        return self.h
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.at
+
+    def leader_epoch(self) -> None:
+        return None
+
+    def error(self) -> None:
+        return None
+
+
+def pack(item: Message | Fire) -> bytes:
+    if isinstance(item, Message):
+        record = item.record
+        return _encode((0, record.key(), record.value(), headers(record), record.timestamp()))
+    fields = (item.key, item.count, item.reason, item.last, item.opened, item.closed, item.trace)
+    return _encode((1, *fields, json.encode(item.values), item.removed))
+
+
+def unpack(packed: bytes, place: tuple[str, int], number: int, read: Callable[[SealedRecord], Message]) -> Message | Fire:
+    kind, *rest = _decode(packed)
+    if kind == 0:
+        key, value, pairs, at = rest
+        return read(SealedRecord((*place, number), key, value, [(name, text) for name, text in pairs], (at[0], at[1])))
+    key, count, reason, last, opened, closed, trace, values, *removed = rest  # older ones lack the last
+    return Fire(key, count, reason, number, last, opened, closed, trace, _values(values), *map(tuple, removed))

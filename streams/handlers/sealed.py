@@ -1,0 +1,253 @@
+"""Slow handlers: what waits for them is sealed in the partition's changelog, so that the input goes on meanwhile.
+
+An item is sealed by the commit that moves the offset past it (a message), or that closes its group (a batch), under the number of its
+first record. The commit that lets it run says which attempt it is; after it the call runs outside of the loop, and its outputs or
+its failure are part of a later commit. Items of one key run one after the other. After a crash the same items are there, under the
+same ids; an attempt that was begun and not ended counts (docs/protocol.md, Seal).
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
+from sluicegate.streams.handlers.handling import number_of
+from sluicegate.streams.handlers.packing import SealedRecord, pack, unpack
+from sluicegate.streams.handlers.values import Message, raw_key
+
+DEATHS = 3  # attempts that ended with their process, at least, before the item is held to be the cause
+MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
+
+
+@dataclass(slots=True)
+class Held:
+    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), running, or
+    parked (for this `error`)."""
+
+    number: int
+    key: bytes
+    item: Message | Fire
+    packed: bytes
+    attempts: int = 0
+    ready_at: float = 0.0
+    state: str = "waiting"
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """The item waits for a person, and its key with it."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """The handler cannot use some messages of the group: their dead letters, and the group without them (None: nothing is left)."""
+
+    letters: Sequence[Event]
+    rest: Fire | None
+
+
+Verdict = Event | float | Park | Parted
+Judge = Callable[[Held, Exception], Verdict]
+"""What a failed call comes to: a dead letter, the pause in seconds until it is tried again, Park or Parted. May raise Halt."""
+
+
+def _unread(record: SealedRecord) -> Message:
+    return Message(None, record)
+
+
+class Sealed:
+    """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by them. `ours`
+    outlives a claim: the number of an item's last attempt that began in this process, and of the last one in the log then."""
+
+    def __init__(
+        self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread,
+        ours: dict[int, tuple[int, int]] | None = None,
+    ) -> None:  # fmt: skip
+        self.most, self.place, self._read = max(attempts, DEATHS), place, read
+        self.ours = {} if ours is None else ours
+        self.held: dict[int, Held] = {}
+        self.results: deque[tuple[Held, Sequence[Event] | Exception]] = deque()
+        self.bytes = 0
+        self._queues: dict[bytes, deque[int]] = {}
+        self._items: dict[int, bytes | None] = {}
+        self._attempts: dict[int, int] = {}
+        self._parked: dict[int, str] = {}
+        self.cancelled = threading.Event()
+        self.running = 0
+        self.suspects: set[int] = set()  # what was running when a process ended: it may be the cause
+        self.logged = Section()  # the last changes
+
+    @property
+    def full(self) -> bool:
+        return len(self.held) >= MOST_ITEMS or self.bytes >= MOST_BYTES
+
+    def seal(self, item: Message | Fire) -> None:
+        """From the next commit on it waits here."""
+        held = self._hold(number_of(item), item, pack(item))
+        self._items[held.number] = held.packed
+        self._queues.setdefault(held.key, deque()).append(held.number)
+
+    def _hold(self, number: int, item: Message | Fire, packed: bytes) -> Held:
+        key = raw_key(item)
+        held = self.held[number] = Held(number, b"%d" % number if key is None else key, item, packed)
+        self.bytes += len(packed)
+        return held
+
+    def decide(self, judge: Judge, now: float) -> list[Event]:
+        """What the calls that ended came to: outputs, or dead letters; what is tried again waits."""
+        events: list[Event] = []
+        while self.results:
+            held, outcome = self.results.popleft()
+            self.running -= 1
+            self.suspects.discard(held.number)
+            if not isinstance(outcome, Exception):
+                events += outcome
+                self._end(held)
+                continue
+            events += self._judged(held, judge(held, outcome), now)
+        return events
+
+    def _judged(self, held: Held, verdict: Verdict, now: float) -> list[Event]:
+        if isinstance(verdict, float):
+            held.ready_at, held.state = now + verdict, "waiting"
+            self._attempts[held.number] = held.attempts  # an outage took one back
+            return []
+        if isinstance(verdict, Park):
+            held.state, held.error = "parked", verdict.error
+            self.suspects.discard(held.number)
+            self._parked[held.number] = verdict.error
+            return []
+        if isinstance(verdict, Parted) and verdict.rest is not None:
+            self._reduce(held, verdict.rest)
+            return list(verdict.letters)
+        if isinstance(verdict, Parted):
+            self._end(held)
+            return list(verdict.letters)
+        self._end(held)
+        return [verdict]
+
+    def _reduce(self, held: Held, rest: Fire) -> None:
+        """The same item with fewer messages, tried again at once; naming the bad ones was no attempt."""
+        self.bytes -= len(held.packed)
+        held.item, held.packed, held.state, held.ready_at = rest, pack(rest), "waiting", 0.0
+        held.attempts -= 1
+        self.bytes += len(held.packed)
+        self._items[held.number], self._attempts[held.number] = held.packed, held.attempts
+
+    def _end(self, held: Held) -> None:
+        del self.held[held.number]
+        self.bytes -= len(held.packed)
+        self._items[held.number] = None
+        self._attempts.pop(held.number, None)
+        self._parked.pop(held.number, None)
+        self.suspects.discard(held.number)
+        queue = self._queues[held.key]
+        queue.popleft()
+        if not queue:
+            del self._queues[held.key]
+
+    def begin(self, judge: Judge, now: float, slots: int, suspects_only: bool) -> list[Event]:
+        """Let up to `slots` items run after the next commit, the first of each key. What ended its process too often is given up."""
+        events: list[Event] = []
+        for held in self.ready(now, suspects_only):
+            if slots <= 0:
+                break
+            if held.number in self.suspects and held.attempts >= self.most:
+                events += self._judged(held, judge(held, ProcessEnded()), now)
+                continue
+            held.attempts += 1
+            held.state, self._attempts[held.number] = "begun", held.attempts
+            self.running += 1
+            slots -= 1
+        return events
+
+    def ready(self, now: float, suspects_only: bool) -> list[Held]:
+        """What may begin: the first of each key, unless it runs or waits for its back-off."""
+        heads = [self.held[queue[0]] for queue in self._queues.values()]
+        able = [held for held in heads if held.state == "waiting" and held.ready_at <= now]
+        return [held for held in able if held.number in self.suspects] if suspects_only else able
+
+    @property
+    def parked(self) -> bool:
+        return any(held.state == "parked" for held in self.held.values())
+
+    def begun(self) -> list[Held]:
+        """The commit is done: these run from now on."""
+        found = [held for held in self.held.values() if held.state == "begun"]
+        for held in found:
+            held.state = "running"
+        return found
+
+    def active(self) -> dict[int, int]:
+        """Items that run, or will after the commit, and the number of this attempt."""
+        return {held.number: held.attempts for held in self.held.values() if held.state in ("begun", "running")}
+
+    @property
+    def changed(self) -> bool:
+        """Is there anything for the log, or any outcome?"""
+        return bool(self._items or self._attempts or self._parked or self.results)
+
+    def next_ready(self, now: float) -> float:
+        """When the next one that waits for its back-off may be tried again, on the owner's clock. What waits for a thread is not meant."""
+        return min((held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at > now), default=inf)
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    def changes(self) -> Section:
+        """Since the last call."""
+        self.logged = Section(self._items, self._attempts, self._parked)
+        self._items, self._attempts, self._parked = {}, {}, {}
+        return self.logged
+
+    def whole(self) -> Section:
+        """Everything that is held."""
+        return Section(
+            {held.number: held.packed for held in self.held.values()},
+            {held.number: held.attempts for held in self.held.values() if held.attempts},
+            {held.number: held.error for held in self.held.values() if held.state == "parked"},
+        )
+
+    def replay(self, section: Section) -> None:
+        """Apply what one entry says. Raises ChangelogIncomplete for what cannot be read."""
+        for number, packed in section.items.items():
+            known = self.held.pop(number, None)
+            if known is not None:
+                self.bytes -= len(known.packed)
+            if packed is not None:
+                self._hold(number, self._unpacked(packed, number), packed)
+        for number, attempts in section.attempts.items():
+            if number in self.held:
+                self.held[number].attempts = attempts
+        for number, error in section.parked.items():
+            if number in self.held:
+                self.held[number].state, self.held[number].error = "parked" if error else "waiting", error
+
+    def settle(self, handled: bool) -> None:
+        """After the last entry: each key's items in their order. Raises ConfigurationError where nobody handles them."""
+        if self.held and not handled:
+            raise ConfigurationError(
+                f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler with concurrency: let it "
+                "finish them before concurrency becomes 0 or the handler goes"
+            )
+        self.held = dict(sorted(self.held.items()))
+        self.suspects = {held.number for held in self.held.values() if held.attempts and held.state == "waiting"}
+        self._queues = {}
+        for held in self.held.values():
+            self._queues.setdefault(held.key, deque()).append(held.number)
+
+    def _unpacked(self, packed: bytes, number: int) -> Message | Fire:
+        try:
+            return unpack(packed, self.place, number, self._read)
+        except Exception as error:
+            raise ChangelogIncomplete(f"the sealed record {number} cannot be read: {type(error).__name__}") from error
+
+
+class ProcessEnded(Exception):
+    """The process ended while the handler was running, as often as it may fail."""

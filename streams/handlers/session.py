@@ -1,0 +1,76 @@
+"""A commit with the application's writes in it: handlers run inside the store's transaction."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.contracts.stores import UnitOfWork
+from sluicegate.streams.contracts.values import Changes, Claim
+from sluicegate.streams.errors import ConfigurationError, NotCommitted, SluicegateError
+from sluicegate.streams.handlers.handling import Handling, Item, decided
+from sluicegate.streams.outbox.rows import Rows
+
+
+class Ready(NamedTuple):
+    """A commit that is ready to be asked for; `events` are counted when it is done, `items` were handled."""
+
+    changes: Changes
+    events: Sequence[Event]
+    items: Sequence[Item]
+
+
+def in_session(
+    store: UnitOfWork,
+    claim: Claim,
+    handling: Handling,
+    items: Sequence[Item],
+    changes: Callable[[Sequence[Event]], Changes],
+    rows: Rows,
+    on_timeout: str,
+) -> tuple[Claim, Ready]:
+    """Handle the items in the transaction that commits their outputs and the `changes` for what they came to; again without those
+    that failed for good. The store may run `work` more than once, so it changes nothing that a later run would see. Raises
+    HandlerFailed, and what `commit_with` raises."""
+    made: list[Ready] = []
+    called: list[Any] = []  # is it the handlers' doing?
+
+    def work(session: Any) -> Changes:
+        called.append(session)
+        rows.number = claim.number
+        events = handling.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
+        made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
+        if failpoints.armed:
+            failpoints.hit("before-commit")
+        return made[-1].changes
+
+    while True:
+        called.clear()
+        try:
+            return store.commit_with(claim, work), made[-1]
+        except NotCommitted as error:
+            handling.refused(items, error)
+        except Exception as error:
+            ended = isinstance(error, ConfigurationError)  # the handler ended the transaction by itself
+            if not called or (not ended and isinstance(error, SluicegateError | failpoints.Failpoint)):
+                raise
+            handling.failed(error if ended else handling.probed(error, partial(_undone, store, claim)), items)
+
+
+class _Undo(Exception):
+    """Ends a transaction of which nothing may remain."""
+
+
+def _undone(store: UnitOfWork, claim: Claim, call: Callable[[Any], object]) -> None:
+    """Call with a session, and take back what it wrote."""
+
+    def work(session: Any) -> Changes:
+        call(session)
+        raise _Undo
+
+    with suppress(_Undo):
+        store.commit_with(claim, work)

@@ -1,0 +1,179 @@
+"""Calling handlers outside of the loop: what was sealed runs in the pool, and what a failure means for its key."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from typing import Any
+from weakref import WeakSet
+
+import structlog
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Handler
+from sluicegate.streams.aggregation.entry import Section
+from sluicegate.streams.aggregation.events import Event, Fire, Refused
+from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Claim
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.handlers.failures import Policy, outage
+from sluicegate.streams.handlers.handling import Handling, Item, caused, given_up
+from sluicegate.streams.handlers.packing import SealedRecord
+from sluicegate.streams.handlers.sealed import Held, Park, Parted, Sealed, Verdict
+from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.journal.amending import appended
+
+Identify = Callable[[int], str]
+
+
+class Slow:
+    """The sealed items of all partitions of one worker, as its handlers see them."""
+
+    def __init__(self, handler: Handler, handling: Handling, pool: Pool, policy: Policy) -> None:
+        self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
+        self._stopped = False
+        self._all: WeakSet[Sealed] = WeakSet()
+        self._ours: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}  # by partition, as Sealed.ours
+        self._log = structlog.get_logger()
+
+    def sealed(self, place: tuple[str, int]) -> Sealed:
+        """For one partition, nothing in it."""
+        made = Sealed(self._handler.attempts, place, self._read, self._ours.setdefault(place, {}))
+        self._all.add(made)
+        return made
+
+    def resumed(self, sealed: Sealed) -> None:
+        """After a restore: an attempt that began here, or may have, was cut off by the loss of the claim, and by the end of no process;
+        that of somebody else since then may have been."""
+        for number, (began, _) in sealed.ours.items():
+            again = sealed.held.get(number)
+            if again is None or again.attempts < began:
+                continue
+            if again.attempts == began:
+                sealed.suspects.discard(number)
+            sealed.ours[number] = began, again.attempts
+            again.attempts -= 1
+
+    def _read(self, record: SealedRecord) -> Message:
+        return Message(self._handling.decode(record.v or b""), record)
+
+    def stop(self) -> None:
+        """Nothing begins any more: the process is about to end."""
+        self._stopped = True
+
+    def work(self, sealed: Sealed, now: float) -> bool:
+        """Is there anything for a commit?"""
+        if sealed.changed:
+            return True
+        slots, suspects_only = self._room()
+        return slots > 0 and bool(sealed.ready(now, suspects_only))
+
+    def _room(self) -> tuple[int, bool]:
+        """How many calls may begin, and whether only suspects may: after a process ended, what was running runs alone, one after the
+        other, so that the one that ends its process again is found and no other is taken for it. None while a system that the
+        handlers need is away."""
+        if self._stopped or self._policy.away:
+            return 0, False
+        here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
+        if any(sealed.suspects for sealed in here):
+            return 0 if any(sealed.running for sealed in here) else 1, True
+        return self._pool.free(), False
+
+    def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
+        """Seal what is new, settle what ended, and let begin what may: `start` follows the commit."""
+        events: list[Event] = []
+        for item in items:
+            if isinstance(item, Refused):
+                events.append(item)
+            else:
+                sealed.seal(item)
+        judge = partial(self.judge, identify)
+        events += sealed.decide(judge, now)
+        events += sealed.begin(judge, now, *self._room())
+        self._remember(sealed, ended=True)
+        return events
+
+    def _remember(self, sealed: Sealed, ended: bool) -> None:
+        """Which attempts are this process's own: what is active, what was given back and not begun again, and, until the commit is
+        done, what `ended`."""
+        ours, held = sealed.ours, sealed.held
+        kept = {number: known for number, known in ours.items() if (held[number].attempts < known[1] if number in held else ended)}
+        ours.clear()
+        ours.update(kept | {number: (attempts, attempts) for number, attempts in sealed.active().items()})
+
+    def start(self, sealed: Sealed, identify: Identify) -> None:
+        """Their attempt is durable: what was begun runs."""
+        if failpoints.armed:
+            _hit(sealed.logged)
+        self._remember(sealed, ended=False)
+        for held in sealed.begun():
+            self._pool.submit(partial(self._job, sealed, held, identify(held.number)))
+
+    def _job(self, sealed: Sealed, held: Held, identity: str) -> None:
+        """In a thread of the pool. Never raises."""
+        try:
+            if failpoints.armed:
+                failpoints.hit("handler-running")
+            outcome: Any = self._handling.call(held.item, identity, held.attempts, sealed.cancelled.is_set)
+            if failpoints.armed:
+                failpoints.hit("handler-done")
+            self._policy.well()
+        except Exception as error:
+            outcome = self._probed(sealed, held, identity, error)
+        sealed.results.append((held, outcome))
+
+    def _probed(self, sealed: Sealed, held: Held, identity: str, error: Exception) -> Exception:
+        """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
+        item, cancelled = held.item, sealed.cancelled.is_set
+        if not isinstance(item, Fire) or not self._policy.probes(error, held.attempts):
+            return error
+        try:
+            return self._handling.members.probe(item, error, lambda one: self._handling.call(one, identity, held.attempts, cancelled))
+        except Exception:
+            return error
+
+    def judge(self, identify: Identify, held: Held, error: Exception) -> Verdict:
+        """The pause in seconds before it is tried again, its dead letter, the group without what is bad, or that it is parked. Raises
+        HandlerStopped."""
+        where, identity = self._handling.where(held.item), identify(held.number)
+        if isinstance(held.item, Fire) and (bad := self._handling.members.named(held.item, error)):
+            self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
+            return Parted(*self._handling.members.without(held.item, bad))
+        cause = caused(held.item, error)
+        if outage(error):
+            held.attempts -= 1
+            return self._policy.outage(cause, where, self._log)
+        delay = self._policy.again(held.attempts, identity, cause, where, self._log)
+        if delay is not None:
+            return delay
+        if self._handler.then == "park":
+            self._log.error("handler.parked", where=where, id=identity, error=cause.shown, raised_at=cause.where)
+            return Park(cause.placed(f"the handler raised {cause.text}") + f" (attempt {held.attempts})")
+        return given_up(held.item, "handler-failed", f"the handler raised {cause.text}", cause.where, held.attempts)
+
+
+def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:
+    """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their attempts do not
+    count. `halted`: nor does the last one of what failed for good, so that a corrected handler is called. Returns the next claim."""
+    last = sealed.most if halted else inf
+    cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running" or held.attempts >= last}
+    if not cut_off:
+        return claim
+    try:
+        after = appended(store, claim, sealed=Section({}, cut_off))
+    except SluicegateError as error:
+        topic, number = claim.partition.topic, claim.partition.number
+        structlog.get_logger().debug("partition.attempts_count", topic=topic, partition=number, error=str(error))
+        return claim
+    for number in cut_off:
+        sealed.ours.pop(number, None)
+    return after
+
+
+def _hit(logged: Section) -> None:
+    if any(item is not None for item in logged.items.values()):
+        failpoints.hit("sealed")
+    if logged.attempts:
+        failpoints.hit("attempt-marked")
+    if any(item is None for item in logged.items.values()):
+        failpoints.hit("complete-sent")

@@ -1,0 +1,4 @@
+"""Changelog entries for a person's changes, and the journal that records these changes.
+
+It imports aggregation and contracts.
+"""

@@ -1,0 +1,69 @@
+"""What people changed that is no agent's state: outbox rows, timeouts, dead letters. Kept in the changelog of a partition of its own,
+which no agent can have (its agent's name is none), so that every store has it and writes it durably."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from sluicegate.streams.aggregation.changelog import AMENDED
+from sluicegate.streams.aggregation.entry import Amendment, Entry, packed, unpacked
+from sluicegate.streams.contracts.stores import Reader, StateStore, Store
+from sluicegate.streams.contracts.values import Changes, Claim, Partition
+from sluicegate.streams.errors import Fenced
+from sluicegate.streams.journal.amending import Person
+
+ATTEMPTS = 12  # how often a command claims the journal when other commands claim it in between
+BACK_OFF = 0.02, 1.0  # seconds: the longest sleep after the first lost claim, doubled each time, and the longest of all
+
+
+def place(app: str) -> Partition:
+    return Partition(app, "~", "audit", 0)
+
+
+def notes(store: Reader, app: str) -> list[Amendment]:
+    """By time. Raises PersistenceError and ChangelogIncomplete."""
+    view = store.read(place(app))
+    return [] if view is None else [each for _, said in _read(view.entries) for each in said]
+
+
+def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
+    """Write down, before it is done, that the person does `what` to these. Raises PersistenceError, Fenced when others always came
+    in between."""
+    for attempt in range(ATTEMPTS):
+        claim = begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
+        try:
+            appended(store, claim, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
+            return
+        except Fenced:
+            if attempt == ATTEMPTS - 1:
+                raise
+            back_off(attempt)
+
+
+def back_off(attempt: int, wait: Callable[[float], object] = time.sleep) -> None:
+    """Sleep for a random time, so that two commands do not take the claim from each other again and again."""
+    first, longest = BACK_OFF
+    wait(random.uniform(0.0, min(longest, first * 2**attempt)))
+
+
+def begun(store: StateStore, app: str, person: Person) -> Claim:
+    """From now on nobody else writes with an older claim."""
+    return store.claim(place(app), person.token, person.who)
+
+
+def appended(store: Store, claim: Claim, said: Sequence[Amendment]) -> Claim:
+    """These, at the store's time; forgets what is older than AMENDED. Raises Fenced and PersistenceError."""
+    view = store.read(claim.partition)
+    old = claim.store_time - AMENDED
+    kept = (number for number, page in _read(view.entries if view else ()) if any(each.at > old for each in page))
+    entry = Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[replace(each, at=claim.store_time) for each in said])
+    changes = Changes(0, entries=[packed(entry, compress=False)], keep_from=next(kept, claim.last + 1))
+    return store.commit(claim, changes)
+
+
+def _read(entries: Sequence[bytes]) -> Iterator[tuple[int, list[Amendment]]]:
+    for blob in entries:
+        entry = unpacked(blob)
+        yield entry.number, entry.amended

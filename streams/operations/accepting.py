@@ -1,0 +1,161 @@
+"""A person accepts a gap: the partition goes on from where it can, by a claim that commits once and leaves.
+
+Where offsets come again (the topic ends earlier, was made anew, or the store went back) a new era begins: what is decided in it has other
+ids, so that no receiver takes a new row for a repeat. What was sent for these offsets before may then be sent again, under another id.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.entry import Amendment, Section
+from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source, TopicFacts
+from sluicegate.streams.errors import (
+    ChangelogIncomplete,
+    ConfigurationError,
+    Halt,
+    LogTruncated,
+    RetentionPassed,
+    StoreRewound,
+    StoreSwapped,
+    StoreWiped,
+    TopicRecreated,
+)
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person, appended
+from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.ownership.checks import check_claim, check_partitions, told_era
+from sluicegate.streams.ownership.halted import ACCEPTED, note_key
+from sluicegate.streams.wording import counted
+
+WHAT = "accept-gap"
+AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)
+"""After these, offsets come again."""
+
+Look = Callable[[], TopicFacts]
+
+
+class Gap(NamedTuple):
+    """`error` says what it is; the partition goes on at `offset`, in a new era or not. `forgets` keys of open groups and numbers of sealed
+    items whose places come again; all of the state when it cannot be read (`unreadable`)."""
+
+    error: Halt
+    offset: int
+    era: int
+    forgets: tuple[list[bytes], list[int]]
+    unreadable: bool
+
+    @property
+    def text(self) -> str:
+        """What accepting it means, in words."""
+        said = f"it goes on at offset {self.offset}"
+        if isinstance(self.error, AGAIN):
+            said += ", with new ids: what was sent for records from there on may be sent again under other ids"
+        if self.unreadable:
+            return said + "; its state cannot be read: open groups, what waits for handlers, and what repeats are known by, are forgotten"
+        groups, items = self.forgets
+        if not groups and not items:
+            return said
+        lost = f"{counted(len(groups), 'open group')} and {counted(len(items), 'item')} that wait for handlers"
+        return f"{said}; forgotten, since their records are gone: {lost}"
+
+
+def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, truncated: bool = False) -> Gap | None:
+    """The first gap that the owner would halt for, None for none. `truncated`: the owner said so, since the broker knows another history
+    of the topic; offsets and ids do not tell. Raises ConfigurationError for one that cannot be accepted."""
+    claim = view.claim
+    if claim.incarnation != incarnation:
+        raise ConfigurationError(
+            "the partition's row was made under another incarnation of the store: nothing in it can be trusted; restore the store, or "
+            "start the agent under another name"
+        )
+    error = _error(agent, view, facts)
+    if error is None and truncated:
+        error = LogTruncated(f"the topic's history up to offset {claim.offset} is another one than what was read")
+    if error is None:
+        return None
+    unreadable = isinstance(error, ChangelogIncomplete)
+    known = claim.source.era if claim.source else 0
+    era = max(known, told_era(facts)) + 1 if isinstance(error, AGAIN) else known
+    offset = _offset(error, claim, facts)
+    forgets = _again(agent, view, offset) if isinstance(error, AGAIN) else ([], [])
+    return Gap(error, offset, era, forgets, unreadable)
+
+
+def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
+    try:
+        check_claim(view.claim, facts)
+        groups = len(held(agent, view.claim.partition, view).groups.states)
+        check_partitions(view.claim.source, facts, agent.aggregation or Aggregation(), groups)
+    except Halt as error:
+        return error
+    return None
+
+
+def _offset(error: Halt, claim: Claim, facts: TopicFacts) -> int:
+    if isinstance(error, TopicRecreated | RetentionPassed):
+        return facts.low
+    wanted = facts.committed if isinstance(error, StoreWiped) else claim.offset
+    return min(max(wanted, facts.low), facts.high)
+
+
+def _again(agent: Agent, view: PartitionView, offset: int) -> tuple[list[bytes], list[int]]:
+    """What holds a place that comes again. Raises ConfigurationError when that cannot be told."""
+    try:
+        found = held(agent, view.claim.partition, view)
+    except ChangelogIncomplete as error:
+        raise ConfigurationError(f"beside the gap its state cannot be read ({error}): start the agent under another name") from None
+    keys = [key for key, state in found.groups.states.items() if state[FIRST] >= offset]
+    return keys, [number for number in found.sealed.held if number >= offset]
+
+
+def preview(store: Store, agent: Agent, partition: Partition, look: Look, truncated: bool = False) -> Gap | None:
+    """As `accept` would find it, unless something changes; claims nothing."""
+    incarnation = store.incarnation
+    nothing = Claim(partition, "", 0, -1, -1, 0, 1, 0, None, None, incarnation, "", 0.0)
+    view = store.read(partition) or PartitionView(nothing, [], 0, 0)
+    return gap(agent, view, look(), incarnation, truncated)
+
+
+def accept(
+    store: Store, agent: Agent, partition: Partition, look: Look, person: Person, forget: bool = False, truncated: bool = False
+) -> Gap | None:
+    """Let the partition go on behind its gap; None when there is none (any more). `look` asks Kafka. Raises ConfigurationError when
+    something would be forgotten and `forget` does not say so, Fenced when somebody claimed in between (nothing was changed),
+    PersistenceError (unknown: look again)."""
+    claim = store.claim(partition, person.token, NOBODY)
+    view = store.read(partition)  # from here on nobody else changes it; what Kafka says is younger
+    facts = look()
+    found = gap(agent, view, facts, store.incarnation, truncated) if view is not None else None
+    if found is not None:
+        insist(found, forget)
+        _commit(store, agent, claim, facts, found, person)
+    tell(store, partition, person)
+    return found
+
+
+def insist(found: Gap, forget: bool) -> None:
+    """Raises ConfigurationError when something would be forgotten and `forget` does not say so."""
+    if not forget and (found.unreadable or any(found.forgets)):
+        raise ConfigurationError(f"{found.error.code}: {found.text}; --forget accepts that")
+
+
+def tell(store: Store, partition: Partition, person: Person) -> None:
+    """Have the worker that halted at a gap claim the partition again."""
+    journal.note(store, partition.app, person, ACCEPTED, note_key(partition.agent, (partition.topic, partition.number)))
+
+
+def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, found: Gap, person: Person) -> None:
+    """The state without what is forgotten, the offset, the source and who accepted it, all or nothing."""
+    keys, numbers = found.forgets
+    known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
+    source = replace(known, topic_id=facts.topic_id or known.topic_id, partition_count=facts.partitions, era=found.era)
+    changes = Changes(found.offset, -1, keep_from=claim.last + 1 if found.unreadable else None, source=source)
+    said = [Amendment(claim.store_time, person.who, WHAT, f"{found.error.code}: {found.text}", person.why)]
+    states, items = dict.fromkeys(keys), Section(dict.fromkeys(numbers))
+    appended(store, claim, changes, amended=said, states=states, sealed=items)

@@ -1,0 +1,292 @@
+"""Dead letters as a person sees them, and sending their records to where they came from, each once.
+
+The journal (sluicegate.streams.journal.journal) holds what was retried. A first note, with the end of the source
+partition, announces the record; a second one says that Kafka has it. Only one retry at a time can write an
+announcement: it is a commit under a claim. A second retry that
+finds an announcement without the second note waits as long as the first one may still send. Then it looks behind the announced end of the
+partition for the record, and sends the record only if it is not there. So two retries at the same time send a record once, and a retry that
+was killed is finished and not repeated.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.contracts.ids import retry_id
+from sluicegate.streams.contracts.record import Headers, Record, headers
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Claim, OutboxRow
+from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
+from sluicegate.streams.journal import journal
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.outbox.rows import timestamp
+from sluicegate.streams.reading.addressed import RETRIED_FOR, addressee
+
+ASKED, SENT = "dead retry", "dead retry sent"
+SAID = ("agent", "topic", "partition", "offset", "stage", "reason", "error", "attempts")
+RENAMED = "dead-sluicegate-"
+LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retried-from", RETRIED_FOR)
+"""What is not given back: with the old shard and number an agent that receives it would take it for a repeat."""
+
+Place = tuple[str, int]
+
+
+class Letter(NamedTuple):
+    """`topic`, `partition`, `offset` and `key`, `value`, `headers` are those of the record that was given up (headers as they are in the
+    dead letter); `whole`: it is no record but a completed group, which begins there. `at`: seconds since 1970."""
+
+    id: str
+    agent: str
+    topic: str
+    partition: int
+    offset: int
+    item: int | None
+    whole: bool
+    stage: str
+    reason: str
+    error: str
+    attempts: str
+    at: float
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def place(self) -> str:
+        item = "" if self.item is None else f"#{self.item}"
+        return f"{self.topic}/{self.partition}/{self.offset}{item}"
+
+
+SENDING = 15.0  # seconds that a retry may take to send what it announced
+IN_FLIGHT = 5.0  # seconds after which a record that was handed to a producer has arrived or never will
+LOOK_EVERY = 0.5  # seconds
+
+
+class Source(Protocol):
+    """The topics that records go back to."""
+
+    def ends(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        """The next offset of each partition. Raises SystemNotReady."""
+
+    def since(self, starts: Mapping[Place, int]) -> Iterable[Record]:
+        """The records of each partition from there on. Raises SystemNotReady."""
+
+    def send(self, rows: Sequence[OutboxRow]) -> None:
+        """Returns when all are acknowledged, within SENDING. Raises SystemNotReady when one may not be."""
+
+
+def letters(records: Iterable[Record], app: str, agents: Sequence[str]) -> Iterator[Letter]:
+    """Those of these agents, each once however often it was sent, in the order in which they came."""
+    known = set()
+    for record in records:
+        letter = _letter(record, app)
+        if letter is not None and letter.agent in agents and letter.id not in known:
+            known.add(letter.id)
+            yield letter
+
+
+def _letter(record: Record, app: str) -> Letter | None:
+    """None for what is none of ours."""
+    found = headers(record)
+    said = {name: (value or b"").decode("utf-8", "replace") for name, value in found if name.startswith("sluicegate-")}
+    item = said.get("sluicegate-dead-item", "")
+    try:
+        if said["sluicegate-dead-app"] != app:
+            return None
+        id, (agent, topic, *words) = said["sluicegate-id"], (said[f"sluicegate-dead-{name}"] for name in SAID)
+        number, offset, stage, reason, error, attempts = words
+        whole = not item and "sluicegate-first" in said
+        place = topic, int(number), int(offset), int(item) if item else None, whole
+        return Letter(id, agent, *place, stage, reason, error, attempts, timestamp(record), record.key(), record.value(), found)
+    except (KeyError, ValueError):
+        return None
+
+
+def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow:
+    """The record as it was, as row `number` to send to this partition, with an id of its own, for its agent alone."""
+    mine: Headers = [
+        ("sluicegate-id", retry_id(letter.id, number).encode()),
+        ("sluicegate-retried-from", letter.place.encode("utf-8")),
+        (RETRIED_FOR, addressee(app, letter.agent)),
+    ]
+    restored = ((name.removeprefix("dead-") if name.startswith(RENAMED) else name, value) for name, value in _its_own(letter))
+    kept = [(name, value) for name, value in restored if name not in LOST]
+    return OutboxRow(number, "", retry_id(letter.id, number), letter.topic, partition, letter.key, letter.value, [*kept, *mine])
+
+
+def _its_own(letter: Letter) -> Headers:
+    """An item of a group has the group's headers; its own are not known."""
+    return [] if letter.item is not None else [each for each in letter.headers if not each[0].startswith("sluicegate-")]
+
+
+class Retried(NamedTuple):
+    """How many were sent, how many an earlier retry had sent without saying so, and which were retried before."""
+
+    sent: int
+    found: int
+    refused: list[str]
+
+
+def retry(
+    store: Store,
+    app: str,
+    source: Source,
+    wanted: Sequence[Letter],
+    person: Person,
+    again: bool = False,
+    wait: Callable[[float], object] = time.sleep,
+) -> Retried:
+    """Send these records back to their topics, each unless it was retried before (`again`: once more).
+
+    `wait` sleeps for so many seconds: while another retry of the same letters is under way, this one looks again every LOOK_EVERY seconds.
+    Raises ConfigurationError for a letter that is a completed group, SystemNotReady and PersistenceError: the same call finishes it.
+    """
+    if any(letter.whole for letter in wanted):
+        groups = ", ".join(letter.place for letter in wanted if letter.whole)
+        raise ConfigurationError(f"{groups}: a completed group and no record, so nothing can be sent back; its records are in its topic")
+    for attempt in range(journal.ATTEMPTS):
+        _wait_for_others(store, app, wanted, person, wait)
+        ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
+        claim = journal.begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
+        said = _said(journal.notes(store, app))
+        if _under_way(said, wanted, person, claim.store_time):
+            continue
+        try:
+            return _retried(store, app, source, wanted, person, again, claim, said, ends)
+        except Fenced:  # another command claimed the journal first: nothing was sent, or what was sent is found
+            journal.back_off(attempt, wait)
+    raise SystemNotReady("other commands keep writing to the audit journal of the app; run this one again, it finishes what is not done")
+
+
+def _wait_for_others(
+    store: Store, app: str, wanted: Sequence[Letter], person: Person, wait: Callable[[float], object]
+) -> None:
+    """Return when no other retry of these letters may still send."""
+    while True:
+        view = store.read(journal.place(app))
+        if view is None or not _under_way(_said(journal.notes(store, app)), wanted, person, view.claim.store_time):
+            return
+        wait(LOOK_EVERY)
+
+
+def _under_way(said: "Said", wanted: Sequence[Letter], person: Person, now: float) -> bool:
+    """Has another command announced one of these letters so recently that it may still send it?"""
+    notes = (note for letter in wanted for note in _unfinished(letter, said.get(_name(letter), ())))
+    return any(now < note.at + SENDING + IN_FLIGHT and note.detail.split()[3:] != [person.token] for note in notes)
+
+
+def _unfinished(letter: Letter, notes: Sequence[Amendment]) -> list[Amendment]:
+    """Announcements of this letter without the note that it was sent."""
+    tries = [each for each in notes if each.detail.split()[0] == letter.id]
+    sent = {each.detail.split()[1] for each in tries if each.what == SENT}
+    return [each for each in tries if each.what == ASKED and each.detail.split()[1] not in sent]
+
+
+def _retried(
+    store: Store,
+    app: str,
+    source: Source,
+    wanted: Sequence[Letter],
+    person: Person,
+    again: bool,
+    claim: Claim,
+    said: "Said",
+    ends: Mapping[Place, int],
+) -> Retried:
+    """`ends` was read before `claim`: reading it takes long, and a claim is held as short as can be.
+
+    Raises Fenced when another command claimed the journal since `claim`.
+    """
+    plan = [_planned(letter, said.get(_name(letter), []), again) for letter in wanted]
+    refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
+    chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
+    there = _arrived(source, chosen, said)
+    rows = [original(letter, app, number, letter.partition) for letter, number in chosen]
+    lacking = [row for row in rows if row.id not in there]
+    asked = [
+        _note(letter, number, ASKED, f"{ends[letter.topic, letter.partition]} {person.token}", person)
+        for letter, number in chosen
+        if retry_id(letter.id, number) not in there
+    ]
+    if asked:
+        claim = _announce_and_send(store, claim, source, asked, lacking)
+    if chosen:
+        _finish(store, claim, [_note(letter, number, SENT, "", person) for letter, number in chosen], person)
+    return Retried(len(lacking), len(there), refused)
+
+
+def _announce_and_send(
+    store: Store, claim: Claim, source: Source, asked: Sequence[Amendment], rows: Sequence[OutboxRow]
+) -> Claim:
+    """Raises Fenced before anything was sent."""
+    began = time.monotonic()
+    claim = journal.appended(store, claim, asked)
+    if failpoints.armed:
+        failpoints.hit("retry-asked")
+    if time.monotonic() - began > IN_FLIGHT:
+        raise SystemNotReady("the store took so long that another retry may send the records by now; run this one again")
+    source.send(rows)
+    if failpoints.armed:
+        failpoints.hit("retry-sent")
+    return claim
+
+
+def _finish(store: Store, claim: Claim, done: Sequence[Amendment], person: Person) -> None:
+    """The records are in Kafka: what another command wrote to the journal meanwhile does not change that."""
+    for attempt in range(journal.ATTEMPTS):
+        try:
+            journal.appended(store, claim, done)
+            return
+        except Fenced:
+            if attempt == journal.ATTEMPTS - 1:
+                raise
+            journal.back_off(attempt)
+            token = f"{person.token}-sent-{attempt}"
+            claim = journal.begun(store, claim.partition.app, person._replace(token=token))
+
+
+def _name(letter: Letter) -> str:
+    return f"{letter.agent} {letter.place}"
+
+
+def _note(letter: Letter, number: int, what: str, detail: str, person: Person) -> Amendment:
+    return Amendment(0.0, person.who, what, _name(letter), person.why, f"{letter.id} {number} {detail}".strip())
+
+
+Said = dict[str, list[Amendment]]
+"""The notes about retries, by agent and place of the letter."""
+
+
+def _said(notes: Iterable[Amendment]) -> Said:
+    found: dict[str, list[Amendment]] = {}
+    for each in notes:
+        if each.what in (ASKED, SENT):
+            found.setdefault(each.key, []).append(each)
+    return found
+
+
+def _planned(letter: Letter, notes: Sequence[Amendment], again: bool) -> int | None:
+    """The number of the try that is to be made or finished; None: it was retried."""
+    tries = [each for each in notes if each.detail.split()[0] == letter.id]
+    sent = sum(each.what == SENT for each in tries)
+    open_ = any(each.what == ASKED and int(each.detail.split()[1]) >= sent for each in tries)
+    return sent if open_ or again or not sent else None
+
+
+def _arrived(source: Source, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]) -> set[str]:
+    """Ids of what an earlier retry had announced, and that did come."""
+    starts: dict[Place, int] = {}
+    ids = set()
+    for letter, number in chosen:
+        asked = [each.detail.split() for each in said.get(_name(letter), ()) if each.what == ASKED]
+        for end in (int(words[2]) for words in asked if words[:2] == [letter.id, str(number)]):
+            place = letter.topic, letter.partition
+            starts[place] = min(end, starts.get(place, end))
+            ids.add(retry_id(letter.id, number))
+    if not ids:
+        return set()
+    came = (value.decode("ascii", "replace") for record in source.since(starts) for name, value in headers(record)
+            if name == "sluicegate-id" and value)  # fmt: skip
+    return ids.intersection(came)

@@ -1,0 +1,49 @@
+"""Dead rows as a person sees them: outputs that the broker never took, and putting them into their outbox again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition
+from sluicegate.streams.journal.amending import Person, appended
+from sluicegate.streams.outbox.rows import renumbered
+
+PAGE = 1000
+WHAT = "dead retry"
+
+
+class DeadOutput(NamedTuple):
+    """`row` of `partition`, with the broker's reason and how often it was tried."""
+
+    partition: Partition
+    row: OutboxRow
+    reason: str
+    attempts: int
+
+
+def dead_rows(store: Store, app: str, agents: Sequence[str], limit: int) -> Iterator[DeadOutput]:
+    """Up to `limit` of each partition, by partition and number. Raises PersistenceError."""
+    for partition in store.partitions(app):
+        if partition.agent in agents:
+            for row, dead in store.dead(partition, limit):
+                yield DeadOutput(partition, row, dead.reason, dead.attempts)
+
+
+def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person) -> int:
+    """Put these dead rows of the partition into its outbox, each under a new number and its old id, and off the list of dead ones in
+    the same commit: once, whatever crashes. The owner claims again and sends them. Returns how many. Raises Fenced when somebody
+    claimed in between, PersistenceError (unknown); earlier pages of PAGE rows are done then."""
+    claim = store.claim(partition, person.token, NOBODY)
+    rows = [row for row, _ in store.dead(partition, 1_000_000) if wanted(row)]
+    for at in range(0, len(rows), PAGE):
+        claim = _page(store, claim, rows[at : at + PAGE], person)
+    return len(rows)
+
+
+def _page(store: Store, claim: Claim, rows: Sequence[OutboxRow], person: Person) -> Claim:
+    new = [renumbered(row, claim.partition, number, claim.token) for number, row in enumerate(rows, claim.number + 1)]
+    gone = [row.number for row in rows]
+    said = [Amendment(claim.store_time, person.who, WHAT, row.id, person.why) for row in rows]
+    changes = Changes(claim.offset, claim.epoch, outbox=new, revived=gone, trying=claim.trying)
+    return appended(store, claim, changes, amended=said)

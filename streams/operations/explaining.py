@@ -1,0 +1,165 @@
+"""Which input records stand behind one output: what its headers say, and its part of the input read through the rule once more.
+
+Pure: who calls reads the topics. Nothing is claimed and nothing written.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import FIRST, LAST
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.ids import fire_ids
+from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.formats import reads
+from sluicegate.streams.outbox.rows import timestamp
+from sluicegate.streams.reading.addressed import for_us
+from sluicegate.streams.reading.dedupe import Dedupe, IdRule
+from sluicegate.streams.reading.receive import Senders
+
+Place = tuple[str, int]
+
+
+class Span(NamedTuple):
+    """Offsets of the input partition `source`, both inclusive; `last` None: nobody knows."""
+
+    source: Place
+    first: int
+    last: int | None
+
+
+class Output(NamedTuple):
+    """What an output says of itself. `place` is where it lies; `span` None where its headers do not say (what a handler sends says only
+    the fire)."""
+
+    place: str
+    id: str
+    fire: str
+    agent: str
+    reason: str
+    counted: int | None
+    key: bytes | None
+    span: Span | None
+
+
+class Explained(NamedTuple):
+    """`offsets` of the input partition, ascending; `notes` say what could not be told."""
+
+    offsets: list[int]
+    notes: list[str]
+
+
+def output(records: Iterable[Record], id: str) -> Output | None:
+    """The first record that has this output id, or, when none has, this fire id."""
+    found = None
+    wanted = id.encode()
+    for record in records:
+        said = dict(headers(record))
+        if said.get("sluicegate-id") == wanted:
+            return _output(record, said)
+        if found is None and said.get("sluicegate-fire") == wanted:
+            found = _output(record, said)
+    return found
+
+
+def _output(record: Record, said: Mapping[str, bytes | None]) -> Output:
+    text = {name: (value or b"").decode("utf-8", "replace") for name, value in said.items() if name.startswith("sluicegate-")}
+    place = f"{record.topic()}/{record.partition()}/{record.offset()}"
+    known = text.get("sluicegate-id", ""), text.get("sluicegate-fire", "")
+    first, last = _place(text.get("sluicegate-first", "")), _place(text.get("sluicegate-last", ""))
+    if first is None and "sluicegate-dead-offset" in text:
+        dead = _place("/".join(text.get(f"sluicegate-dead-{name}", "") for name in ("topic", "partition", "offset")))
+        return Output(place, *known, text.get("sluicegate-dead-agent", ""), "dead-letter", 1, record.key(), dead)
+    count = text.get("sluicegate-count", "")
+    span = Span(first.source, first.first, last.last) if first and last else None
+    number = int(count) if count.isdigit() else None
+    return Output(place, *known, text.get("sluicegate-agent", ""), text.get("sluicegate-reason", "sent"), number, record.key(), span)
+
+
+def _place(text: str) -> Span | None:
+    topic, _, rest = text.partition("/")
+    number, _, offset = rest.partition("/")
+    return Span((topic, int(number)), int(offset), int(offset)) if number.isdigit() and offset.isdigit() else None
+
+
+def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int) -> int | None:
+    """The offset in the range from `low` up to and without `high` whose fire has this id: a few microseconds each."""
+    identify = fire_ids(partition, topic_id)
+    return next((offset for offset in range(high - 1, low - 1, -1) if identify(offset) == fire), None)
+
+
+def explained(app: str, agent: Agent, found: Output, span: Span, records: Iterable[Record], low: int) -> Explained:
+    """`records` are those of the span, and earlier ones where the agent drops repeats; `low` is where their partition begins now."""
+    (topic, number), first, last = span
+    if first == last:
+        return Explained([first], [])
+    reader = _Members(Partition(app, agent.name, topic, number), agent, first, None if low <= first else found.key)
+    offsets = [record.offset() for record in records if reader.takes(record)]
+    notes = []
+    if low > first:
+        notes.append(f"retention took offsets {first} to {min(low - 1, last or 0)} of {topic}/{number}")
+    elif found.counted is not None and (len(offsets), offsets[-1:]) != (found.counted, [last]):
+        notes.append(
+            f"the result counts {found.counted} records up to {last}, the rule as it is now finds {len(offsets)} up to "
+            f"{(offsets or [first])[-1]}: it was changed since, or duplicates of records that are gone are among them"
+        )
+    return Explained(offsets, notes)
+
+
+def looks_back(agent: Agent) -> bool:
+    """Does it drop records for what came before them?"""
+    return agent.dedupe is not None or bool(agent.receive)
+
+
+class _Members:
+    """The rule from the group's first record on, for its key alone (None: that of the first record)."""
+
+    def __init__(self, partition: Partition, agent: Agent, first: int, key: bytes | None) -> None:
+        codec = reads(agent)
+        self._rule = Rule(agent, codec)
+        self._groups = Groups(self._rule)
+        self._dedupe = Dedupe(IdRule(agent, codec)) if agent.dedupe else None
+        self._senders = Senders(partition.topic) if partition.topic in agent.receive else None
+        self._partition = partition
+        self._key, self._first, self._opens = key, first, key is None
+
+    def takes(self, record: Record) -> bool:
+        """Is it one of the group?"""
+        now = timestamp(record)
+        if not for_us([record], self._partition):
+            return False
+        if self._senders is not None and not self._senders.drop_repeats([record], now):
+            return False
+        if self._dedupe is None:
+            return self._accepted(record)
+        scratch, fresh = Groups(self._rule), False
+        for run in self._dedupe.runs([record], now, scratch):
+            accept(scratch, run, 0.0)  # what is refused does not count as seen
+            fresh = True
+        return fresh and self._accepted(record)
+
+    def _accepted(self, record: Record) -> bool:
+        if record.offset() < self._first:
+            return False
+        key = self._key_of(record)
+        if self._key is None and record.offset() == self._first:
+            self._key = key
+        if key is None or key != self._key:
+            return False
+        accept(self._groups, [record], 0.0)
+        fired = [event for event in self._groups.drain() if isinstance(event, Fire)]
+        state = self._groups.states.get(key)
+        ends = [(fire.first, fire.last) for fire in fired] + ([(state[FIRST], state[LAST])] if state is not None else [])
+        return any(last == record.offset() and (first == self._first or not self._opens) for first, last in ends)
+
+    def _key_of(self, record: Record) -> bytes | None:
+        """None for what the rule cannot read."""
+        try:
+            read = self._rule.decode(record.value())  # type: ignore[arg-type]
+            return record.key() if self._rule.key_of is None else self._rule.key_of(read)
+        except Exception:
+            return None

@@ -1,0 +1,124 @@
+"""The open groups of an agent as a person sees them: read without a claim, fired and dropped by one
+(sluicegate.streams.journal.amending)."""
+
+from collections.abc import Iterator
+from math import inf
+from typing import Any, NamedTuple
+
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.entry import Amendment
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, State
+from sluicegate.streams.aggregation.rule import Rule, restored
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import Claim, Partition, PartitionView
+from sluicegate.streams.handlers.sealed import Sealed
+from sluicegate.streams.journal.amending import Person, amend
+from sluicegate.streams.ownership.beginning import idle_since
+from sluicegate.streams.reading.receive import Senders
+
+
+class OpenGroup(NamedTuple):
+    """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative: overdue)."""
+
+    partition: Partition
+    owner: str
+    key: bytes
+    records: int
+    first: int
+    last: int
+    bytes: int
+    age: float
+    fires_in: float | None
+    values: dict[str, Any]
+
+
+class Held(NamedTuple):
+    """What a partition holds: its groups under `rule`, what waits for slow handlers, and what people changed."""
+
+    partition: Partition
+    claim: Claim
+    rule: Rule
+    groups: Groups
+    sealed: Sealed
+    amended: list[Amendment]
+
+
+def held(agent: Agent, partition: Partition, view: PartitionView) -> Held:
+    """Raises ChangelogIncomplete; ConfigurationError when an earlier rule filled it that can no longer be made."""
+    rule = Rule(agent, formats.reads(agent))
+    source = view.claim.source
+    if source is not None and source.rule != rule.fingerprint:
+        rule = restored(agent, source.rule)
+    groups, sealed = Groups(rule), Sealed(place=(partition.topic, partition.number))
+    log = Changelog(groups, view.claim.first, sealed=sealed)
+    log.replay(view.entries, view.claim.first, view.claim.last, Senders(partition.topic))
+    groups.idle = idle_since(source, rule, len(groups.states), view.claim.store_time) or 0.0
+    return Held(partition, view.claim, rule, groups, sealed, list(log.amended))
+
+
+def partitions(store: Store, app: str, agent: Agent) -> Iterator[Held]:
+    """By topic and number. Raises PersistenceError and SystemNotReady, and what `held` raises."""
+    for partition in store.partitions(app):
+        view = store.read(partition) if partition.agent == agent.name else None
+        if view is not None:
+            yield held(agent, partition, view)
+
+
+def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
+    """Those of this key, or all, oldest first within a partition."""
+    return [
+        _seen(each, name, state)
+        for each in partitions(store, app, agent)
+        for name, state in each.groups.states.items()
+        if key is None or name == key
+    ]
+
+
+def _seen(within: Held, key: bytes, state: State) -> OpenGroup:
+    now, due = within.claim.store_time, within.groups.due(state)
+    values = within.rule.values(state, within.groups.bags.get(key, []))
+    return OpenGroup(
+        within.partition, within.claim.owner, key, state[COUNT], state[FIRST], state[LAST], state[BYTES], max(0.0, now - state[OPENED]),
+        None if due == inf else due - now, values,
+    )  # fmt: skip
+
+
+def why(group: OpenGroup, agent: Agent) -> str:
+    """What it waits for, in words."""
+    rule = agent.aggregation
+    said = [f"{group.records} of {rule.count}" if rule is not None and rule.count else f"{group.records} so far, no count ends it"]
+    if rule is not None and rule.until is not None:
+        said.append(f"waits for a record whose {rule.until.field} ends it")
+    said.append(f"oldest {group.age:.0f} s")
+    if group.fires_in is None:
+        said.append("no timeout")
+    elif group.fires_in >= 0:
+        said.append(f"fires in {group.fires_in:.0f} s")
+    else:
+        said.append(f"due since {-group.fires_in:.0f} s: its owner fires it as soon as it runs")
+    if agent.scope == "shared":
+        return ", ".join([*said, "any worker fires it"])
+    return ", ".join([*said, f"owner {group.owner}" if group.owner else "no owner"])
+
+
+def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
+    """Have its owner fire it, with reason `manual`, as soon as one has claimed the partition: once, whatever crashes, and not at all if it
+    ended meanwhile. See `amend`."""
+    return amend(store, group.partition, person, "groups fire", _text(group), asked={group.key: group.first})
+
+
+def drop(store: Store, group: OpenGroup, agent: Agent, person: Person) -> Claim:
+    """Forget its records, unsent, those that its owner committed since `group` was read as well. See `amend`."""
+
+    def still(view: PartitionView) -> bool:
+        state = held(agent, group.partition, view).groups.states.get(group.key)
+        return state is not None and state[FIRST] == group.first
+
+    return amend(store, group.partition, person, "groups drop", _text(group), still, states={group.key: None})
+
+
+def _text(group: OpenGroup) -> str:
+    return group.key.decode(errors="replace")

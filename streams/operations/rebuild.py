@@ -1,0 +1,225 @@
+"""The state of a partition whose store was lost, from its input and from what its own messages say of it. Pure.
+
+Records of a known result are counted and let go; what is in no result is what was open. A group that the input completes and that
+has no result was decided and never sent: it is decided again, under the same id. Groups of one key follow one another without a gap,
+so records in no result before a later result of their key cannot be open: somebody dropped them, or their result is gone.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import inf
+from sys import maxsize
+from typing import NamedTuple
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, State
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.operations.rebuild_known import Known
+from sluicegate.streams.reading.addressed import for_us
+from sluicegate.streams.reading.dedupe import Dedupe, IdRule
+from sluicegate.streams.reading.receive import Senders
+
+
+class Reach(NamedTuple):
+    """Offsets from which on the `results` of groups that begin there, and the dead `letters`, are still in their topics, if they were
+    sent. `mixed`: results lie in both topics, so that one does not tell that a later one is there."""
+
+    results: float = -inf
+    letters: float = -inf
+    mixed: bool = False
+
+
+class Rebuilt(NamedTuple):
+    """State of `partition` at `offset`. `decided` are the events that were never sent, by what they begin with; `records` were read.
+
+    By the first offset of each: `doubtful` are groups, and refused records, of which the topics do not tell whether they were sent;
+    `gaps` are groups that are in no result though a later one of their key is there; `lost` are results whose records are not in the input.
+    """
+
+    partition: Partition
+    offset: int
+    epoch: int
+    groups: Groups
+    senders: Senders
+    seen: Seen | None
+    decided: dict[int, Event]
+    records: int
+    results: int
+    doubtful: Sequence[int] = ()
+    gaps: Sequence[int] = ()
+    lost: Sequence[int] = ()
+
+
+class Intake:
+    """What of the records counts: neither repeats of our senders, nor of producers, nor what was refused. `now` is the time of the
+    records, which never goes back nor beyond `latest`, the store's time."""
+
+    def __init__(self, partition: Partition, agent: Agent, ids: IdRule | None, known: Known, latest: float) -> None:
+        self.senders = Senders(partition.topic)
+        self.dedupe = Dedupe(ids) if ids else None
+        self._receives, self._known, self._latest = partition.topic in agent.receive, known, latest
+        self.now, self.records, self.epoch = 0.0, 0, -1
+
+    def fresh(self, record: Record, groups: Groups) -> Iterator[Sequence[Record]]:
+        """The record, or nothing; as Dedupe.runs."""
+        kind, milliseconds = record.timestamp()
+        at = milliseconds / 1000 if kind and milliseconds > 0 else self._latest
+        self.now = max(self.now, min(at, self._latest))
+        self.records += 1
+        epoch = record.leader_epoch()
+        self.epoch = -1 if epoch is None else epoch
+        if record.offset() in self._known.dead or not for_us([record], self._known.partition):
+            return
+        if self._receives and not self.senders.drop_repeats([record], self.now):
+            return
+        yield from self.dedupe.runs([record], self.now, groups) if self.dedupe else ([record],)
+
+    def settle(self) -> None:
+        """What changed is written as a whole, in the end."""
+        self.senders.changes()
+        if self.dedupe:
+            self.dedupe.seen.changes(self.now)
+
+
+class Rebuild:
+    """Takes the records of one partition from `known.begin` on, in order."""
+
+    def __init__(self, agent: Agent, reads: Codec, ids: IdRule | None, known: Known, reach: Reach, latest: float) -> None:
+        self._rule, self._known, self._reach = Rule(agent, reads), known, reach
+        self._groups = Groups(Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads))
+        self._intake = Intake(known.partition, agent, ids, known, latest)
+        self._decided: dict[int, Event] = {}
+        self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
+        self._settled: set[bytes] = set()  # keys of which a result ended within what was read
+        self._open, self._crossing = dict(known.results), dict(known.crossing)
+        self._gaps, self._unsure = list[int](), list[int]()  # offsets
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Raises DecodeStopped where the file says stop."""
+        groups = self._groups
+        for record in records:
+            for run in self._intake.fresh(record, groups):
+                accept(groups, run, self._intake.now)
+                self._drain()
+                key = self._key()
+                if key is not None and record.offset() in self._known.results:
+                    self._begin(key, run)
+                if key is not None:
+                    self._judge(key, groups.states[key], record)
+            groups.touched.clear()
+            groups.added.clear()
+        self._intake.settle()
+
+    def _key(self) -> bytes | None:
+        """Whose group took the record: at most one."""
+        return next((key for key, state in self._groups.touched.items() if state is not None), None)
+
+    def _begin(self, key: bytes, run: Sequence[Record]) -> None:
+        """A known result begins with this record: whatever was open of its key had ended."""
+        for first in self._again.pop(key, ()):
+            del self._decided[first]
+            self._gap(first)
+        state = self._groups.states[key]
+        if state[COUNT] > 1:
+            self._gap(state[FIRST])
+            self._let_go(key)
+            accept(self._groups, run, self._intake.now)
+
+    def _gap(self, first: int) -> None:
+        if first >= self._reach.results:
+            self._gaps.append(first)
+
+    def _let_go(self, key: bytes) -> None:
+        self._groups.fire(key, "timeout", self._intake.now)  # on_timeout is discard here
+
+    def _judge(self, key: bytes, state: State, record: Record) -> None:
+        """Does the group end with this record: as its result says, or, where there is none, by the rule?"""
+        known, offset = self._open.get(state[FIRST]), record.offset()
+        crosses = self._crossing.get(key, -1)
+        if known is not None:
+            if offset == known.last and state[COUNT] == known.records:
+                del self._open[state[FIRST]]
+                self._settle(key)
+        elif offset <= crosses:
+            if offset == crosses:
+                del self._crossing[key]
+                self._settle(key)
+        elif (reason := self._ends(state, record)) is not None:
+            self._groups.fire(key, reason, self._intake.now)
+            self._drain()
+
+    def _settle(self, key: bytes) -> None:
+        self._let_go(key)
+        self._settled.add(key)
+
+    def _ends(self, state: State, record: Record) -> str | None:
+        rule, value = self._rule, record.value()
+        if state[COUNT] >= rule.completion.count:
+            return "count"
+        if rule.until is not None and value is not None and rule.until(rule.decode(value)):
+            return "until"
+        return "limit" if state[COUNT] >= rule.completion.most and rule.aggregation.on_full == "fire-oldest" else None
+
+    def _drain(self) -> None:
+        """What is decided anew."""
+        for event in self._groups.drain():
+            if isinstance(event, Fire):
+                self._decided[event.first] = event
+                self._again.setdefault(event.key, []).append(event.first)
+            else:
+                offset = event.record.offset()
+                self._decided[offset] = event
+                if offset < self._reach.letters:
+                    self._unsure.append(offset)
+
+    def finish(self, offset: int) -> Rebuilt:
+        """All records below `offset` were taken."""
+        groups, intake, known = self._groups, self._intake, self._known
+        tails = [(key, state[FIRST]) for key, state in groups.states.items()]
+        tails += [(event.key, first) for first, event in self._decided.items() if isinstance(event, Fire)]
+        doubtful = sorted([*self._unsure, *(first for key, first in tails if self._doubtful(key, first))])
+        lost = sorted([*self._open, *self._crossing.values()])
+        return Rebuilt(
+            known.partition, offset, intake.epoch, groups, intake.senders, intake.dedupe.seen if intake.dedupe else None, self._decided,
+            intake.records, len(known.results) + len(known.crossing), doubtful, sorted(self._gaps), lost,
+        )  # fmt: skip
+
+    def _doubtful(self, key: bytes, first: int) -> bool:
+        """May the group have had a result? Not where an earlier one of its key is there: what follows it in its partition is there, too."""
+        return first < self._reach.results and (self._reach.mixed or key not in self._settled)
+
+
+def _unending(aggregation: Aggregation) -> Aggregation:
+    """The same groups, which end only as they are told; limits of one group's bytes stay."""
+    largest = min(aggregation.max_bytes, aggregation.max_buffered_bytes)
+    return replace(
+        aggregation, count=None, until=None, on_timeout="discard", max_items=maxsize, max_groups=maxsize, max_bytes=largest,
+        max_buffered_bytes=maxsize,
+    )  # fmt: skip
+
+
+def unaccountable(agent: Agent) -> str | None:
+    """Why what this agent did cannot be told from its topics."""
+    rule = agent.aggregation
+    if agent.scope == "shared":
+        return "its groups span partitions (scope: shared)"
+    if agent.handler is not None:
+        return "what its handler did is not in a topic"
+    if rule is not None and not agent.rekeys and rule.on_timeout == "discard" and (rule.since_first or rule.since_last):
+        return "of groups that time out nothing is written (on_timeout: discard)"
+    return None
+
+
+def refused(agent: Agent, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"agent {agent.name} cannot be rebuilt: {why}; restore the store from a backup, or start the agent under another name"
+    )
+

@@ -1,0 +1,284 @@
+"""What can be rebuilt of an agent, and what cannot: everything is read and judged before anything is written."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import NamedTuple, Protocol
+
+from sluicegate.streams import formats
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.aggregation.events import Event, Fire, Sent
+from sluicegate.streams.aggregation.rule import fingerprint
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import OutputFacts, Store
+from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
+from sluicegate.streams.engine.build import MESSAGE_BYTES
+from sluicegate.streams.errors import ConfigurationError, Fenced
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
+from sluicegate.streams.operations.rebuild_known import Known, Messages
+from sluicegate.streams.operations.rebuild_rekeyed import Rekeyed
+from sluicegate.streams.operations.rebuild_write import WHAT, lost, write
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.ownership.beginning import idle_since
+from sluicegate.streams.ownership.checks import informational, maker_of, told_era
+from sluicegate.streams.reading.dedupe import IdRule
+
+MOST_DECIDED = 50_000  # results of a partition without a trace in the topic: more than an outbox holds
+
+
+class Past(Protocol):
+    """What Kafka has of a partition, without joining a group."""
+
+    def facts(self, topic: str, number: int) -> TopicFacts:
+        """As InputFacts.facts."""
+
+    def offset_at(self, topic: str, number: int, start: float) -> int:
+        """As InputFacts.offset_at."""
+
+    def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
+        """The records from `first` on, below `end`; some offsets may have none. Raises SystemNotReady when they do not come."""
+
+
+class Topics(Protocol):
+    def spans(self, topic: str) -> Sequence[tuple[int, int]]:
+        """First and next offset of each partition. Raises SystemNotReady."""
+
+    def compacted(self, topics: Sequence[str]) -> list[str]:
+        """Those of which records are deleted by their key, or of which the brokers do not say. Raises SystemNotReady."""
+
+
+class Members(Protocol):
+    def members(self) -> int:
+        """How many consumers the agent's group has. Raises SystemNotReady."""
+
+    def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
+        """Commit the group's offset, and wait for it. Raises SystemNotReady, also when the group has members."""
+
+
+class History(Past, Topics, Members, Protocol):
+    """Kafka, as a rebuild needs it."""
+
+
+class Wanted(NamedTuple):
+    """`since` is an offset of every partition (0: what is there), or seconds since 1970 (`since_time`): what lies before is done, its
+    results were sent, and no group was open there. Without them all must be there from where the agent began. `accept_gaps`: records in
+    no result before a later one are forgotten."""
+
+    since: int | None = None
+    since_time: float | None = None
+    accept_gaps: bool = False
+
+    @property
+    def said(self) -> bool:
+        return self.since is not None or self.since_time is not None
+
+
+class Lost(NamedTuple):
+    """A partition to rebuild. `committed` is the group's informational offset, -1 when it has none of ours; `whole`: all of its input is
+    there, or somebody said that what is there is enough."""
+
+    known: Known
+    facts: TopicFacts
+    committed: int
+    whole: bool
+
+
+class Planned(NamedTuple):
+    built: Rebuilt
+    lost: Lost
+
+
+class Plans:
+    """All of an agent. `latest` is the store's time, `rows` makes the rows of a partition."""
+
+    def __init__(self, app: App, agent: Agent, store: Store, history: History, outputs: OutputFacts, wanted: Wanted) -> None:
+        try:
+            self._reads, self._writes = formats.reads(agent), formats.writes(agent)
+        except ValueError as error:
+            raise ConfigurationError(f"agent {agent.name}: {error}") from error
+        self._app, self._agent, self._store, self._history = app, agent, store, history
+        self._outputs, self._wanted = outputs, wanted
+        self._ids = IdRule(agent, self._reads) if agent.dedupe else None
+        self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
+
+    def plan(self, latest: float, told: Callable[[str], None]) -> list[Planned]:
+        """What is to be written, of partitions that have no state; `told` hears what is being read. Raises ConfigurationError for what
+        the topics do not tell, SystemNotReady and PersistenceError."""
+        self._judge_agent()
+        found = [each for topic in self._agent.topics for each in self._lost(topic)]
+        if not found:
+            return []
+        cut = self._read_outputs([each.known for each in found], told)
+        for each in found if self._agent.rekeys else ():
+            each.known.rekeyed(each.known.begin, each.facts.high)
+        read = [each for each in found if max(each.known.end, each.committed) >= 0]  # of others nothing was ever done
+        return [self._rebuilt(each, cut, latest, told) for each in read]
+
+    def _judge_agent(self) -> None:
+        agent = self._agent
+        if why := unaccountable(agent):
+            raise refused(agent, why)
+        topics = [*agent.topics, *self._written()]
+        if compacted := self._history.compacted(sorted(set(topics))):
+            raise refused(agent, f"records of {', '.join(compacted)} are deleted by their key (cleanup.policy), so some may be missing")
+        if agent.start == "latest" and not self._wanted.said:
+            raise ConfigurationError(
+                f"agent {agent.name} began at `latest`, and where that was is lost with the store; name the time with --from TIME"
+            )
+        if members := self._history.members():
+            raise ConfigurationError(
+                f"the group {self._app.name}.{agent.name} has {members} members: stop them first (one that died is gone after its session)"
+            )
+
+    def _written(self) -> list[str]:
+        return [*([self._agent.to.topic] if self._agent.to else []), self._agent.dead_letters]
+
+    def _lost(self, topic: str) -> Iterator[Lost]:
+        count = self._history.facts(topic, 0).partitions
+        for number in range(count):
+            partition = Partition(self._app.name, self._agent.name, topic, number)
+            if not lost(self._store.read(partition)):
+                continue
+            facts = self._history.facts(topic, number)
+            committed = facts.committed if maker_of(facts.metadata) is not None else -1
+            begin, whole = self._begin(topic, number, facts)
+            yield Lost(Known(partition, facts.topic_id, begin), facts, committed, whole)
+
+    def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
+        """Where the input begins for us, and Lost.whole."""
+        wanted, start = self._wanted, self._agent.start
+        if wanted.since is not None:
+            return max(facts.low, wanted.since), True
+        if wanted.since_time is not None:
+            return max(facts.low, self._history.offset_at(topic, number, wanted.since_time)), True
+        first = self._history.offset_at(topic, number, float(start)) if not isinstance(start, str) else 0
+        return max(facts.low, first), facts.low <= first
+
+    def _read_outputs(self, known: Sequence[Known], told: Callable[[str], None]) -> dict[str, list[int]]:
+        """Fill `known`; the partitions of each topic that have lost their beginning."""
+        results = self._agent.to.topic if self._agent.to else None
+        messages, cut = Messages(known, results, bool(self._agent.rekeys)), dict[str, list[int]]()
+        for topic in dict.fromkeys(self._written()):
+            spans = self._history.spans(topic)
+            cut[topic] = [number for number, (low, _) in enumerate(spans) if low > 0]
+            for number, (low, high) in enumerate(spans):
+                told(f"reading {topic}/{number}: {high - low} messages")
+                for records in self._history.read(topic, number, low, high):
+                    for record in records:
+                        messages.take(record)
+        return cut
+
+    def _rebuilt(self, each: Lost, cut: dict[str, list[int]], latest: float, told: Callable[[str], None]) -> Planned:
+        facts, known, place = each.facts, each.known, f"{each.known.partition.topic}/{each.known.partition.number}"
+        end = max(known.end, each.committed)
+        if told_era(facts):
+            raise refused(self._agent, f"a person accepted a gap of {place} before, and since then its ids are made otherwise")
+        if end < facts.low:
+            raise refused(self._agent, f"{place} was read to {end} and begins at {facts.low}: records were deleted before they were read")
+        if end > facts.high:
+            raise refused(self._agent, f"{place} was read to {end} and ends at {facts.high}: records that were read are gone")
+        if not each.whole:
+            raise ConfigurationError(
+                f"{place} begins at {facts.low}: groups may have been open of which records are gone; name a time at which none was open, "
+                "and all results were sent, with --from TIME (or --from earliest)"
+            )
+        if end < facts.high and not self._wanted.said and self._forgotten(known, cut):
+            raise ConfigurationError(
+                f"{place}: what was sent of records from {end} on, if anything, may have gone from its topic: retention took its start, "
+                "and nothing later of this partition is there; name a time since when nothing is missing with --from TIME (or earliest)"
+            )
+        known.begin = min(known.begin, end)
+        making = self._making(each, cut, latest)
+        told(f"reading {place}: {end - known.begin} records")
+        for records in self._history.read(known.partition.topic, known.partition.number, known.begin, end):
+            making.take(records)
+        built = making.finish(end)
+        self._judge(built, known, place)
+        return Planned(built, each)
+
+    def _forgotten(self, known: Known, cut: dict[str, list[int]]) -> bool:
+        """May the newest that was sent be gone? Not where a later one is there. (Kafka's group may be a moment behind.)"""
+        to, letters = self._agent.to, cut[self._agent.dead_letters]
+        results = cut[to.topic] if to else []
+        return any(number not in known.newest for number in results) or any(number not in known.letters for number in letters)
+
+    def _making(self, each: Lost, cut: dict[str, list[int]], latest: float) -> Rebuild | Rekeyed:
+        agent, reach = self._agent, self._reach(each.known, cut)
+        if agent.rekeys:
+            return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
+        return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
+
+    def _reach(self, known: Known, cut: dict[str, list[int]]) -> Reach:
+        """What retention took of an output partition was sent before what is there: so it is about earlier records. Whoever says --from
+        says that nothing is missing from there on."""
+        rule, to, letters = self._agent.aggregation, self._agent.to, self._agent.dead_letters
+        if self._wanted.said:
+            return Reach()
+        both = rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full)
+        oldest = [known.oldest.get(number, inf) for number in cut[to.topic]] if to else []
+        oldest += [inf for _ in cut[letters] if both or to is None]
+        dead = [known.letters.get(number, inf) for number in cut[letters]]
+        return Reach(max(oldest, default=-inf), max(dead, default=-inf), both and to is not None)
+
+    def _judge(self, built: Rebuilt, known: Known, place: str) -> None:
+        """Raises ConfigurationError when topics and results do not fit together."""
+        agent = self._agent
+        if built.lost:
+            raise refused(
+                agent, f"{place}: {len(built.lost)} results, the first at offset {built.lost[0]}, have other records than the input has "
+                "(retention, or another rule or dedupe than now)"
+            )  # fmt: skip
+        if built.doubtful:
+            raise ConfigurationError(
+                f"{place}: {len(built.doubtful)} groups or dead letters, the first at offset {built.doubtful[0]}, may have been sent to "
+                "topics that no longer hold them; name a later time at which no group was open, and all results were sent, with --from TIME"
+            )
+        gaps = sorted({*built.gaps, *(first for first, event in built.decided.items() if self._overtaken(first, event, known))})
+        if gaps and not self._wanted.accept_gaps:
+            raise ConfigurationError(
+                f"{place}: {len(gaps)} groups, the first at offset {gaps[0]}, have no result, though later ones are there: somebody "
+                "dropped them, their rows died, or the topic was made anew; --accept-gaps forgets them"
+            )
+        for first in gaps:
+            built.decided.pop(first, None)
+        if len(built.decided) > MOST_DECIDED:
+            raise refused(agent, f"{place}: {len(built.decided)} results are not in the topic, more than ever wait to be sent")
+
+    def _overtaken(self, first: int, event: Event, known: Known) -> bool:
+        """Is a result there that was sent after it? Rows of one output partition arrive in their order."""
+        if not isinstance(event, Fire | Sent) or self._agent.to is None:
+            return False
+        last = event.last if isinstance(event, Fire) else first
+        count = self._outputs.partitions(self._agent.to.topic)
+        return last < known.newest.get(self._outputs.partition_of(event.key or b"", count), -1)
+
+    def carry_out(self, planned: Planned, person: Person) -> Claim:
+        """Write it, and tell Kafka's group whose offset this is. Raises ConfigurationError when somebody else claims it meanwhile,
+        PersistenceError (unknown: run it again) and SystemNotReady."""
+        built, facts, agent = planned.built, planned.lost.facts, self._agent
+        rows = Rows(built.partition, agent, self._writes, self._outputs, self._most)
+        idle = idle_since(None, built.groups.rule, 0, 0.0)  # the rebuilt groups know the time of their last record
+        source = Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions, idle=idle)
+        on_timeout = agent.aggregation.on_timeout if agent.aggregation else "fire"
+        try:
+            claim = write(self._store, built, rows, on_timeout, planned.lost.known.number, source, person)
+        except Fenced as error:
+            place = f"{built.partition.topic}/{built.partition.number}"
+            raise ConfigurationError(f"{place} was claimed by somebody else: stop the agent's workers and run this again") from error
+        self._history.inform(built.partition.topic, built.partition.number, claim.offset, informational(claim))
+        return claim
+
+    def inform_again(self) -> None:
+        """For partitions that an earlier run finished, and was killed before Kafka's group knew of it."""
+        for topic in self._agent.topics:
+            for number in range(self._history.facts(topic, 0).partitions):
+                partition = Partition(self._app.name, self._agent.name, topic, number)
+                view, facts = self._store.read(partition), self._history.facts(topic, number)
+                if view is None or lost(view) or view.claim.offset < facts.committed:
+                    continue
+                if maker_of(facts.metadata) in (None, view.claim.incarnation):
+                    continue
+                if any(said.what == WHAT for said in held(self._agent, partition, view).amended):
+                    self._history.inform(topic, number, view.claim.offset, informational(view.claim))
+

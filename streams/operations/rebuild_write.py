@@ -1,0 +1,96 @@
+"""A rebuilt state into the store, under a claim, in commits of bounded size. Until the last one its changelog begins with a mark that
+no worker reads past; a second run begins anew. Rows that were never sent are written with it and sent by its next owner."""
+
+from collections.abc import Iterator
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.changelog import ENTRY_LIMIT
+from sluicegate.streams.aggregation.entry import REBUILDING, Amendment, Entry, halves, packed
+from sluicegate.streams.aggregation.layout import BYTES
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.rebuild import Rebuilt
+from sluicegate.streams.outbox.rows import Rows
+
+WHAT = "replay --rebuild"
+COMMIT_BYTES = 1024 * 1024  # about, of state
+COMMIT_ROWS = 500  # outputs may have a megabyte each, as in a worker's commits
+
+
+def lost(view: PartitionView | None) -> bool:
+    """Does the store hold nothing of the partition, or half of a rebuild?"""
+    return view is None or view.claim.offset < 0 or (bool(view.entries) and view.entries[0] == REBUILDING)
+
+
+def write(store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int, source: Source, person: Person) -> Claim:
+    """`number` is the highest of the outbox that is known. Raises Fenced (somebody else claimed meanwhile), PersistenceError, and
+    ConfigurationError when the partition has a state by now."""
+    claim = store.claim(built.partition, person.token, NOBODY)
+    if claim.offset >= 0 and not lost(store.read(built.partition)):
+        raise ConfigurationError(f"{_place(built.partition)} has a state meanwhile; nothing was changed there")
+    claim = _marked(store, claim)
+    first = claim.last + 1
+    for entry in _entries(built, claim.store_time):
+        blobs = _blobs(entry, claim.last + 1, bool(built.groups.rule.plan.bags))
+        claim = _half_way(store.commit(claim, Changes(-1, entries=blobs)))
+    rows.begin(claim.token, max(claim.number, number), source.topic_id)
+    made = rows.make(built.decided.values(), on_timeout)
+    for start in range(0, len(made), COMMIT_ROWS):
+        claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
+    said = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
+    last = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[said]), compress=False)
+    return store.commit(claim, Changes(built.offset, built.epoch, entries=[last], keep_from=first, source=source))
+
+
+def _half_way(claim: Claim) -> Claim:
+    if failpoints.armed:
+        failpoints.hit("replay-half-way")
+    return claim
+
+
+def _marked(store: Store, claim: Claim) -> Claim:
+    """Nothing is left of an earlier try, and whoever claims the partition now finds the mark."""
+    number = claim.last + 1
+    claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))
+    while left := store.pending(claim.partition, 0, COMMIT_ROWS):
+        claim = store.commit(claim, Changes(-1, dispatched=[row.number for row in left]))
+    return claim
+
+
+def _entries(built: Rebuilt, at: float) -> Iterator[Entry]:
+    """The whole state, some COMMIT_BYTES in each."""
+    groups, seen = built.groups, built.seen
+    part, size = Entry(0, at, {}, {}, {}, {}, built.senders.whole(at)), 0
+    for key, state in groups.states.items():
+        part.states[key] = state
+        if key in groups.bags:
+            part.whole[key] = [list(bag) for bag in groups.bags[key]]
+        size += 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
+        if size >= COMMIT_BYTES:
+            yield part
+            part, size = Entry(0, at, {}, {}, {}, {}, {}), 0
+    yield part
+    queue = seen.remembered() if seen else None
+    while seen and queue:
+        yield Entry(0, at, {}, {}, {}, {}, {}, seen.slice(queue, COMMIT_BYTES, at), seen.source)
+
+
+def _blobs(entry: Entry, number: int, compress: bool) -> list[bytes]:
+    """The entry as blobs of at most ENTRY_LIMIT, numbered from `number` on."""
+    blobs: list[bytes] = []
+    waiting = [entry]
+    while waiting:
+        part = waiting.pop()
+        part.number = number + len(blobs)
+        blob = packed(part, compress)
+        if len(blob) <= ENTRY_LIMIT:
+            blobs.append(blob)
+        else:
+            waiting += reversed(halves(part))
+    return blobs
+
+
+def _place(partition: Partition) -> str:
+    return f"{partition.topic}/{partition.number}"

@@ -1,0 +1,112 @@
+"""Due timeouts to the outbox: claimed in batches, emitted each in one transaction with its removal."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Timeouts as Settings
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.contracts.leased import DueTimeouts, TimeoutEmission, TimeoutReading
+from sluicegate.streams.contracts.leased_values import TimeoutBatch
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.observe.metrics import Meter
+
+MOST_BATCHES = 32  # of one turn
+COUNT_EVERY = 10.0
+SHORTEST_WAIT = 0.02  # seconds, after a look that found nothing
+
+
+class Due(DueTimeouts, TimeoutEmission, TimeoutReading, Protocol):
+    """What of the timeout store is used here."""
+
+
+class Emitted(NamedTuple):
+    """How many became messages, how many seconds late each of the batch was claimed, and seconds until the next look."""
+
+    messages: int
+    lateness: Sequence[float]
+    wait: float
+
+
+class TimeoutEmitter:
+    """`time` gives seconds since 1970; it only says when to look again: what is due is decided by the store's clock. `emitted` is
+    called when there are new rows in the outbox."""
+
+    def __init__(
+        self,
+        timeouts: Due,
+        settings: Settings,
+        calls: Calls,
+        meter: Meter,
+        backoff: Backoff,
+        time: Callable[[], float],
+        emitted: Callable[[], object],
+    ) -> None:
+        self._timeouts, self._settings, self._calls, self._meter = timeouts, settings, calls, meter
+        self._backoff, self._time, self._told = backoff, time, emitted
+        self._log = structlog.get_logger()
+        self._claimed: TimeoutBatch | None = None  # locked by us, and not certainly emitted
+        self._now = 0.0
+        self.due = self._count_at = 0.0
+        self.busy = False
+        self.away = ""
+
+    def turn(self, now: float) -> None:
+        """Look again when it is time."""
+        self._now = now
+        if not self.busy and now >= self.due:
+            self.busy = True
+            self._calls.begin(self._emit, self._emitted, self._failed)
+        if now >= self._count_at:
+            self._count_at = now + COUNT_EVERY
+            self._calls.begin(self._timeouts.count, lambda count: self._meter.set("timeouts_armed", count), self._failed_to_count)
+
+    def _emit(self) -> Emitted:
+        """In a thread: batch after batch while they are full."""
+        count, late = 0, list[float]()
+        for _ in range(MOST_BATCHES):
+            batch = self._claimed or self._timeouts.get_batch(self._settings.batch)
+            if not batch:
+                return Emitted(count, late, self._wait(batch))
+            self._claimed = batch
+            if failpoints.armed:
+                failpoints.hit("timeout-claimed")
+            now = self._time()
+            count += self._timeouts.emit(batch)
+            self._claimed = None
+            late += [max(0.0, now - timeout.due_at.timestamp()) for timeout in batch]
+            if failpoints.armed:
+                failpoints.hit("timeout-emitted")
+            if len(batch) < self._settings.batch:
+                return Emitted(count, late, self._wait(batch))
+        return Emitted(count, late, 0.0)
+
+    def _wait(self, batch: TimeoutBatch) -> float:
+        """Seconds until the next look: at the next one that is due, or at the cadence, since others insert, too."""
+        if batch.next_due is None:
+            return self._settings.poll
+        return min(self._settings.poll, max(SHORTEST_WAIT, batch.next_due.timestamp() - self._time()))
+
+    def _emitted(self, found: Emitted) -> None:
+        self.busy, self.away = False, ""
+        self._backoff.reset()
+        self.due = self._now + found.wait
+        if found.messages:
+            self._meter.count("timeouts_emitted", found.messages)
+            self._told()
+        for seconds in found.lateness:
+            self._meter.observe("timeout_lateness_seconds", seconds)
+
+    def _failed_to_count(self, error: SluicegateError) -> None:
+        """The next look says that the store does not answer."""
+
+    def _failed(self, error: SluicegateError) -> None:
+        """What is claimed is emitted first at the next turn, or comes back when its lease is over."""
+        self.busy = False
+        self.due = self._now + self._backoff.delay()
+        if not self.away:
+            self._log.warning("timeouts.store_unavailable", error=str(error))
+        self.away = str(error)

@@ -1,0 +1,190 @@
+"""Rows of one outbox under one claim or lease: those that wait, those that the producer has, and their delivery reports.
+
+A claim or a lease can end while its process, its producer and its broker connection live. The rows that the producer has are then still in
+the store, so the next claim reads them again. It follows the last one of this process: a row that was handed over is not handed over again.
+"""
+
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.contracts.values import DeadRow, OutboxRow
+from sluicegate.streams.observe.metrics import Meter
+
+CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # in the text of a broker's refusal
+
+
+class Reports:
+    """Rows by number that were reported, and that the store has not recorded yet. A number may be given again under another claim, so each
+    has its `origin`."""
+
+    __slots__ = ("dead", "delivered")
+
+    def __init__(self) -> None:
+        self.delivered: dict[int, str] = {}
+        self.dead: dict[int, tuple[str, DeadRow]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.delivered or self.dead)
+
+    def join(self, other: "Reports") -> None:
+        self.delivered.update(other.delivered)
+        self.dead.update(other.dead)
+
+
+class Handed(NamedTuple):
+    """Rows of earlier claims that were handed over: without a report, and with one. Only a row that the store still holds, with the same
+    number and origin, is believed: another process may have claimed in between, or the store may have lost its last writes."""
+
+    out: dict[int, OutboxRow]
+    reports: Reports
+
+    def forget(self, up_to: int) -> None:
+        """The store's rows up to this number were read: what is left of them is no longer in the store."""
+        for known in (self.out, self.reports.delivered, self.reports.dead):
+            for number in [number for number in known if number <= up_to]:
+                del known[number]
+
+    def clear(self) -> None:
+        self.out.clear()
+        self.reports.delivered.clear()
+        self.reports.dead.clear()
+
+
+class UnsentRows:
+    """One source of a Sender. `waiting` rows are handed over next, in this order; rows that are `out` have no report yet."""
+
+    __slots__ = ("_before", "_reports", "_taken", "heir", "left", "out", "refusal", "stops", "waiting")
+
+    def __init__(self, stops: bool = False) -> None:
+        self.stops = stops  # a row that is refused stays in the store, and nothing follows it
+        self.refusal = ""  # the broker's text about that row
+        self.left = False  # the claim ended: nothing more is handed over
+        self.heir: UnsentRows | None = None  # the next claim in this process
+        self.waiting: deque[OutboxRow] = deque()
+        self.out: dict[int, OutboxRow] = {}
+        self._reports, self._taken = Reports(), Reports()  # to be recorded; being recorded by a call that is under way
+        self._before = Handed({}, Reports())  # under earlier claims, until the store's pages confirm it
+
+    @property
+    def unsent(self) -> int:
+        """Rows in memory without a report; the store may hold more."""
+        return len(self.waiting) + len(self.out)
+
+    @property
+    def remembers(self) -> bool:
+        """Were rows handed over that the store has not recorded yet, under this claim or an earlier one?"""
+        return bool(self.out or self._reports or self._taken or self._before.out or self._before.reports)
+
+    def ready(self, now: float) -> Sequence[OutboxRow]:
+        """Rows to hand over now, the first of those that wait. Raises PersistenceError."""
+        return self.waiting
+
+    def hand(self, rows: Mapping[int, OutboxRow]) -> None:
+        """The first waiting rows were handed over; by number."""
+        if len(rows) == len(self.waiting):
+            self.waiting.clear()
+        else:
+            for _ in rows:
+                self.waiting.popleft()
+        self.out.update(rows)
+
+    def under_way(self, row: OutboxRow) -> bool:
+        """Has the producer this very row? If not, a report of it changes nothing."""
+        return self.out.get(row.number) is row or self._before.out.get(row.number) is row
+
+    def arrived(self, rows: Sequence[OutboxRow]) -> int:
+        """The broker has these rows; returns how many of them were under way."""
+        if failpoints.armed:
+            for _ in rows:
+                failpoints.hit("acked-not-recorded")
+        arrived = 0
+        for out, reports in ((self.out, self._reports), (self._before.out, self._before.reports)):
+            if out and arrived < len(rows):
+                ended = {row.number: row.lineage or row.id for row in rows if out.get(row.number) is row}
+                for number in ended:
+                    del out[number]
+                reports.delivered.update(ended)
+                arrived += len(ended)
+        return arrived
+
+    def refused(self, row: OutboxRow, text: str, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
+        """The broker will never take this row, which is under way: it is dead, or nothing follows it."""
+        reports = self._end(row)
+        meter.count("dispatch_attempts", outcome="rejected")
+        if self.stops:
+            self.refusal = self.refusal or f"row {row.number} for topic {row.topic}: {text}"
+            return
+        meter.count("dead_rows", reason=(CODE.search(text) or ["other"])[0])
+        log.error("relay.row_dead", error=text, number=row.number, id=row.id, topic=row.topic)
+        if reports is not None:
+            reports.dead[row.number] = origin(row), DeadRow(row.number, text, 1)
+
+    def denied(self, row: OutboxRow, text: str) -> bool:
+        """The row's topic does not take it now. False: this source has no way to tell, so the delivery failed."""
+        return False
+
+    def _end(self, row: OutboxRow) -> Reports | None:
+        """The row is no longer under way; returns where its report belongs."""
+        number = row.number
+        if self.out.get(number) is row:
+            del self.out[number]
+            return self._reports
+        if self._before.out.get(number) is row:
+            del self._before.out[number]
+            return self._before.reports
+        return None
+
+    def again(self) -> None:
+        """The producer was replaced: everything unreported is to be sent again, lowest first, before anything newer."""
+        if not self.left:
+            self.waiting.extendleft(row for _, row in sorted(self.out.items(), reverse=True))
+        self.out.clear()
+        self._before.out.clear()
+
+    def take(self) -> Reports:
+        """A call that records all reports begins."""
+        self._taken.join(self._reports)
+        self._reports = Reports()
+        return self._taken
+
+    def recorded_all(self) -> None:
+        """That call has landed."""
+        self._taken = Reports()
+
+    def leave(self) -> None:
+        """The claim ended: nothing more is handed over, and reports are still heard."""
+        self.waiting.clear()
+        self.left = True
+
+    def follow(self, last: "UnsentRows") -> None:
+        """These rows are of a newer claim of the same source in this process: what the `last` one handed over is remembered."""
+        before = last._before
+        for reports in (last._taken, last._reports):
+            before.reports.join(reports)
+        before.out.update(last.out)
+        self._before = before
+        last.heir = self
+
+    def _resumed(self, row: OutboxRow) -> bool:
+        """Was this row handed over under an earlier claim? Then it is under way, or its report is to be recorded."""
+        number, known, before = row.number, origin(row), self._before
+        if number in before.out and origin(before.out[number]) == known:
+            self.out[number] = before.out.pop(number)
+            return True
+        if before.reports.delivered.get(number) == known:
+            self._reports.delivered[number] = known
+            return True
+        if number in before.reports.dead and before.reports.dead[number][0] == known:
+            self._reports.dead[number] = before.reports.dead[number]
+            return True
+        return False
+
+
+def origin(row: OutboxRow) -> str:
+    """What tells a row from another one with the same number: the claim that wrote it; a lane's numbers belong to the rows' ids."""
+    return row.lineage or row.id

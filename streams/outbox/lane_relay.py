@@ -1,0 +1,289 @@
+"""Lanes of the outbox to Kafka: claimed, sent in their order, marked, one batch of a lane after the other.
+
+A lane's next batch is claimed when all of the last one is marked, so a row that fails holds up its lane and nothing else.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Literal, Protocol
+
+import structlog
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.agent import Outbox as Settings
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.contracts.leased import LaneClaims, LaneEnding
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
+from sluicegate.streams.errors import ConcurrencyError, SluicegateError
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.batch_size import BatchSize
+from sluicegate.streams.outbox.lane_rows import LaneRows, Sendable
+from sluicegate.streams.outbox.lane_run import Run, near
+from sluicegate.streams.outbox.sender import Sender
+
+RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
+UNORDERED = 4  # batches at a time when there is no order
+LONGEST_WAIT = 5.0  # for a lane whose first row waits for its back-off
+
+Phase = Literal["idle", "claiming", "sending", "marking"]
+
+
+class Lanes(LaneClaims, LaneEnding, Protocol):
+    """What of the outbox is used here."""
+
+
+class Lane:
+    """One lane as this process has it or tries to have it; `number` -1: rows without order. `until` is when its lease ends, by the
+    loop's clock and counted from before the call; `checked` when it may be claimed again."""
+
+    def __init__(self, number: int, token: str) -> None:
+        self.number, self.token = number, token
+        self.phase: Phase = "idle"
+        self.checked = self.until = self.renew_at = 0.0
+        self.renewing = False
+        self.run: Run | None = None  # while it is being sent
+        self.left: Run | None = None  # the last one before it
+        self.held: LaneBatch | None = None
+        self.last = self.asked = 0  # number of the run's last row; how many were asked for
+        self.failed: Sequence[Outcome] = ()
+        self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is not known whether it landed
+        self.away = ""  # why store or broker did not answer last
+
+
+class LaneRelay:
+    """All lanes of one process. `time` gives seconds since 1970, `token` fresh random names."""
+
+    def __init__(
+        self,
+        outbox: Lanes,
+        settings: Settings,
+        rows: LaneRows,
+        sender: Sender,
+        calls: Calls,
+        meter: Meter,
+        backoff: Backoff,
+        time: Callable[[], float],
+        token: Callable[[], str],
+    ) -> None:
+        self._outbox, self._settings, self._rows, self._sender, self._calls = outbox, settings, rows, sender, calls
+        self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
+        self._lease = settings.lease
+        self._log = structlog.get_logger()
+        self._now, self.closing, self._size = 0.0, False, BatchSize()
+        self.lanes: list[Lane] = []
+
+    @property
+    def busy(self) -> bool:
+        return any(lane.phase != "idle" for lane in self.lanes)
+
+    @property
+    def away(self) -> str:
+        """Why store or broker did not answer last."""
+        return next((lane.away for lane in self.lanes if lane.away), "")
+
+    @property
+    def sending(self) -> bool:
+        return any(lane.run is not None and lane.run.unsent for lane in self.lanes)
+
+    def send(self, now: float) -> None:
+        """Reports, and hand over what there is room for."""
+        runs = [run for lane in self.lanes if (run := lane.run or lane.left) is not None]
+        self._sender.turn(runs, now, more=any(lane.phase == "claiming" for lane in self.lanes))
+
+    def resize(self, count: int) -> None:
+        """The store has so many lanes now; nothing is pending in the old ones when that changes."""
+        unordered = self._settings.order == "none"
+        wanted = UNORDERED if unordered else count
+        if len(self.lanes) != wanted and not self.busy:
+            new = [Lane(-1 if unordered else number, self._token()) for number in range(len(self.lanes), wanted)]
+            self.lanes = [*self.lanes[:wanted], *new]
+
+    def claim_all(self, now: float) -> None:
+        """There are pending rows: whose, the claims will show."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.phase == "idle" and now >= lane.checked and not self.closing:
+                self._claim(lane)
+
+    def expire(self, now: float) -> None:
+        """Before the relay's turn: give up what could not be renewed."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.run is not None and lane.number >= 0 and lane.run.unsent and now >= lane.until - MARGIN * self._lease:
+                self._lose(lane, "its lease could not be renewed in time")
+
+    def turn(self, now: float) -> None:
+        """After the relay's turn: renew, mark."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.run is not None:
+                self._follow(lane, lane.run)
+            elif lane.unmarked and now >= lane.checked and lane.held is not None:
+                self._send_marks(lane, lane.held, lane.unmarked)
+
+    def _follow(self, lane: Lane, run: Run) -> None:
+        if not run.unsent or (self.closing and not run.out):
+            self._mark(lane, run)
+        elif lane.number < 0 and self._now >= lane.renew_at:
+            run.stop()  # rows without order are not renewed: the rest is claimed anew, or a slow broker would get all of it for ever
+        elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
+            self._renew(lane, run)
+
+    # -- taking a lane -------------------------------------------------------------------------------------------------
+
+    def _claim(self, lane: Lane) -> None:
+        lane.phase, lane.asked = "claiming", self._size.rows
+        self._calls.begin(lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane))
+
+    def _fetched(self, lane: Lane) -> Sendable | None:
+        """In a thread: rows are made into what the producer takes there, too."""
+        lease = timedelta(seconds=self._lease)
+        if lane.number < 0:
+            return self._rows.unordered(self._outbox.claim_any(lane.asked, lease))
+        batch = self._outbox.claim(lane.number, lane.token, lane.asked, 0, lease)
+        if batch is None:
+            return None
+        if failpoints.armed and batch.rows:
+            failpoints.hit("lane-claimed")
+        return self._rows.ordered(batch)
+
+    def _claimed(self, lane: Lane, began: float, found: Sendable | None) -> None:
+        lane.phase, lane.away = "idle", ""
+        if found is None:
+            return
+        batch = found.batch
+        lane.held, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
+        self._size.seen(batch.rows)
+        if found.away:
+            lane.away, lane.checked = found.away, self._now + self._backoff.delay()
+        if batch.blocked_until is not None and not batch.rows:
+            lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
+        if self.closing or not (found.rows or found.failed):  # what is ours is given back by `release`: whoever is next sends it
+            return
+        if failpoints.armed:
+            failpoints.hit("lane-numbered")
+        rows = near(found.rows)
+        lane.phase, lane.failed = "sending", found.failed if len(rows) == len(found.rows) else ()
+        lane.run, lane.left = Run(rows, lane.left), None
+        lane.last = rows[-1].number if rows else 0
+
+    def _unclaimed(self, lane: Lane, error: SluicegateError) -> None:
+        lane.phase = "idle"
+        self._unavailable(lane, error)
+
+    def _unavailable(self, lane: Lane, error: SluicegateError) -> None:
+        lane.checked = self._now + self._backoff.delay()
+        if not self.away:
+            self._log.warning("outbox.store_unavailable", error=str(error))
+        lane.away = str(error)
+
+    # -- keeping it ----------------------------------------------------------------------------------------------------
+
+    def _renew(self, lane: Lane, run: Run) -> None:
+        lane.renewing = True
+        call = partial(self._outbox.claim, lane.number, lane.token, 1, lane.last, timedelta(seconds=self._lease))
+        self._calls.begin(call, partial(self._renewed, lane, run, self._now), partial(self._not_renewed, lane))
+
+    def _renewed(self, lane: Lane, run: Run, began: float, found: LaneBatch | None) -> None:
+        lane.renewing = False
+        if found is not None:
+            lane.away = ""
+            lane.until, lane.renew_at = began + self._lease, began + RENEW_AFTER * self._lease
+        elif lane.run is run:
+            self._lose(lane, "another has it")
+
+    def _not_renewed(self, lane: Lane, error: SluicegateError) -> None:
+        """It is tried again until the lease is almost over."""
+        lane.renewing = False
+        lane.renew_at = self._now + self._backoff.delay()
+        lane.away = str(error)
+
+    def _lose(self, lane: Lane, why: str) -> None:
+        """The next holder sends what was not marked, with the same ids and numbers; what is under way arrives as a copy. If this process
+        is the next holder, it sends nothing that it handed over before."""
+        self._meter.count("lease_lost")
+        self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
+        self._forget(lane)
+        lane.held = None
+
+    def _forget(self, lane: Lane) -> None:
+        lane.phase, lane.failed, lane.unmarked = "idle", (), ()
+        self._leave(lane)
+
+    def _leave(self, lane: Lane) -> None:
+        if lane.run is not None:
+            lane.run.leave()
+            lane.run, lane.left = None, lane.run if lane.number >= 0 else None
+
+    # -- marking -------------------------------------------------------------------------------------------------------
+
+    def _mark(self, lane: Lane, run: Run) -> None:
+        held = lane.held
+        outcomes = run.outcomes(held, lane.failed) if held else ()
+        self._leave(lane)
+        if held is None or outcomes == []:
+            self._forget(lane)
+            return
+        if failpoints.armed:
+            failpoints.hit("lane-sent")
+        self._send_marks(lane, held, outcomes)
+
+    def _send_marks(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+        lane.phase, lane.unmarked = "marking", ()
+        call = partial(self._outbox.mark, held, outcomes)
+        self._calls.begin(call, lambda _: self._marked(lane, held, outcomes), partial(self._unmarked, lane, held, outcomes))
+
+    def _marked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+        if failpoints.armed:
+            failpoints.hit("lane-marked")
+        lane.away = ""
+        if lane.left is not None:
+            lane.left.recorded_all()
+        self._backoff.reset()
+        failed = [outcome for outcome in outcomes or () if outcome.kind == "failed"]
+        attempts = {row.id: row.attempts for row in held.rows} if failed else {}
+        for outcome in failed:
+            self._count_failed(outcome, attempts[outcome.id] + 1)
+        full = len(held.rows) == lane.asked or (outcomes is not None and len(outcomes) < len(held.rows))
+        self._forget(lane)
+        if full and not failed and not self.closing and self._now >= lane.checked:
+            self._claim(lane)
+
+    def _count_failed(self, outcome: Outcome, attempts: int) -> None:
+        last = attempts >= self._settings.attempts
+        self._meter.count("dispatch_attempts", outcome="poison" if last else "transient")
+        if last:
+            self._meter.count("dead_rows", reason="poison")
+            self._log.error("outbox.row_dead", id=outcome.id, attempts=attempts, error=outcome.error)
+        else:
+            self._log.warning("outbox.row_failed", id=outcome.id, attempts=attempts, error=outcome.error)
+
+    def _unmarked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError) -> None:
+        """Not known whether it landed: the same marks again, until they land or the lane is another's."""
+        if isinstance(error, ConcurrencyError):
+            self._lose(lane, str(error))
+        else:
+            self._unavailable(lane, error)
+            lane.unmarked = [Outcome(row.id, "dispatched") for row in held.rows] if outcomes is None else outcomes
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Nothing more is claimed or handed over; what is under way is waited for and marked."""
+        self.closing = True
+        for lane in self.lanes:
+            if lane.run is not None:
+                lane.run.stop()
+
+    def release(self) -> None:
+        """Others may have them at once."""
+        for lane in self.lanes:
+            if lane.held is not None and lane.phase == "idle" and self._now < lane.until:
+                self._calls.begin(partial(self._outbox.release, lane.held), _ignored, _ignored)
+            lane.held = None
+
+
+def _ignored(result: object) -> None:
+    """Nothing follows."""

@@ -1,0 +1,126 @@
+"""Rows of a lane as the producer takes them: their partition, and the headers by which receivers drop repeats."""
+
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
+from sluicegate.streams.contracts.stores import OutputFacts
+from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.errors import SystemNotReady, TopicMissing
+
+OURS = frozenset(("sluicegate-id", "sluicegate-shard", "sluicegate-seq"))
+SHARD = b"outbox/"
+KEYS = 50_000  # of which the partitions are remembered
+
+
+def lane_of(row: OutboxRow) -> int:
+    """The lane that a row made here is sent by; -1: rows without order."""
+    shard = next((value for name, value in row.headers if name == "sluicegate-shard" and value is not None), b"")
+    return int(shard[len(SHARD) : shard.index(b">")]) if shard else -1
+
+
+class Sendable(NamedTuple):
+    """What of a batch can be handed over, in order; rows that cannot, now; and why Kafka did not say, if it did not."""
+
+    batch: LaneBatch
+    rows: Sequence[OutboxRow]
+    failed: Sequence[Outcome] = ()
+    away: str = ""
+
+
+class LaneRows:
+    """`source` names the store's data. Receivers drop repeats by `source` and lane (docs/protocol.md, Receive)."""
+
+    def __init__(self, facts: OutputFacts, source: str) -> None:
+        self._facts, self._source = facts, source
+        self._shards: dict[tuple[int, str], tuple[str, bytes]] = {}
+        self._places: dict[int, dict[bytes, int]] = {}  # of keys, by how many partitions their topics have
+
+    def _counts(self, batch: LaneBatch) -> dict[str, int | SystemNotReady]:
+        """Partitions by topic, or why there are none: asked once for all rows of a topic."""
+        counts: dict[str, int | SystemNotReady] = {}
+        for topic in {row.topic for row in batch.rows}:
+            try:
+                counts[topic] = self._facts.partitions(topic)
+            except SystemNotReady as error:
+                counts[topic] = error
+        return counts
+
+    def ordered(self, batch: LaneBatch) -> Sendable:
+        """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while it is under way."""
+        counts = self._counts(batch)
+        if len(counts) == 1 and isinstance(count := counts[batch.rows[0].topic], int) and not any(row.attempts for row in batch.rows):
+            return Sendable(batch, self._made_alike(batch, count))
+        rows: list[OutboxRow] = []
+        for row in batch.rows:
+            if row.attempts and rows:
+                break
+            count = counts[row.topic]
+            if isinstance(count, TopicMissing):
+                return Sendable(batch, rows, [Outcome(row.id, "failed", str(count))])
+            if isinstance(count, SystemNotReady):
+                return Sendable(batch, rows, (), str(count))
+            rows.append(self._made(row.number, row, batch.lane, count))
+            if row.attempts:
+                break
+        return Sendable(batch, rows)
+
+    def _made_alike(self, batch: LaneBatch, count: int) -> Sequence[OutboxRow]:
+        """What `_made` makes of each, when all are new and of one topic: half of its time were calls and what is the same for all."""
+        topic = batch.rows[0].topic
+        shard, places = self._shard(batch.lane, topic), self._places.setdefault(count, {})
+        rows: list[OutboxRow] = []
+        for row in batch.rows:
+            key, number, identity = row.key, row.number, row.id.encode()
+            place = places.get(key, -1) if key is not None else zlib.crc32(identity) % count
+            if place < 0 and key is not None:
+                place = self._place(key, count)
+            headers: list[tuple[str, bytes | None]] = [("sluicegate-id", identity), shard, ("sluicegate-seq", b"%d" % number)]
+            if row.headers:
+                headers += [header for header in row.headers if header[0] not in OURS]
+            rows.append(OutboxRow(number, "", row.id, topic, place, key, row.value, headers))
+        return rows
+
+    def unordered(self, batch: LaneBatch) -> Sendable:
+        """All that can be sent; they are numbered by their place, receivers know them by their ids alone."""
+        rows: list[OutboxRow] = []
+        failed: list[Outcome] = []
+        away, counts = "", self._counts(batch)
+        for place, row in enumerate(batch.rows, 1):
+            count = counts[row.topic]
+            if isinstance(count, TopicMissing):
+                failed.append(Outcome(row.id, "failed", str(count)))
+            elif isinstance(count, SystemNotReady):
+                away = str(count)
+                failed.append(Outcome(row.id, "outage", away))
+            else:
+                rows.append(self._made(place, row, -1, count))
+        return Sendable(batch, rows, failed, away)
+
+    def _made(self, number: int, row: LaneRow, lane: int, count: int) -> OutboxRow:
+        key, topic, identity = row.key, row.topic, row.id.encode()
+        place = self._place(key, count) if key is not None else zlib.crc32(identity) % count
+        headers: list[tuple[str, bytes | None]] = [("sluicegate-id", identity)]
+        if lane >= 0:
+            headers = [("sluicegate-id", identity), self._shard(lane, topic), ("sluicegate-seq", b"%d" % number)]
+        if row.headers:
+            headers += [header for header in row.headers if header[0] not in OURS]
+        return OutboxRow(number, "", row.id, topic, place, key, row.value, headers)
+
+    def _place(self, key: bytes, count: int) -> int:
+        """The key's partition; its hash is made once."""
+        known = self._places.setdefault(count, {})
+        place = known.get(key)
+        if place is None:
+            if len(known) >= KEYS:
+                known.clear()
+            place = known[key] = self._facts.partition_of(key, count)
+        return place
+
+    def _shard(self, lane: int, topic: str) -> tuple[str, bytes]:
+        shard = self._shards.get((lane, topic))
+        if shard is None:
+            shard = self._shards[lane, topic] = "sluicegate-shard", SHARD + f"{lane}>{topic}#{self._source}".encode()
+        return shard

@@ -1,0 +1,62 @@
+"""A batch of a lane as a source of the sender, and what became of it, as the store marks it."""
+
+from collections.abc import Sequence
+
+from sluicegate.streams.contracts.messages import LaneBatch, Outcome
+from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.outbox.handed import UnsentRows
+from sluicegate.streams.outbox.relay import SPREAD
+
+
+class Run(UnsentRows):
+    """Rows of one batch on their way."""
+
+    __slots__ = ("refusals",)
+
+    def __init__(self, rows: Sequence[OutboxRow], last: "Run | None" = None) -> None:
+        """`last`: of the lane's last batch in this process. Rows that were handed over with it are not handed over again."""
+        super().__init__()
+        self.refusals: dict[int, str] = {}  # by number: rows that their topics do not take now, with the broker's text
+        if last is None:
+            self.waiting.extend(rows)
+            return
+        self.follow(last)
+        self.waiting.extend(row for row in rows if not self._resumed(row))
+        if rows:
+            self._before.forget(rows[-1].number)
+
+    def stop(self) -> None:
+        """Nothing more is handed over."""
+        self.waiting.clear()
+
+    def denied(self, row: OutboxRow, text: str) -> bool:
+        self._end(row)
+        self.refusals[row.number] = text
+        self.stop()  # nothing goes past it
+        return True
+
+    def outcomes(self, held: LaneBatch, failed: Sequence[Outcome]) -> Sequence[Outcome] | None:
+        """For a call that marks them. None: all was sent. `failed` are rows that could not be handed over, behind those of the run."""
+        reports = self.take()
+        if len(reports.delivered) == len(held.rows):
+            return None
+        ordered = held.lane >= 0
+        ids = {row.number if ordered else place: row.id for place, row in enumerate(held.rows, 1)}
+        outcomes = [Outcome(ids[number], "dispatched") for number in reports.delivered]
+        outcomes += [Outcome(ids[number], "rejected", dead.reason) for number, (_, dead) in reports.dead.items()]
+        denied = sorted(self.refusals.items())
+        if ordered and denied:  # the first one holds up the others: they did not fail by themselves
+            denied, failed = denied[:1], ()
+        outcomes += [*failed, *(Outcome(ids[number], "failed", text) for number, text in denied)]
+        return outcomes if ordered else [*outcomes, *_left(held, outcomes)]
+
+
+def _left(held: LaneBatch, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Rows without order that nothing was done for: anybody may have them at once."""
+    named = {outcome.id for outcome in outcomes}
+    return [Outcome(row.id, "outage") for row in held.rows if row.id not in named]
+
+
+def near(rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
+    """Those within SPREAD of the first one's number, as far as receivers remember; the others go with a later batch."""
+    return [row for row in rows if row.number < rows[0].number + SPREAD]

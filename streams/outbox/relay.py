@@ -1,0 +1,246 @@
+"""The outbox of each partition as a source of the sender: unsent rows, paged from the store, under one claim.
+
+A row is handed over again only when its producer failed: the end of an owner does not make a copy, since the relay outlives it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Protocol
+
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.contracts.stores import Output
+from sluicegate.streams.contracts.values import DeadRow, OutboxRow, Partition
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.handed import UnsentRows
+from sluicegate.streams.outbox.sender import Sender
+
+SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
+IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
+RESUME_BELOW = 5_000  # rows waiting, after intake was paused
+IN_MEMORY_BYTES = 16 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
+PAGE = 1_000
+FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024  # rows of the first page; the next ones have as many as should make so many bytes
+
+ReadPage = Callable[[int, int], Sequence[OutboxRow]]
+NOWHERE = Partition("", "", "", -1)
+
+
+class Shard(UnsentRows):
+    """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox; `claimed` was
+    the last outbox number when it was claimed, `lineage` is the claim's token."""
+
+    __slots__ = (
+        "_after",
+        "_asked",
+        "_bytes",
+        "_claimed",
+        "_handed",
+        "_lineage",
+        "_page",
+        "_read",
+        "_recorded",
+        "doubted",
+        "more",
+        "oldest",
+        "partition",
+    )
+
+    def __init__(
+        self, read: ReadPage, claimed: int, lineage: str, stops: bool = False, partition: Partition = NOWHERE
+    ) -> None:
+        super().__init__(stops)
+        self._read, self._claimed, self._lineage, self.partition = read, claimed, lineage, partition
+        self.doubted = self._asked = False  # whether the claim still stands is to be asked of the store by a commit; it is under way
+        self._after, self._bytes, self._page = 0, 0, FIRST_PAGE
+        self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
+        self._recorded: set[int] = set()  # those of them that it does not
+        self.more = claimed > 0  # the store may hold rows beyond those in memory
+        self.oldest: float | None = None  # monotonic time since when something waits
+
+    @property
+    def full(self) -> bool:
+        """Too much is unsent: intake should pause."""
+        return self.more or len(self.waiting) >= IN_MEMORY
+
+    @property
+    def roomy(self) -> bool:
+        """May a paused intake go on?"""
+        return not self.more and len(self.waiting) < RESUME_BELOW
+
+    @property
+    def reported(self) -> bool:
+        """Reports came that no commit has recorded yet."""
+        return bool(self._reports)
+
+    @property
+    def dead(self) -> bool:
+        """Rows were declared dead that no commit has recorded yet."""
+        return bool(self._reports.dead)
+
+    @property
+    def pressing(self) -> bool:
+        """Must a commit come at once? So many reports that recording them lets many more rows out, or a doubt."""
+        return self.doubted or len(self._reports.delivered) >= SPREAD // 2
+
+    @property
+    def lowest(self) -> int | None:
+        """No row of the store has a lower number; None: it has none."""
+        if self._handed or self.waiting:
+            return self._handed[0] if self._handed else self.waiting[0].number
+        return self._after + 1 if self.more else None
+
+    def add(self, rows: Sequence[OutboxRow], now: float) -> None:
+        """Rows that a commit just made durable."""
+        size = weight(rows)
+        if self.more or len(self.waiting) + len(rows) > IN_MEMORY or self._bytes + size > IN_MEMORY_BYTES:
+            self.more = True
+            return
+        self.waiting += rows
+        self._bytes += size
+        if rows:
+            self._after = rows[-1].number
+            self.oldest = now if self.oldest is None else self.oldest
+
+    def refill(self, now: float) -> None:
+        """Read the next page when memory is empty. Raises PersistenceError."""
+        if self.more and not self.waiting:
+            limit = min(self._page, PAGE)
+            rows = self._read(self._after, limit)
+            self.more = len(rows) == limit
+            self._sort([row for row in rows if row.number <= self._claimed or row.lineage == self._lineage])
+            self._bytes = weight(self.waiting)
+            if rows:
+                self._page = max(1, min(4 * limit, PAGE_BYTES * len(rows) // (weight(rows) + 1)))
+                self._after = rows[-1].number
+            if self.oldest is None and self.unsent:
+                self.oldest = now
+            if self.more:
+                self._before.forget(self._after)
+            else:
+                self._before.clear()
+
+    def _sort(self, rows: Sequence[OutboxRow]) -> None:
+        """Rows of the store: those that were handed over under an earlier claim are as they were, the others wait. Up to the highest one
+        that was handed over, all count as handed: receivers may know a number that is so much higher."""
+        highest = 0
+        for row in rows:
+            if self._resumed(row):
+                highest = row.number
+            else:
+                self.waiting.append(row)
+        self._handed.extend(row.number for row in rows if row.number <= highest)
+
+    def leave(self) -> None:
+        super().leave()
+        self._bytes = 0
+
+    def admits(self, number: int) -> bool:
+        """May this number be handed over? Not while one that is SPREAD lower may have to be sent again: receivers forget."""
+        return number - (self.lowest or number) < SPREAD
+
+    def ready(self, now: float) -> Sequence[OutboxRow]:
+        """Those of the waiting rows that are admitted now."""
+        if self.refusal or self.left:
+            return ()
+        self.refill(now)
+        waiting = self.waiting
+        if not waiting or self.admits(waiting[-1].number):
+            return waiting
+        return list(takewhile(lambda row: self.admits(row.number), waiting))
+
+    def hand(self, rows: Mapping[int, OutboxRow]) -> None:
+        super().hand(rows)
+        self._bytes -= weight(rows.values())
+        highest = self._handed[-1] if self._handed else 0
+        self._handed.extend(number for number in rows if number > highest)
+
+    def arrived(self, rows: Sequence[OutboxRow]) -> int:
+        count = super().arrived(rows)
+        if not self.unsent:
+            self.oldest = None
+        return count
+
+    @property
+    def stopped(self) -> bool:
+        """A row was refused, the file says stop, and all other reports are in."""
+        return bool(self.refusal) and not self.out
+
+    def recorded(self, numbers: Sequence[int]) -> None:
+        """A commit took these rows out of the store."""
+        self.recorded_all()
+        if self._asked:
+            self.doubted = self._asked = False
+        self._recorded.update(numbers)
+        while self._handed and self._handed[0] in self._recorded:
+            self._recorded.discard(self._handed.popleft())
+
+    def taken(self) -> tuple[list[int], list[DeadRow]]:
+        """For a commit that begins: exactly the numbers whose reports came since the last call, ascending, and the rows declared dead."""
+        self._asked = self.doubted
+        taken = self.take()
+        delivered, dead = sorted(taken.delivered), [dead for _, dead in taken.dead.values()]
+        return delivered, dead
+
+    def again(self) -> None:
+        super().again()
+        self._bytes = weight(self.waiting)
+
+
+def weight(rows: Iterable[OutboxRow]) -> int:
+    """Bytes of their values."""
+    return sum(len(row.value or b"") for row in rows)
+
+
+class Outgoing(Protocol):
+    """What sends the rows of all shards of one worker."""
+
+    @property
+    def busy(self) -> bool:
+        """Does something run beside the loop, of which only a turn hears?"""
+
+    def turn(self, shards: Sequence[Shard], now: float) -> int:
+        """Hear reports, hand over what there is room for, of exactly these shards; returns how many rows are unreported. Never blocks."""
+
+    def unrecorded(self) -> Collection[Partition]:
+        """Partitions without an owner here, with rows that were handed over and that the store still holds as unsent."""
+
+    def close(self) -> None: ...
+
+
+class Relay:
+    """All shards of one worker on one producer. Satisfies Outgoing. What was handed over for a partition is remembered while nobody owns
+    it, so that its next shard does not hand it over again."""
+
+    busy = False
+
+    def __init__(self, output: Output, meter: Meter, backoff: Backoff) -> None:
+        self._sender = Sender(output, meter, backoff)
+        self._shards: list[Shard] = []  # of the last turn
+        self._newest: dict[Partition, Shard] = {}  # claimed in this process, with or without an owner now
+        self._sources: list[Shard] = []  # these, owned ones first
+
+    def turn(self, shards: Sequence[Shard], now: float) -> int:
+        if shards != self._shards:
+            self._follow(shards)
+        return self._sender.turn(self._sources, now)
+
+    def _follow(self, shards: Sequence[Shard]) -> None:
+        """The shard of a newer claim goes on where the last one of its partition ended."""
+        here = {shard.partition: shard for shard in shards}
+        for partition, last in self._newest.items():
+            if here.get(partition) is not last:
+                last.leave()
+        for partition, shard in here.items():
+            last = self._newest.get(partition, shard)
+            if last is not shard:
+                shard.follow(last)
+            self._newest[partition] = shard
+        self._shards = list(shards)
+        self._sources = [*shards, *(shard for shard in self._newest.values() if shard.left)]
+
+    def unrecorded(self) -> Collection[Partition]:
+        return [partition for partition, shard in self._newest.items() if shard.left and shard.remembers]
+
+    def close(self) -> None:
+        """Its producer is its maker's."""

@@ -1,0 +1,127 @@
+"""Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop.
+
+Every row of every outbox goes this way, so what a row costs here counts: rows are handed over, and their reports heard, many at a time.
+A row counts as dispatched only by its own delivery report; reports of different output partitions come out of order.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import structlog
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.contracts.stores import Output
+from sluicegate.streams.contracts.values import OutboxRow
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.handed import UnsentRows
+
+GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
+
+
+class Chunk:
+    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.Reports: reports go to the newest claim
+    of the source in this process."""
+
+    __slots__ = ("_sender", "_since", "_source", "rows")
+
+    def __init__(self, sender: "Sender", source: UnsentRows, since: float) -> None:
+        self._sender, self._source, self._since = sender, source, since
+        self.rows: dict[int, OutboxRow] = {}  # by number
+
+    def delivered(self, numbers: Sequence[int]) -> None:
+        arrived = self._newest().arrived([self.rows[number] for number in numbers])
+        if arrived:
+            self._sender.took(self._since, arrived)
+
+    def refused(self, number: int, outcome: str, text: str) -> None:
+        row, source = self.rows.get(number), self._newest()
+        if row is not None and source.under_way(row):
+            self._sender.refused(source, row, outcome, text)
+
+    def _newest(self) -> UnsentRows:
+        while self._source.heir is not None:
+            self._source = self._source.heir
+        return self._source
+
+
+class Sender:
+    """All sources of one process on its producer."""
+
+    def __init__(self, output: Output, meter: Meter, backoff: Backoff) -> None:
+        self._output, self._meter, self._backoff = output, meter, backoff
+        self._log = structlog.get_logger()
+        self._failed_at: float | None = None
+        self._resume_at = 0.0
+        self._now = 0.0
+        self._gathering = False  # rows were handed over that wait for others
+        self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
+
+    def turn(self, sources: Sequence[UnsentRows], now: float, more: bool | None = None) -> int:
+        """Hear reports, hand over what there is room for; returns how many rows are unreported. Never blocks. With `more` rows to come
+        soon, these wait for them as long as linger.ms says: the broker's work is by the request, four times less a row so. Without more
+        rows to come they go at once; None: linger.ms alone decides."""
+        self._now = now
+        outstanding = self._output.poll()
+        if self._took:
+            self._tally(now)
+        if self._failed_at is not None:
+            self._recover(sources, outstanding, self._failed_at)
+        elif now >= self._resume_at:
+            full = not all(self._hand(source) for source in sources)
+            if more is not None and self._gathering and (full or not more):
+                self._gathering = False
+                self._output.send_now()
+        return outstanding
+
+    def _hand(self, source: UnsentRows) -> bool:
+        """False: the producer's queue is full, or the store is away; go on at the next turn."""
+        try:
+            ready = source.ready(self._now)
+        except PersistenceError as error:
+            self._resume_at = self._now + self._backoff.delay()
+            self._log.warning("relay.store_unavailable", error=str(error))
+            return False
+        if not ready:
+            return True
+        wanted, chunk = len(ready), Chunk(self, source, self._now)
+        taken = self._output.produce_all(ready, chunk)
+        if taken:
+            self._gathering = True
+            chunk.rows = {row.number: row for row in islice(ready, taken)}
+            source.hand(chunk.rows)
+        if failpoints.armed:
+            for _ in range(taken):
+                failpoints.hit("produced-not-acked")
+        return taken == wanted
+
+    def took(self, since: float, count: int) -> None:
+        """So many rows have arrived that were handed over then."""
+        self._took[since] = self._took.get(since, 0) + count
+
+    def refused(self, source: UnsentRows, row: OutboxRow, outcome: str, text: str) -> None:
+        """A row of the source, which is under way, was not delivered."""
+        if outcome == "rejected":
+            source.refused(row, text, self._meter, self._log)
+        elif outcome == "failed" or not source.denied(row, text):
+            self._meter.count("dispatch_attempts", outcome="transient")
+            if self._failed_at is None:
+                self._failed_at = self._now
+                self._log.warning("relay.failed", error=text, topic=row.topic, number=row.number)
+
+    def _tally(self, now: float) -> None:
+        self._backoff.reset()
+        self._meter.count("dispatch_attempts", sum(self._took.values()), outcome="success")
+        for since, times in self._took.items():
+            self._meter.observe("dispatch_seconds", now - since, times)
+        self._took.clear()
+
+    def _recover(self, sources: Sequence[UnsentRows], outstanding: int, failed_at: float) -> None:
+        """After a failed delivery: nothing is handed over until every report is in, then all sources begin anew."""
+        if outstanding and self._now - failed_at < GIVE_UP_AFTER:
+            return
+        self._output.replace()
+        for source in sources:
+            source.again()
+        self._failed_at, self._resume_at = None, self._now + self._backoff.delay()

@@ -1,0 +1,189 @@
+"""`delivery: transactional`: the rows of a shard in Kafka transactions, each with the cursor that says how far they reach.
+
+A producer is opened for each claim, which fences those before it; then a commit asks the store whether the claim still stands, and only
+then rows are sent, those of the cursor left out. So whoever sends was the owner after everybody else was fenced, and has read what
+they sent. What no transaction can tell (a reply that is lost, a coordinator that is away) ends the producer; the next one's cursor tells.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+
+import structlog
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.contracts.stores import Cursor, OutputTransactions
+from sluicegate.streams.contracts.values import OutboxRow, Partition
+from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.outbox.relay import Shard
+
+MOST_ROWS, MOST_BYTES = 5_000, 4 * 1024 * 1024  # of one transaction
+MOST_LINEAGES = 60  # that a cursor names: a broker takes 4,096 bytes of metadata with an offset
+
+
+class Lane:
+    """The way out of one shard. `cursor` is None until it is open; `calls` run one after the other, beside the loop."""
+
+    __slots__ = ("backoff", "calls", "cursor", "limit", "output", "resume_at", "running", "shard")
+
+    def __init__(self, shard: Shard, output: OutputTransactions, calls: Calls, backoff: Backoff) -> None:
+        self.shard, self.output, self.calls, self.backoff = shard, output, calls, backoff
+        self.cursor: Cursor | None = None
+        self.running = False
+        self.resume_at = 0.0
+        self.limit = MOST_ROWS
+
+    def knows(self, row: OutboxRow) -> bool:
+        """Was it sent before?"""
+        return self.cursor is not None and row.number <= self.cursor.get(row.lineage, -1)
+
+    def reached(self, rows: Iterable[OutboxRow]) -> dict[str, int]:
+        """The cursor with these rows, ascending; without what the store no longer holds."""
+        lowest = self.shard.lowest
+        known = {lineage: number for lineage, number in (self.cursor or {}).items() if lowest is not None and number >= lowest}
+        return known | {row.lineage: row.number for row in rows}
+
+
+class TransactionalRelay:
+    """All shards of one worker, each with a producer and a thread of its own. Satisfies sluicegate.streams.outbox.relay.Outgoing."""
+
+    def __init__(
+        self,
+        transactions: Callable[[Partition], OutputTransactions],
+        pool: Callable[[int], Pool],
+        meter: Meter,
+        backoff: Callable[[], Backoff],
+    ) -> None:
+        self._transactions, self._pool, self._meter, self._backoff = transactions, pool, meter, backoff
+        self._log = structlog.get_logger()
+        self._outputs: dict[Partition, tuple[OutputTransactions, Calls]] = {}
+        self._lanes: dict[Partition, Lane] = {}
+        self._now = 0.0
+
+    @property
+    def busy(self) -> bool:
+        return any(lane.running or lane.shard.doubted or lane.shard.unsent for lane in self._lanes.values())
+
+    def turn(self, shards: Sequence[Shard], now: float) -> int:
+        """How many rows are in a transaction under way."""
+        self._now = now
+        self._follow(shards)
+        for lane in self._lanes.values():
+            lane.calls.turn()
+            self._advance(lane)
+            lane.calls.turn()
+        return sum(len(shard.out) for shard in shards)
+
+    def unrecorded(self) -> Collection[Partition]:
+        """None: the cursor tells the next owner what was sent."""
+        return ()
+
+    def close(self) -> None:
+        self._follow(())
+
+    def _follow(self, shards: Sequence[Shard]) -> None:
+        """A lane for each shard, and for nothing else. A partition's thread stays: it may come back."""
+        here = {shard.partition: shard for shard in shards}
+        for partition in [partition for partition in self._lanes if partition not in here]:
+            lane = self._lanes.pop(partition)
+            lane.calls.begin(lane.output.close, _ignored, _ignored)
+        for partition, shard in here.items():
+            if partition not in self._lanes or self._lanes[partition].shard is not shard:
+                output, calls = self._output(partition)
+                self._lanes[partition] = Lane(shard, output, calls, self._backoff())
+
+    def _output(self, partition: Partition) -> tuple[OutputTransactions, Calls]:
+        if partition not in self._outputs:
+            self._outputs[partition] = self._transactions(partition), Calls(self._pool(1), lambda: None)
+        return self._outputs[partition]
+
+    def _advance(self, lane: Lane) -> None:
+        shard = lane.shard
+        if lane.running or shard.doubted or shard.refusal or self._now < lane.resume_at or not self._filled(lane):
+            return
+        if lane.cursor is None:
+            lane.running = True
+            lane.calls.begin(lane.output.open, partial(self._opened, lane), partial(self._failed, lane))
+        elif not shard.dead:  # the cursor must not pass a row before the store knows that it is dead
+            self._send(lane)
+
+    def _opened(self, lane: Lane, cursor: Cursor) -> None:
+        lane.running, lane.cursor = False, cursor
+        lane.shard.doubted = True
+        partition = lane.shard.partition
+        self._log.info("relay.opened", topic=partition.topic, partition=partition.number, sent_up_to=max(cursor.values(), default=0))
+
+    def _filled(self, lane: Lane) -> bool:
+        """Rows of the store are in memory before Kafka is asked anything: while that is away they count as unsent, and intake goes on."""
+        try:
+            lane.shard.refill(self._now)
+        except PersistenceError as error:
+            self._wait(lane)
+            self._log.warning("relay.store_unavailable", error=str(error))
+            return False
+        return True
+
+    def _send(self, lane: Lane) -> None:
+        rows = self._batch(lane)
+        if not rows:
+            return
+        cursor, since = lane.reached(rows), self._now
+        lane.running = True
+        done: Callable[[str], object] = lambda text: self._refused(lane, rows, text) if text else self._sent(lane, rows, cursor, since)  # noqa: E731
+        lane.calls.begin(partial(lane.output.send, rows, cursor), done, partial(self._failed, lane))
+        if failpoints.armed:
+            for _ in rows:
+                failpoints.hit("produced-not-acked")
+
+    def _batch(self, lane: Lane) -> list[OutboxRow]:
+        """Hand over the rows of the next transaction. What the cursor knows counts as delivered at once."""
+        shard, rows, size = lane.shard, list[OutboxRow](), 0
+        lineages = set(lane.reached(()))
+        while shard.waiting and len(rows) < lane.limit and size < MOST_BYTES and shard.admits(shard.waiting[0].number):
+            row = shard.waiting[0]
+            if row.lineage not in lineages and len(lineages) >= MOST_LINEAGES:
+                break  # until the store has recorded what the oldest of them sent
+            shard.hand({row.number: row})
+            if lane.knows(row):
+                shard.arrived([row])
+                continue
+            lineages.add(row.lineage)
+            rows.append(row)
+            size += len(row.value or b"") + len(row.key or b"")
+        return rows
+
+    def _sent(self, lane: Lane, rows: Sequence[OutboxRow], cursor: Cursor, since: float) -> None:
+        lane.running, lane.cursor = False, cursor
+        lane.limit = min(MOST_ROWS, 2 * lane.limit)
+        lane.backoff.reset()
+        lane.shard.arrived(rows)
+        self._meter.count("dispatch_attempts", len(rows), outcome="success")
+        self._meter.observe("dispatch_seconds", self._now - since, len(rows))
+
+    def _refused(self, lane: Lane, rows: Sequence[OutboxRow], text: str) -> None:
+        """One of these rows will never be taken: which one, ever smaller transactions tell."""
+        lane.running, lane.limit = False, max(1, len(rows) // 2)
+        if len(rows) == 1:
+            lane.shard.refused(rows[0], text, self._meter, self._log)
+        else:
+            lane.shard.again()
+
+    def _failed(self, lane: Lane, error: SluicegateError) -> None:
+        """Whether they were sent, the next cursor tells. Who was fenced asks the store before fencing others."""
+        lane.running, lane.cursor = False, None
+        lane.shard.again()
+        lane.shard.doubted = isinstance(error, Fenced)
+        self._wait(lane)
+        self._meter.count("dispatch_attempts", outcome="transient")
+        partition = lane.shard.partition
+        self._log.warning("relay.failed", error=str(error), topic=partition.topic, partition=partition.number)
+
+    def _wait(self, lane: Lane) -> None:
+        lane.resume_at = self._now + lane.backoff.delay()
+
+
+def _ignored(result: object) -> None:
+    """Nothing follows."""

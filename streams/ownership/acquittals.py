@@ -1,0 +1,37 @@
+"""Names that this process takes back from the crash marks: it lives, so it did not die of what it worked on."""
+
+import structlog
+
+from sluicegate.streams.contracts.stores import CrashMarks
+from sluicegate.streams.contracts.values import Claim
+from sluicegate.streams.errors import SluicegateError
+
+AGAIN = 1.0  # seconds until a store that did not take one is asked again
+
+
+class Acquittals:
+    """Those that the store has not taken yet."""
+
+    def __init__(self, store: CrashMarks) -> None:
+        self._store = store
+        self._waiting: list[tuple[Claim, tuple[str, ...]]] = []
+        self._at = 0.0
+        self._log = structlog.get_logger()
+
+    def add(self, claim: Claim, names: tuple[str, ...], now: float) -> None:
+        """At once if the store takes it, else with a later `settle`."""
+        self._waiting.append((claim, names))
+        self._at = now
+        self.settle(now)
+
+    def settle(self, now: float) -> None:
+        while self._waiting and now >= self._at:
+            claim, names = self._waiting[0]
+            try:
+                self._store.acquit(claim.partition, claim.token, names)
+            except SluicegateError as error:
+                where = claim.partition
+                self._log.debug("partition.not_acquitted", topic=where.topic, partition=where.number, error=str(error))
+                self._at = now + AGAIN
+                return
+            del self._waiting[0]

@@ -1,0 +1,96 @@
+"""Where a partition begins that was never committed, and which open groups end when a partition is claimed."""
+
+from collections.abc import Iterator
+from math import inf
+
+from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.leased import AggregatorBuffer
+from sluicegate.streams.contracts.stores import Input, Store
+from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.shared.shared_records import buffer_name
+
+SLICE = 1_000  # groups that one commit of a take-over ends
+
+def start(partition: Partition, wanted: str | float, facts: TopicFacts, store: Store, source: Input) -> int:
+    """The offset of a new agent's `start`; a partition that was added later begins at its start."""
+    if wanted == "earliest" or _added_later(partition, store):
+        return facts.low
+    if wanted == "latest":
+        return facts.high
+    return source.offset_at(partition.topic, partition.number, float(wanted))
+
+
+def _added_later(mine: Partition, store: Store) -> bool:
+    others = [p for p in store.partitions(mine.app) if p.agent == mine.agent and p.topic == mine.topic and p != mine]
+    sources = [view.claim.source for view in map(store.read, others) if view is not None]
+    return any(source.first_count <= mine.number for source in sources if source is not None)
+
+
+def check_rule(open_groups: Groups, partition: Partition, setting: Setting) -> None:
+    """Groups that another key, compute, format or scope filled cannot go on. Raises ConfigurationError where the choice
+    is to refuse."""
+    choice = setting.on_rule_change
+    if open_groups.rule.shared and not setting.rule.shared:
+        _leave(setting.store.buffer, partition, choice)
+    if open_groups.states and choice == "refuse":
+        raise ConfigurationError(
+            f"agent {partition.agent}: key, compute, format or scope changed while {len(open_groups.states)} groups of "
+            f"{partition.topic}/{partition.number} are open; run once with --flush (fire them as they are) or --drop"
+        )
+
+
+def endings(groups: Groups, setting: Setting, now: float) -> Iterator[None]:
+    """End the groups that cannot go on under the rule of this file. Stops after each slice, for its commit.
+
+    They fire; but `--drop` forgets the groups of another rule.
+    """
+    changed = groups.rule is not setting.rule
+    forgotten = changed and setting.on_rule_change == "drop"
+    slice_size, least = 0, groups.bytes - SLICE_BYTES
+    for key, reason in [(key, "manual") for key in groups.states] if changed else groups.judge():
+        if forgotten:
+            groups.drop(key)
+        else:
+            groups.fire(key, reason, now)
+        slice_size += 1
+        if slice_size == SLICE or groups.bytes < least:
+            slice_size, least = 0, groups.bytes - SLICE_BYTES
+            yield
+    if slice_size:
+        yield
+
+
+def _leave(buffer: AggregatorBuffer, partition: Partition, choice: str) -> None:
+    """What is in the shared buffer has no owner any more. Raises ConfigurationError unless it may be dropped."""
+    name = buffer_name(partition.app, partition.agent)
+    if choice == "drop":
+        buffer.remove_all(name)
+    elif records := buffer.count(name):
+        raise ConfigurationError(
+            f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with scope: shared until "
+            "`sluicegate groups ls` shows none, or once with --drop"
+        )
+
+
+def noted(claim: Claim, facts: TopicFacts, fingerprint: str, idle: float | None) -> Source:
+    """What the first commit under this claim writes of its input."""
+    known, count = claim.source, facts.partitions
+    kept = (known.first_count, known.era) if known else (count, 0)
+    topic_id = facts.topic_id or (known.topic_id if known else "")
+    return Source(topic_id, count, fingerprint, *kept, claim.version + 1, claim.token, idle)
+
+
+def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:
+    """`Source.idle` of a claim at `now`.
+
+    Only a rule with a timeout since the last record keeps the time of that record. So open groups of another rule count
+    from the first claim under such a rule, and later claims do not move that moment.
+    """
+    if rule.completion.since_last == inf:
+        return None
+    if not open_groups:
+        return 0.0
+    return now if known is None or known.idle is None else min(known.idle, now)

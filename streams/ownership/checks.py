@@ -1,0 +1,146 @@
+"""The checks between a claim and its first record. A gap halts the partition (docs/protocol.md, Claim)."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sluicegate.streams.agent import Aggregation
+from sluicegate.streams.contracts.values import Claim, Source, TopicFacts
+from sluicegate.streams.errors import (
+    LogTruncated,
+    PartitionsChanged,
+    RetentionPassed,
+    StoreRewound,
+    StoreSwapped,
+    StoreWiped,
+    TopicRecreated,
+)
+from sluicegate.streams.wording import counted
+
+MAKER = "sluicegate"
+LOST_WRITES = (
+    "the store lost writes that it had acknowledged (restored backup, fail-over, weak fsync); "
+    "restore them, or accept that with `sluicegate accept-gap`"
+)
+
+
+class Seen(NamedTuple):
+    """What was seen of a claim row: era and version, behind which it never goes back, and the last claim that had committed."""
+
+    era: int = 0
+    version: int = 0
+    lineage: str = ""
+
+
+NOTHING = Seen()
+
+
+def seen(claim: Claim) -> Seen:
+    return Seen(claim.source.era, claim.version, claim.source.lineage) if claim.source else Seen(0, claim.version)
+
+
+def rewound(claim: Claim, known: Seen) -> bool:
+    """Is the row not what followed on this? A version may be reached again by a claim of before the rewind that goes on: one that
+    began to commit no later than what was seen (found by tests/model). Rows of older programs do not say which claim that was."""
+    at = seen(claim)
+    if (at.era, at.version) < (known.era, known.version):
+        return True
+    told = known.lineage and at.lineage and at.era == known.era and at.lineage != known.lineage
+    return bool(told and claim.source and claim.source.since <= known.version)
+
+
+def informational(claim: Claim) -> str:
+    """The text of Kafka's informational commit: which store stands behind this offset."""
+    era, version, lineage = seen(claim)
+    return msgspec.json.encode([MAKER, version, claim.incarnation, era, lineage]).decode()
+
+
+def check_claim(claim: Claim, facts: TopicFacts, known: Seen = NOTHING) -> None:
+    """Raises the Halt that says which promise could not be kept by going on. `known` is what this process saw of the row."""
+    _check_topic(claim, facts)
+    _check_store(claim, facts, known)
+    if claim.offset < 0:
+        return
+    if claim.offset < facts.low:
+        raise RetentionPassed(
+            f"the next offset is {claim.offset}, the topic begins at {facts.low}: "
+            f"{counted(facts.low - claim.offset, 'record')} deleted before being read; longer retention prevents it"
+        )
+    if claim.offset > facts.high:
+        raise LogTruncated(f"the next offset is {claim.offset}, the topic ends at {facts.high}: records that were read are gone from it")
+
+
+def _check_topic(claim: Claim, facts: TopicFacts) -> None:
+    source = claim.source
+    if source is not None and source.topic_id and facts.topic_id and source.topic_id != facts.topic_id:
+        raise TopicRecreated(f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin anew")
+
+
+def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
+    told, incarnation = _ours(facts.metadata)
+    at = seen(claim)
+    if incarnation is None or told.era < at.era:  # of the era before, which a person gave up
+        if rewound(claim, known):
+            raise StoreRewound(f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}")
+        return
+    if claim.offset < 0:
+        raise StoreWiped(
+            f"this group had committed up to offset {facts.committed}, but the store knows nothing of the partition: it was wiped, "
+            "or it is another store; restore the store, or have the state made again with `sluicegate replay FILE AGENT --rebuild`; "
+            "only `sluicegate accept-gap` gives up what was open"
+        )
+    if incarnation != claim.incarnation:
+        raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")
+    if facts.committed > claim.offset or rewound(claim, told) or rewound(claim, known):
+        raise StoreRewound(
+            f"the store says offset {claim.offset} and version {_said(at)}, Kafka was told {facts.committed} and "
+            f"{_said(max(told, known))}{'' if max(told, known)[:2] > at[:2] else ' of another claim'}: {LOST_WRITES}"
+        )
+
+
+def _said(at: Seen) -> str:
+    return f"{at.version} of era {at.era}" if at.era else str(at.version)
+
+
+def told_era(facts: TopicFacts) -> int:
+    """That of the last informational commit."""
+    return _ours(facts.metadata)[0].era
+
+
+def _ours(metadata: str) -> tuple[Seen, str | None]:
+    """What an informational commit of ours says, and the incarnation; (NOTHING, None) for anything else."""
+    try:
+        found: Any = msgspec.json.decode(metadata) if metadata else None
+    except msgspec.DecodeError:
+        return NOTHING, None
+    if not isinstance(found, list) or not 3 <= len(found) <= 5 or found[0] != MAKER:
+        return NOTHING, None
+    version, incarnation, era, lineage = found[1:] + [0, ""][len(found) - 3 :]  # as older programs wrote them
+    if isinstance(version, int) and isinstance(incarnation, str) and isinstance(era, int) and isinstance(lineage, str):
+        return Seen(era, version, lineage), incarnation
+    return NOTHING, None
+
+
+def maker_of(metadata: str) -> str | None:
+    """The incarnation of the store behind an informational commit, None for one that is not ours."""
+    return _ours(metadata)[1]
+
+
+def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggregation, open_groups: int) -> bool:
+    """Were input partitions added since the last commit? Raises PartitionsChanged when open groups whose keys moved away
+    could never end."""
+    if source is None or not source.partition_count or facts.partitions <= source.partition_count:
+        return False
+    if open_groups and aggregation.since_first is None and aggregation.since_last is None:
+        raise PartitionsChanged(
+            f"the topic has {facts.partitions} partitions, it had {source.partition_count}: keys moved, and "
+            f"{counted(open_groups, 'open group')} may never be completed; give the aggregation a timeout, they then end by it"
+        )
+    return True
+
+
+def check_low(facts: TopicFacts, offset: int, first: int) -> None:
+    """Records were asked for from `offset` and came from `first`. Offsets without a record are normal where transactions or compaction
+    left them; a topic that begins above ours lost records. Raises RetentionPassed."""
+    if facts.low > offset:
+        raise RetentionPassed(f"the next offset is {offset}, the topic begins at {facts.low}, the first record is {first}")

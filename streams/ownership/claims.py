@@ -1,0 +1,320 @@
+"""Which partitions this worker has, is taking over, must wait for, or has halted.
+
+Membership says who should claim, the claim decides who does. A partition that was lost to a fence or to a failing store is
+claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it standing still.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import structlog
+
+from sluicegate.streams.aggregation.events import Event
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.errors import (
+    DecodeWaits,
+    Fenced,
+    Halt,
+    HandlerFailed,
+    HandlerStopped,
+    LogTruncated,
+    NotAuthenticated,
+    PersistenceError,
+    SystemNotReady,
+    TopicRecreated,
+)
+from sluicegate.streams.handlers.slow import given_back
+from sluicegate.streams.observe.counting import count_events
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.report import PartitionReport
+from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.ownership.acquittals import Acquittals
+from sluicegate.streams.ownership.checks import NOTHING, Seen, check_low, seen
+from sluicegate.streams.ownership.halted import Halted
+from sluicegate.streams.ownership.intake import Intake
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.status import trace_fires
+
+SLICE_SECONDS = 0.2  # of taking over at one turn
+LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)  # what ends an owner, and only that
+NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
+GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
+GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": TopicRecreated}
+DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
+
+
+class Taking:
+    """A take-over in progress."""
+
+    def __init__(self, owner: Owner, steps: Iterator[Sequence[Event] | None], since: float) -> None:
+        self.owner, self.steps, self.since = owner, steps, since
+
+
+class Claims:
+    """`owners` are the partitions that are claimed, restored and reading."""
+
+    def __init__(
+        self, setting: Setting, app: str, rows: Callable[[Partition], Rows], meter: Meter,
+        token: Callable[[], str], random: Callable[[], float], clock: Callable[[], float], spans: Spans | None = None,
+    ) -> None:  # fmt: skip
+        self._setting, self._app, self._rows, self._meter = setting, app, rows, meter
+        self._token, self._random, self._clock, self._spans = token, random, clock, spans
+        self._log = structlog.get_logger().bind(agent=setting.agent.name)
+        self.owners: dict[TopicPartition, Owner] = {}
+        self._assigned: set[TopicPartition] = set()
+        self._taking: dict[TopicPartition, Taking] = {}
+        self._last: dict[TopicPartition, Owner] = {}  # of each assigned partition, whether it still owns it or not
+        self._waiting: dict[TopicPartition, float] = {}
+        self._backoffs: dict[TopicPartition, Backoff] = {}
+        self._halted = Halted()
+        self.intake = Intake(setting, random, clock, self._log)
+        self._again: dict[TopicPartition, int] = {}  # sought again, and the record that had come
+        self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
+        self._acquittals = Acquittals(setting.store)
+        self._versions: dict[Partition, Seen] = {}
+        self._outage: str | None = None
+        self._unreadable: dict[TopicPartition, str] = {}  # until records come again
+        self._told: set[TopicPartition] = set()  # whose outage stands in the log
+        self.fresh = False  # a claim succeeded since this was last cleared: the store may be another one, or weaker
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._taking)
+
+    def next_try(self) -> float:  # when a partition that waits is claimed again
+        return min(self._waiting.values(), default=float("inf"))
+
+    @property
+    def retrying(self) -> bool:
+        """Was a partition lost, and is not well again yet?"""
+        return bool(self._backoffs)
+
+    def follow(self, now: float) -> None:
+        """After each poll, before its records are looked at: what the group gave and took, what cannot be read."""
+        self._void.clear()
+        revoked, assigned = self._setting.input.revoked(), self._setting.input.assigned()
+        for place in revoked:
+            self._revoke(place)
+        for place in assigned:
+            self._assigned.add(place)
+            self._waiting[place] = now
+        if revoked or assigned:
+            self._meter.count("rebalances")
+        for place, code, text in self._setting.input.failures():
+            self._failed(place, code, text)
+
+    def advance(self, now: float) -> None:
+        """Go on taking over, for a bounded time. Between the records of one poll and the next poll, and only there: so no
+        record that was collected before a claim is ever taken under it."""
+        for place in [place for place, at in self._waiting.items() if at <= now]:
+            del self._waiting[place]
+            self._begin(place, now)
+        self._acquittals.settle(now)
+        deadline = now + SLICE_SECONDS
+        for place in list(self._taking):
+            self._advance(place, deadline)
+            if self._clock() >= deadline:
+                return  # where a broker or a store was waited for in vain: the others after the next poll
+
+    def _revoke(self, place: TopicPartition) -> None:
+        self._assigned.discard(place)
+        owner = self.owners.pop(place, None)
+        taking = self._taking.pop(place, None)
+        for known in (self._last, self._waiting, self._halted, self._backoffs, self._unreadable, self._again):
+            known.pop(place, None)
+        self._told.discard(place)
+        self.intake.forget(place)
+        if owner is not None:
+            owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
+        if self._setting.handling is not None:
+            self._setting.handling.forget(place)
+        for gone in (owner, taking.owner if taking else None):
+            if gone is not None:
+                gone.sealed.cancelled.set()
+            if gone is not None and gone.begun:
+                self._versions[gone.partition] = seen(gone.claim)
+                self._acquit(gone)
+        self._log.info("partition.revoked", topic=place[0], partition=place[1])
+
+    def _begin(self, place: TopicPartition, now: float) -> None:
+        partition = Partition(self._app, self._setting.agent.name, *place)
+        owner = Owner(partition, self._setting, self._rows(partition))
+        self._last[place] = owner
+        self._taking[place] = Taking(owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now)
+
+    def _advance(self, place: TopicPartition, deadline: float) -> None:
+        taking = self._taking[place]
+        try:
+            for events in taking.steps:
+                if events is not None:
+                    self._ended(taking.owner, events)
+                if self._clock() >= deadline:
+                    return
+            self._ready(place, taking)
+        except LOST as error:
+            self._taking.pop(place, None)
+            self._give_up(place, taking.owner, error)
+
+    def _ended(self, owner: Owner, events: Sequence[Event]) -> None:
+        """A slice of the groups that do not go on is durable."""
+        self._versions[owner.partition] = seen(owner.claim)
+        count_events(events, 0.0, self._meter)
+        if self._spans is not None and events:
+            trace_fires(owner, events, 0.0, self._spans)
+
+    def _ready(self, place: TopicPartition, taking: Taking) -> None:
+        owner = taking.owner
+        del self._taking[place]
+        self._setting.input.start(*place, owner.offset, owner.epoch)
+        self.owners[place] = owner
+        self._told.discard(place)
+        self._outage, self.fresh = None, True
+        self._meter.count("claims")
+        self._meter.count("restore_bytes", owner.restored_bytes)
+        self._meter.observe("restore_seconds", self._clock() - taking.since)
+        self._log.info(
+            "partition.claimed", topic=place[0], partition=place[1], offset=owner.offset, groups=len(owner.groups.states),
+            entries=owner.claim.last - owner.claim.first + 1,
+        )  # fmt: skip
+        if owner.grown:
+            self._log.warning("topic.partitions_added", topic=place[0], partition=place[1], partitions=owner.facts.partitions, text=GROWN)
+        self._judge_again(place[0], owner.facts.partitions)
+
+    def _judge_again(self, topic: str, partitions: int) -> None:
+        """A topic grew: its other partitions are claimed again, since what that means for their groups is judged at a claim."""
+        for place, owner in list(self.owners.items()):
+            if place[0] == topic and owner.facts.partitions < partitions:
+                self._setting.input.pause([place])
+                self.intake.begins(place)
+                self._versions[owner.partition] = seen(owner.claim)
+                self._acquit(owner)
+                del self.owners[place]
+                self._waiting[place] = self._clock()
+
+    def lost(self, owner: Owner, error: Exception) -> None:
+        """A partition that was ours is no longer, by a fence, a failing store, or a halt."""
+        if owner.begun:
+            self._versions[owner.partition] = seen(owner.claim)
+        place = (owner.partition.topic, owner.partition.number)
+        if self.owners.get(place) is owner:
+            del self.owners[place]
+        self._give_up(place, owner, error)
+
+    def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
+        self._setting.input.pause([place])
+        self.intake.begins(place)
+        self._acquit(owner)
+        if isinstance(error, NotAuthenticated):
+            raise error
+        if isinstance(error, HandlerStopped):
+            owner.claim = given_back(self._setting.store, owner.claim, owner.sealed, halted=True)
+        if isinstance(error, Halt):
+            self._halted.add(place, error, owner.claim.store_time)
+            self._log.error("partition.halted", topic=place[0], partition=place[1], code=error.code, error=str(error))
+            return
+        if isinstance(error, HandlerFailed):  # said by the handling already
+            self._waiting[place], self._outage = self._clock() + error.delay, str(error)
+            return
+        if isinstance(error, DecodeWaits):
+            self.intake.waits(place, error)
+            self._waiting[place] = self._clock()
+            return
+        backoff = self._backoffs.setdefault(place, Backoff(0.1, 2.0, self._random))
+        self._waiting[place] = self._clock() + (delay := backoff.delay())
+        facts = {"topic": place[0], "partition": place[1], "error": str(error), "retry_in": round(delay, 3)}
+        if isinstance(error, Fenced):
+            self._log.warning("partition.fenced", **facts)
+            return
+        self._outage = str(error)
+        say = self._log.debug if place in self._told else self._log.warning  # once an outage: it is tried again every second or two
+        say("partition.unavailable", **facts)
+        self._told.add(place)
+
+    def look(self, now: float) -> None:
+        """Now and then: what a person accepted is claimed again."""
+        for place in self._halted.accepted(self._setting.store, self._app, self._setting.agent.name):
+            self._halted.pop(place, None)
+            self._waiting[place] = now
+
+    def _failed(self, place: TopicPartition, code: str, text: str) -> None:
+        """An error of the consumer for one partition, or (number -1) for all of a topic."""
+        if place[1] < 0:
+            for each in [each for each in self._assigned if each[0] == place[0]]:
+                self._failed(each, code, text)
+            return
+        owner = self.owners.get(place)
+        if code not in GAPS and code not in DOUBTFUL:
+            if self._unreadable.get(place) != code:
+                self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
+            self._unreadable[place] = code
+        elif owner is not None:
+            self.lost(owner, GAPS.get(code, SystemNotReady)(f"reading at offset {owner.offset}: {text}"))
+        elif place in self._taking or place in self._assigned:
+            self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
+
+    def misplaced(self, owner: Owner, record: Record) -> bool:
+        """Is this first record after a claim above the offset, and not the one that came before the last seek? Then seek once more,
+        and void what is in hand: an answer that was under way may come after any seek. Raises RetentionPassed."""
+        place = (owner.partition.topic, owner.partition.number)
+        if owner.begun or record.offset() <= owner.offset:
+            return False
+        if place in self._void:
+            return True
+        if self._again.get(place) == record.offset():
+            check_low(self._setting.input.facts(*place), owner.offset, record.offset())
+            return False
+        self._again[place] = record.offset()
+        self._void.add(place)
+        self._setting.input.start(*place, owner.offset, owner.epoch)
+        return True
+
+    def well(self, owner: Owner) -> None:
+        """A commit with records went through: back-off begins anew next time."""
+        self._backoffs.pop(place := (owner.partition.topic, owner.partition.number), None)
+        self.intake.well(place, owner.claim.offset)
+        self._again.pop(place, None)
+        self._unreadable.pop(place, None)
+
+    def claim_once_more(self, partitions: Collection[Partition], now: float) -> None:
+        """Begin to claim those of these partitions that wait for it, or are halted."""
+        for place in [(each.topic, each.number) for each in partitions]:
+            if place in self._waiting or place in self._halted:
+                self._waiting.pop(place, None)
+                self._halted.pop(place, None)
+                self._begin(place, now)
+
+    def give_back(self) -> None:
+        """This process ends as it was asked to, while slow calls run."""
+        for owner in self.owners.values():
+            owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
+
+    def let_go(self) -> None:
+        """This process ends alive: what it worked on did not kill it, and nobody owns its partitions until the next claim."""
+        for owner in self._last.values():
+            self._acquit(owner)
+            if hasattr(owner, "claim") and not owner.marks.names():
+                self._acquittals.add(owner.claim, (), self._clock())
+
+    def _acquit(self, owner: Owner) -> None:
+        """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
+        owner.sealed.cancelled.set()  # what its slow calls come to is void
+        if owner.marks.names():
+            self._acquittals.add(owner.claim, owner.marks.names(), self._clock())
+
+    def reasons(self) -> list[str]:
+        """Why this worker is not ready; empty when it is."""
+        found = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
+        found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
+        found += self.intake.reasons()
+        found += [f"taking over {topic}/{number}" for topic, number in self._taking]
+        why = {place: self._outage or ("fenced" if place in self._backoffs else "just assigned") for place in self._waiting}
+        return found + [f"waiting to claim {topic}/{number}: {text}" for (topic, number), text in why.items()]
+
+    def others(self) -> list[PartitionReport]:
+        """Assigned partitions that are not running."""
+        found = [*self._halted.reports(), *(PartitionReport(*place, "restoring") for place in self._taking)]
+        return found + [PartitionReport(*place, "claiming") for place in self._waiting]

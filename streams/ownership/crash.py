@@ -1,0 +1,59 @@
+"""Crash poison: a record that ends the process again and again becomes a dead letter instead of a stand-still.
+
+With records in hand, before the first batch after a claim, the process writes its name into the crash mark of the claim row, with
+the offset. The commit that gets on clears it; a process that loses the partition, stops, or ends by an exception takes its own
+name back. So a name that stays belongs to a process that died in the middle, and it says how large its steps were. After a death in a
+whole batch the next one goes on in steps of STEP records; after a death in such a step, record by record; in careful steps each has
+its own mark, which carries the names of the dead along. A record whose mark names DEATHS of them, the last one of a process that had
+only this record in hand, is the cause. Rebalances, fences, restarts and kills of idle processes never count.
+"""
+
+from sluicegate.streams.contracts.values import Trying
+
+STEP = 100
+DEATHS = 3
+BATCH, STEPS, SINGLE = "", "+", "!"  # how the name of a process ends: how it was working when it wrote it
+REACH = 20_500  # offsets that a batch that died may have covered: its commit bound and what was in hand
+
+
+class Marks:
+    """The crash mark of one partition under one claim. `process` is a random name of this process."""
+
+    __slots__ = ("_before", "_careful_to", "_process", "_step", "poisoned", "set")
+
+    def __init__(self, process: str) -> None:
+        self._process = process
+        self._before: tuple[str, ...] = ()
+        self._step = 0
+        self._careful_to = -1
+        self.set = False  # our name may stand in the mark
+        self.poisoned = False  # the record at the offset of the claim is the cause
+
+    def found(self, trying: Trying | None, offset: int) -> None:
+        """What the claim found; a mark at another offset is of the past."""
+        if trying is None or trying.offset != offset:
+            return
+        suspects = tuple(name for name in trying.processes if name.rstrip(STEPS + SINGLE) != self._process)
+        if len(suspects) >= DEATHS and suspects[-1].endswith(SINGLE):
+            self.poisoned = True
+        elif any(name.endswith((STEPS, SINGLE)) for name in suspects):
+            self._before, self._step, self._careful_to = suspects, 1, offset + STEP
+        elif suspects:
+            self._before, self._step, self._careful_to = suspects, STEP, offset + REACH
+
+    def step(self, offset: int) -> int:
+        """How many records may be taken before a commit; 0: as many as there are."""
+        return self._step if offset < self._careful_to else 0
+
+    def opening(self, offset: int) -> Trying:
+        """The mark to write with records in hand, before the first batch and before each careful step."""
+        self.set = True
+        return Trying(offset, (*self._before, self._process + {0: BATCH, STEP: STEPS, 1: SINGLE}[self.step(offset)]))
+
+    def clear(self) -> None:
+        """A commit that got on wrote no mark."""
+        self.set = False
+
+    def names(self) -> tuple[str, ...]:
+        """What to take back when this process lets go of the partition alive."""
+        return tuple(self._process + end for end in (BATCH, STEPS, SINGLE)) if self.set else ()

@@ -1,0 +1,397 @@
+"""One partition while this process owns it: claim, restore, (accept | expire), commit.
+
+There is one way back: whatever goes wrong with a commit, the owner is dropped as a whole and a new one claims.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import inf
+
+from msgspec.structs import replace
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.changelog import Changelog
+from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import restored
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
+from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
+from sluicegate.streams.handlers.handling import Handling, Item, decided
+from sluicegate.streams.handlers.held import Held, offset_of
+from sluicegate.streams.handlers.sealed import Sealed
+from sluicegate.streams.handlers.session import Ready, in_session
+from sluicegate.streams.outbox.relay import Shard
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.ownership.beginning import check_rule, endings, idle_since, noted, start
+from sluicegate.streams.ownership.checks import NOTHING, Seen, check_claim, check_partitions
+from sluicegate.streams.ownership.crash import Marks
+from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.store_clock import StoreClock
+from sluicegate.streams.ownership.timers import with_timers
+from sluicegate.streams.reading.addressed import for_us
+from sluicegate.streams.reading.dedupe import Dedupe
+from sluicegate.streams.reading.receive import Senders
+
+SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
+MOST_HELD = 2_000  # records accepted while items wait for another try of their handler, before intake pauses
+
+
+class Owner:
+    """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
+
+    __slots__ = (
+        "_beat", "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe",
+        "epoch", "facts", "groups", "grown", "held", "informed", "left", "marks", "newest", "offset", "partition",
+        "passed_over", "pending", "restored_bytes", "sealed", "senders", "shard",
+    )  # fmt: skip
+
+    def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
+        self.partition, self._setting, self._rows = partition, setting, rows
+        self.groups = Groups(setting.rule)
+        self.senders = Senders(partition.topic)
+        self.dedupe = Dedupe(setting.ids) if setting.ids else None
+        self.marks = Marks(setting.process)
+        self._inbox: list[Item] = []  # messages for the handlers
+        self.held = Held()
+        self._beat = 0.0  # the process' own time, as it was heard last: the store's may be set back
+        self._place = partition.topic, partition.number
+        self.sealed = setting.slow.sealed(self._place) if setting.slow else Sealed(place=self._place)
+        self.offset = self.epoch = -1
+        self.informed = -1  # the version that Kafka was told last
+        self.pending = 0  # records accepted and not committed
+        self.left = 0  # of them, those that the commit under way leaves
+        self.passed_over = 0  # records that were retried for another agent, until they are counted
+        self.restored_bytes = 0
+        self.newest: Record | None = None  # the last record taken
+        self.begun = False  # the first record was taken, its crash mark stands
+        self.grown = False  # the topic has more partitions than at the last commit: keys moved
+        self._source: Source | None = None
+
+    # -- taking over -------------------------------------------------------------------------------------------------
+
+    def take(self, token: str, monotonic: float, known: Seen = NOTHING) -> Iterator[Sequence[Event] | None]:
+        """Claim, check, restore, and end the groups that cannot go on: a slice at each step, so that polling goes on
+        between them. Gives the events of each slice that it committed. `known` is the newest of the row that this
+        process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError, HandlerFailed."""
+        setting, partition = self._setting, self.partition
+        self.facts: TopicFacts = setting.input.facts(partition.topic, partition.number)
+        self.claim: Claim = setting.store.claim(partition, token, setting.member)
+        self._clock = StoreClock(self.claim.store_time, monotonic)
+        if failpoints.armed:
+            failpoints.hit("after-claim")
+        yield None
+        self._check(known)
+        if self.claim.incarnation != setting.store.incarnation:
+            raise StoreSwapped(
+                "the partition was made under another incarnation of the store than the one that answers now"
+            )
+        before = self.claim.source
+        if before is not None and before.rule != setting.rule.fingerprint:
+            self.groups = Groups(restored(setting.agent, before.rule))
+        self._changelog = Changelog(self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None, self.sealed)
+        yield from self._restore()
+        self._begin()
+        if self.claim.offset < 0 or self._idle_begins(before):
+            # Before anything else, the store must know where the partition begins and since when groups are idle.
+            changes = Changes(self.offset, self.epoch, trying=self.claim.trying, source=self._source)
+            self.claim = setting.store.commit(self.claim, changes)
+        yield from self._end_groups(monotonic)
+        if failpoints.armed:
+            failpoints.hit("after-restore")
+
+    def _check(self, known: Seen) -> None:
+        """The facts are from before the claim (a worker without Kafka must not take a partition): others may have gone on since."""
+        try:
+            check_claim(self.claim, self.facts, known)
+        except Halt:
+            self.facts = self._setting.input.facts(self.partition.topic, self.partition.number)
+            try:
+                check_claim(self.claim, self.facts, known)
+            except Halt:
+                self._still_ours()
+                raise
+
+    def _still_ours(self) -> None:
+        """A gap that somebody else's work after our claim explains is none. Raises Fenced."""
+        view = self._setting.store.read(self.partition)
+        if view is None or view.claim.token != self.claim.token:
+            raise Fenced("somebody else claimed the partition while it was taken over") from None
+
+    def _restore(self) -> Iterator[None]:
+        entries: list[bytes] = []
+        for entry in self._setting.store.restore(self.claim):
+            entries.append(entry)
+            self.restored_bytes += len(entry)
+            if len(entries) % SLICE == 1:
+                if failpoints.armed:
+                    failpoints.hit("in-restore")
+                yield
+        try:
+            self._changelog.replay(entries, self.claim.first, self.claim.last, self.senders)
+        except ChangelogIncomplete:
+            self._still_ours()
+            raise
+
+    def _begin(self) -> None:
+        """Everything that stands between a restored state and the first record."""
+        claim, setting, known = self.claim, self._setting, self.claim.source
+        changed = self.groups.rule is not setting.rule
+        if changed:
+            check_rule(self.groups, self.partition, setting)
+        going_on = 0 if changed else len(self.groups.states)
+        self.grown = check_partitions(known, self.facts, setting.rule.aggregation, going_on)
+        idle = idle_since(known, setting.rule, going_on, self._clock.last)
+        self._source = noted(claim, self.facts, setting.rule.fingerprint, idle)
+        if changed and self.groups.states and known is not None:  # their rule, until the last of them has ended
+            self._source = replace(self._source, rule=known.rule, idle=known.idle)
+        elif idle:
+            self.groups.idle = idle
+            self.groups.rearm()
+        self._rows.begin(claim.token, claim.number, self._source.name)
+        self.offset, self.epoch = claim.offset, claim.epoch
+        if claim.offset < 0:
+            self.offset = start(self.partition, setting.agent.start, self.facts, setting.store, setting.input)
+        self.marks.found(claim.trying, self.offset)
+        self.sealed.settle(setting.slow is not None)
+        if setting.slow is not None:
+            setting.slow.resumed(self.sealed)
+        partition, store, stops = self.partition, setting.store, setting.agent.on_error.produce == "stop"
+        self.shard = Shard(partial(store.pending, partition), claim.number, claim.token, stops, partition)
+
+    def _end_groups(self, monotonic: float) -> Iterator[Sequence[Event]]:
+        """End the groups that cannot go on, before the first record.
+
+        The row names the rule that filled them until the commit that ends the last one. So a claim after a crash reads
+        the others as they were written.
+        """
+        setting = self._setting
+        changed = self.groups.rule is not setting.rule
+        for _ in endings(self.groups, setting, self._clock.last):
+            if changed and not self.groups.states and (noted := self._source or self.claim.source) is not None:
+                idle = idle_since(noted, setting.rule, 0, self._clock.last)
+                self._source = replace(noted, rule=setting.rule.fingerprint, idle=idle)
+            events = self.commit(monotonic)
+            self.tick(monotonic, inf)  # `monotonic` is from before the commit
+            yield events or ()
+        if changed:
+            self.groups = self._changelog.groups = Groups(setting.rule)
+
+    def _idle_begins(self, before: Source | None) -> bool:
+        """Do open groups count from this claim on? Then no later claim may move that moment."""
+        return bool(self._source and self._source.idle and (before is None or before.idle is None))
+
+    # -- working -----------------------------------------------------------------------------------------------------
+
+    def now(self, monotonic: float) -> float:
+        """The owner's time: the store's at the last commit, and what passed since; never back."""
+        self._beat = monotonic
+        return self._clock.now(monotonic)
+
+    def accept(self, records: Sequence[Record], monotonic: float) -> None:
+        """Take records of this partition, in order. Raises Halt."""
+        if records[0].offset() < self.offset and not (records := [each for each in records if each.offset() >= self.offset]):
+            return
+        now = self.now(monotonic)
+        self.newest = last = records[-1]
+        fresh = for_us(records, self.partition)
+        self.passed_over += len(records) - len(fresh)
+        if self.partition.topic in self._setting.agent.receive:
+            fresh = self.senders.drop_repeats(fresh, now)
+        handling = self._setting.handling
+        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):
+            if handling is not None and not handling.batches:
+                self._inbox += handling.read(self.groups, run)
+            else:
+                accept(self.groups, run, now)
+        self.pending += len(records)
+        self.offset = last.offset() + 1
+        self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
+
+    def open(self, monotonic: float) -> None:
+        """With records in hand, before the first batch and before each careful step: the crash mark, in a commit."""
+        offset, epoch = self.held.reached(self.offset, self.epoch)
+        changes = Changes(offset, epoch, trying=self.marks.opening(offset), source=self._source)
+        self.claim = self._setting.store.commit(self.claim, changes)
+        self.tick(monotonic, inf)  # `monotonic` is from before the commit
+        self.begun = True
+
+    def refuse_crashed(self, record: Record, monotonic: float) -> None:
+        """This record ended the process three times: a dead letter, its bytes untouched, unless it counts in a shared buffer already."""
+        self.begun = True
+        if self._setting.holds(self._place, record.offset(), self._rows.fire_id):
+            return self.accept((record,), monotonic)
+        self.groups.refuse(record, "crash", "crash", "the process ended three times while it worked on this record")
+        self.pending += 1
+        self.offset = record.offset() + 1
+
+    def expire(self, monotonic: float) -> int:
+        """Fire a slice of the groups that are due; returns how many."""
+        if self.groups.next_due() > self.now(monotonic) and not self.groups.behind:
+            return 0
+        fired = self.groups.expire(self._clock.last, SLICE)
+        if fired and failpoints.armed:
+            failpoints.hit("expire-selected")
+        return fired
+
+    @property
+    def dirty(self) -> bool:
+        if self.held.items:
+            return self.again
+        slow = self._setting.slow
+        waits = slow is not None and slow.work(self.sealed, self._clock.last)
+        return bool(waits or self.pending or self.groups.events or self.groups.touched)
+
+    @property
+    def again(self) -> bool:
+        """Are there items that a commit left, and that can be handled now?"""
+        return self.held.ready(self._beat)
+
+    @property
+    def waits_for(self) -> str:
+        """Why items wait to be handled again; empty when none do."""
+        topic, number = self._place
+        return f"waiting to handle {topic}/{number} again: {self.held.why}" if self.held.waits(self._beat) else ""
+
+    def next_due(self) -> float:
+        """The nearest deadline of a group, or try of a handler, on the owner's clock."""
+        now = self._clock.last
+        return min(self.groups.next_due(), self.sealed.next_ready(now), now + self.held.due() - self._beat)
+
+    @property
+    def full(self) -> bool:
+        """Should intake pause?"""
+        waits = bool(self.held.items) and self.pending >= MOST_HELD
+        return waits or self.shard.full or self.sealed.full or (self._setting.fires is not None and self._setting.fires.full)
+
+    def step(self) -> int:
+        """How many records may be taken before a commit; 0: as many as there are."""
+        handling = self._setting.handling
+        apart = 0 if handling is None or handling.parts else handling.step(self._place, self.offset)
+        return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
+
+    def commit(self, monotonic: float) -> Sequence[Event] | None:
+        """Make everything since the last commit durable, then let its rows out; returns the events. None: a handler failed, nothing was
+        committed, and `held` says until when that waits.
+
+        Raises Fenced, PersistenceError or HandlerFailed: this owner is over.
+        """
+        store, handling = self._setting.store, self._setting.handling
+        waiting = self._inbox or self.groups.events or self.held.items
+        self.now(monotonic)
+        if isinstance(handling, Handling) and handling.session and waiting and not self.held.waits(self._beat):
+            return self._commit_session(handling, monotonic)
+        ready = self.prepare(monotonic)
+        return None if ready is None else self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
+
+    def _commit_session(self, handling: Handling, monotonic: float) -> Sequence[Event] | None:
+        items = self._items()
+        made: list[Changes] = []
+
+        def final(events: Sequence[Event]) -> Changes:
+            if not made:  # the store may ask more than once
+                made.append(self._changes([], monotonic))
+            return self._settled(made[0], events)
+
+        on_timeout = self._setting.rule.aggregation.on_timeout
+        try:
+            done = in_session(self._setting.store, self.claim, handling, items, final, self._rows, on_timeout)
+        except HandlerFailed as error:
+            if made and not handling.parts:  # what the changes said of the groups is not said again
+                raise
+            self._hold(items, error)
+            return None
+        return self.committed(*done, monotonic)
+
+    def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
+        """Handle them again later, under this claim. Raises `error` where only a new claim can: while this one takes over, while a
+        crash mark stands, or where a commit writes what was read of senders and ids beyond the failed item."""
+        handling = self._setting.handling
+        careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
+        if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
+            raise error
+        at = handling.failing(self._place, offset_of(items[0])) if handling.parts else None
+        self.held.put_back(items, self._beat + error.delay, at, str(error))
+
+    def prepare(self, monotonic: float) -> Ready | None:
+        """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a handler failed,
+        and nothing can be committed now."""
+        self.now(monotonic)
+        if self.held.waits(self._beat):
+            return self.reports()
+        items, handling = self._items(), self._setting.handling
+        events: Sequence[Event] = items  # type: ignore[assignment]
+        if (slow := self._setting.slow) is not None:
+            events = slow.decide(self.sealed, items, self._rows.fire_id, self.now(monotonic))
+        elif handling is not None:
+            try:
+                events = handling.run(items, self._rows.fire_id, None, self._place)
+            except HandlerFailed as error:
+                self._hold(items, error)
+                return None
+        rows = self._rows.make(events, self._setting.rule.aggregation.on_timeout)
+        changes = self._settled(self._changes(rows, monotonic), events)
+        if failpoints.armed and (self.pending or events):
+            failpoints.hit("before-commit")
+        return Ready(changes, events if handling is None else decided(items, events), items)
+
+    def _items(self) -> list[Item]:
+        """What is to be decided: refused records, fires and messages."""
+        items, self._inbox = [*self.held.taken(), *self.groups.drain(), *self._inbox], []
+        handling = self._setting.handling
+        step = handling.step(self._place, offset_of(items[0])) if items and handling is not None and handling.parts else 0
+        return self.held.part(items, step) if step else items
+
+    def reports(self) -> Ready:
+        """The delivery reports alone, without what was accepted since the last commit."""
+        delivered, dead = self.shard.taken()
+        self.left, claim = self.pending, self.claim
+        changes = Changes(claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self._source)
+        return Ready(changes, [], [])
+
+    def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
+        now = self.now(monotonic)
+        entries, keep_from = self._changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)
+        delivered, dead = self.shard.taken()
+        offset, epoch = self.held.reached(self.offset, self.epoch)
+        self.left = len(self.held.items)
+        return Changes(
+            offset=offset, epoch=epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
+            trying=self._mark(offset), source=self._source,
+        )  # fmt: skip
+
+    def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
+        """With what was scheduled. A message that its handler refused for good does not count as seen."""
+        changes = with_timers(changes, events, self._clock.last)
+        ids = self.dedupe.given_up(events) if self.dedupe else []
+        return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._clock.last)]) if ids else changes
+
+    def committed(self, claim: Claim, ready: Ready, monotonic: float) -> Sequence[Event]:
+        """The store took the changes and gave the next claim; returns the events."""
+        self.claim, (changes, events, items) = claim, ready
+        if self.dedupe and (ids := self.dedupe.given_up(events)):
+            self._changelog.withdrawn(changes.entries[-1], ids)
+        if self._setting.handling is not None:
+            self._setting.handling.committed(items, self._rows.fire_id, self._place)
+        if failpoints.armed and (self.pending or events):  # a commit of delivery reports alone would be no test
+            failpoints.hit("commit-sent")
+            failpoints.hit("after-commit")
+            if any(isinstance(event, Fire) and event.reason == "timeout" for event in events):
+                failpoints.hit("expire-committed")
+        if changes.trying is None:
+            self.marks.clear()
+        self._source, self.pending = None, self.left
+        self.shard.recorded([*changes.dispatched, *(row.number for row in changes.dead)])
+        self.shard.add(changes.outbox, monotonic)
+        if self._setting.slow is not None:
+            self._setting.slow.start(self.sealed, self._rows.fire_id)
+        return events
+
+    def _mark(self, offset: int) -> Trying | None:
+        """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""
+        return self.claim.trying if offset == self.claim.offset else None
+
+    def tick(self, monotonic: float, took: float) -> float:
+        """Take the store's time from the last commit, as StoreClock.answered."""
+        return self._clock.answered(self.claim.store_time, monotonic, took)

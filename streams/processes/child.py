@@ -1,0 +1,156 @@
+"""A worker's process: reads its job from stdin, runs its workers, and does not outlive its supervisor.
+
+The entry point that joins engine and connectors (sluicegate.streams.cli.child) hands `main` what makes a worker.
+"""
+
+import ctypes
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, NamedTuple, NoReturn, Protocol
+
+import msgspec
+import structlog
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.observe.logs import configure
+from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
+from sluicegate.streams.processes.channel import Sender
+
+PR_SET_PDEATHSIG = 1
+
+RuleChange = Literal["refuse", "flush", "drop"]
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What the supervisor hands to a process: each agent runs `workers` (their numbers), and with `dispatches` the dispatcher, a
+    thread each if there are several. `descriptor` is the pipe for reports, `parent` the supervisor's pid, `drain` seconds."""
+
+    app: App
+    agents: tuple[str, ...]
+    workers: tuple[int, ...]
+    on_rule_change: RuleChange
+    descriptor: int
+    parent: int
+    drain: float
+    log_level: str = "info"
+    dispatches: bool = False
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What one worker is made from."""
+
+    app: App
+    agent: Agent
+    worker: int
+    on_rule_change: RuleChange
+    drain: float
+
+
+class Runner(Protocol):
+    """A worker, opened and ready to go."""
+
+    def run(self, stop: Callable[[], bool], drain: float) -> int:
+        """Work until `stop` says so, then drain within so many seconds; the exit code."""
+
+
+Report = Callable[[WorkerReport], object]
+MakeWorker = Callable[[Place, Report], Runner]
+MakeDispatcher = Callable[[App, Report], Runner]
+
+
+class Task(NamedTuple):
+    """One thing that a process runs, by the names that its reports have."""
+
+    agent: str
+    worker: int
+    make: Callable[[], Runner]
+
+
+def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
+    """Run the job that comes as the first line of stdin; the process ends when stdin does. Returns the exit code."""
+    stop = threading.Event()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to us too; the supervisor decides
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    _die_with(job.parent)
+    threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="supervisor-watch", daemon=True).start()
+    configure(level=job.log_level)
+    sys.path.append(job.app.folder)  # where the file's `module:function` names are looked up, after what is installed
+    return _run_all(job, _tasks(job, make, dispatcher), stop)
+
+
+def _tasks(job: Job, make: MakeWorker, dispatcher: MakeDispatcher) -> list[Task]:
+    report = Sender(job.descriptor).send
+    wanted = [agent for agent in job.app.agents if agent.name in job.agents]
+    places = [Place(job.app, agent, number, job.on_rule_change, job.drain) for agent in wanted for number in job.workers]
+    tasks = [Task(place.agent.name, place.worker, partial(make, place, report)) for place in places]
+    return [*tasks, Task(DISPATCHER, 0, partial(dispatcher, job.app, report))] if job.dispatches else tasks
+
+
+def _run_all(job: Job, tasks: Sequence[Task], stop: threading.Event) -> int:
+    """All of them; the first that does not end well ends the process."""
+    if len(tasks) == 1:
+        return run_one(tasks[0], stop.is_set, job.drain)
+    codes: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for task in tasks:
+        threading.Thread(target=_to_queue, args=(codes, task, stop.is_set, job.drain), daemon=True).start()
+    for _ in tasks:
+        code = codes.get()
+        if code != 0:
+            os._exit(code)  # crash-only: the other threads share our memory store and go with us
+    return 0
+
+
+def _to_queue(codes: queue.SimpleQueue[int], task: Task, stop: Callable[[], bool], drain: float) -> None:
+    codes.put(run_one(task, stop, drain))
+
+
+def run_one(task: Task, stop: Callable[[], bool], drain: float) -> int:
+    """One worker, or the dispatcher, from opening to its end; errors become the exit codes of the command."""
+    log = structlog.get_logger().bind(agent=task.agent, worker=task.worker)
+    try:
+        return task.make().run(stop, drain)
+    except ConfigurationError as error:
+        log.error("worker.refused", error=str(error))
+        return 2
+    except SystemNotReady as error:
+        log.error("worker.not_ready", error=str(error))
+        return 3
+    except PersistenceError as error:  # a store that is away while we start: not 3, the supervisor tries again without end
+        log.warning("worker.store_unavailable", error=str(error))
+        return 1
+    except Exception:
+        log.exception("worker.crashed")
+        return 1
+
+
+def end(code: int) -> NoReturn:
+    """After an error without the interpreter's own end, which frees the Kafka clients and waits for their brokers: minutes were seen, in
+    which the process was neither at work nor started again. A good end tidies up: SQLite's last connection empties its log."""
+    if code == 0:
+        sys.exit(0)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _die_with(parent: int) -> None:
+    """SIGKILL us when the supervisor's main thread is gone, however it went (Linux; elsewhere the watch does)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _watch(descriptor: int) -> None:
+    """The supervisor never writes again: the end of the pipe is its end. Reads past sys.stdin, whose lock a thread must
+    not hold when the interpreter ends."""
+    while os.read(descriptor, 4096):
+        pass
+    os._exit(1)

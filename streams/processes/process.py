@@ -1,0 +1,60 @@
+"""Starting one worker's process, and hearing of its reports and its end."""
+
+import contextlib
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from sluicegate.streams.observe.report import WorkerReport
+from sluicegate.streams.processes.channel import pipe, received
+from sluicegate.streams.processes.child import Job
+
+
+class Ended(NamedTuple):
+    """A process ended: `code` as subprocess gives it (negative: the signal)."""
+
+    pid: int
+    code: int
+
+
+Event = int | Ended
+"""A signal's number, or the end of a process."""
+
+
+Heard = Callable[[WorkerReport], object]
+
+
+def spawn(command: Sequence[str], job: Job, events: queue.SimpleQueue[Event], heard: Heard) -> subprocess.Popen[bytes]:
+    """Start `command` with the job on its stdin, which stays open as long as we live. Its reports go to `heard` (in a
+    thread), its end to `events`. Call it from the main thread only: the process dies with the thread that started it.
+    Raises OSError."""
+    read, write = pipe()
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write,))
+    except OSError:
+        os.close(read)
+        raise
+    finally:
+        os.close(write)
+    threading.Thread(target=_hear, args=(read, heard), name=f"reports-{process.pid}", daemon=True).start()
+    threading.Thread(target=_await, args=(process, events), name=f"end-{process.pid}", daemon=True).start()
+    line = msgspec.json.encode(msgspec.structs.replace(job, descriptor=write)) + b"\n"
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):  # it ended already, which `events` will say
+        process.stdin.write(line)
+        process.stdin.flush()
+    return process
+
+
+def _hear(read: int, heard: Heard) -> None:
+    for report in received(read):
+        heard(report)
+
+
+def _await(process: subprocess.Popen[bytes], events: queue.SimpleQueue[Event]) -> None:
+    events.put(Ended(process.pid, process.wait()))

@@ -1,0 +1,309 @@
+"""The process above the workers: one child per agent and worker, started again when it ends, and the HTTP port.
+
+Signal handlers only put on a queue; the main thread starts all processes and waits on that queue.
+"""
+
+import contextlib
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from types import FrameType
+
+import msgspec
+import structlog
+
+from sluicegate.streams.agent import App
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.config import values
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.observe.board import Board, Who
+from sluicegate.streams.observe.http import serve
+from sluicegate.streams.observe.logs import configure
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.pages import pages
+from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
+from sluicegate.streams.processes.child import Job, RuleChange
+from sluicegate.streams.processes.process import Ended, Event, spawn
+
+CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
+
+SAME_SIGNAL = 1.0
+
+Pause = Callable[[float], None]
+"""Waits so many seconds; a signal ends the wait and the start."""
+
+Prepare = Callable[[App, Sequence[str], Pause], AbstractContextManager[App]]
+"""Checks that the systems are ready for these agents and gives the App that the workers get (with the embedded broker's
+real address, say); what it holds lives as long as the context. Raises ConfigurationError and SystemNotReady."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds: a worker's budget to drain and what it may overdraw, the bounds of the restart back-off, and how long a
+    worker must live to be called healthy."""
+
+    drain: float = 30.0
+    grace: float = 5.0
+    first_restart: float = 0.2
+    slowest_restart: float = 30.0
+    healthy: float = 60.0
+
+
+Fresh = Callable[[App], App]
+"""The App as a process that is started again gets it: with the secrets as they are then."""
+
+
+class Stopped(Exception):
+    """A signal came before the workers were started."""
+
+
+def run(
+    app: App,
+    agents: Sequence[str] = (),
+    workers: int = 1,
+    on_rule_change: RuleChange = "refuse",
+    http: bool = True,
+    *,
+    prepare: Prepare,
+    command: Sequence[str] = CHILD,
+    pace: Pace = Pace(),
+    log_level: str = "info",
+    fresh: Fresh = lambda app: app,
+) -> int:
+    """Run the app's agents (all, or those named) until a signal; the exit code of the command: 0 after SIGTERM or
+    SIGINT, 1 when workers had to be killed, 2 and 3 as a worker or a check says."""
+    configure(level=log_level)
+    log = structlog.get_logger()
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    board, meter = Board(time.monotonic), Meter()
+    meter.set("build_info", 1, version=_version())
+    with _signals(events):
+        try:
+            values.check(app)
+            names = chosen(app, agents)
+            with _port(app if http else None, board, meter), prepare(app, names, lambda seconds: _pause(events, seconds)) as ready:
+                job = Job(ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level)
+                return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
+        except Stopped:
+            return 0
+        except ConfigurationError as error:
+            log.error("run.refused", error=str(error))
+            return 2
+        except SystemNotReady as error:
+            log.error("run.not_ready", error=str(error))
+            return 3
+
+
+def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
+    """The agents to run, in the file's order, each with the one that re-keys for it. Raises ConfigurationError for one that the file
+    does not have."""
+    known = [agent.name for agent in app.agents]
+    wanted = {*agents, *(agent.name for agent in app.agents if agent.rekeys in agents)}
+    for name in agents:
+        if name not in known:
+            raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(known)}")
+    return tuple(name for name in known if name in wanted or not agents)
+
+
+def jobs(whole: Job) -> list[Job]:
+    """One job per process: one agent and worker each and the dispatcher, or everything together when the state lives in the process."""
+    dispatches = whole.app.outbox is not None or whole.app.timeouts is not None
+    if whole.app.store.startswith("memory:"):
+        return [msgspec.structs.replace(whole, dispatches=dispatches)]
+    each = [msgspec.structs.replace(whole, agents=(agent,), workers=(worker,)) for agent in whole.agents for worker in whole.workers]
+    return [*each, msgspec.structs.replace(whole, agents=(), workers=(0,), dispatches=True)] if dispatches else each
+
+
+class Slot:
+    """One process to keep running: what it runs, and how its starts went."""
+
+    def __init__(self, job: Job, backoff: Backoff) -> None:
+        self.job = job
+        self.backoff = backoff
+        self.process: subprocess.Popen[bytes] | None = None
+        self.since = 0.0
+        self.due: float | None = 0.0  # when to start it, None while it runs
+        self.was_ready = False
+
+    @property
+    def workers(self) -> list[Who]:
+        agents = [(agent, worker) for agent in self.job.agents for worker in self.job.workers]
+        return [*agents, (DISPATCHER, 0)] if self.job.dispatches else agents
+
+
+class Supervisor:
+    """Keeps a process per job running until a signal, or until one says that it never can."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        jobs: Sequence[Job],
+        events: queue.SimpleQueue[Event],
+        board: Board,
+        meter: Meter,
+        pace: Pace,
+        fresh: Fresh,
+    ) -> None:
+        self._command, self._events, self._board, self._meter, self._pace, self._fresh = command, events, board, meter, pace, fresh
+        self._slots = [Slot(job, Backoff(pace.first_restart, pace.slowest_restart, random.random)) for job in jobs]
+        self._log = structlog.get_logger()
+
+    def run(self) -> int:
+        """Start all, watch them, end them; the exit code."""
+        for slot in self._slots:
+            for who in slot.workers:
+                self._board.expect(who, None)
+        self._board.phase("running")
+        code = None
+        while code is None:
+            self._start_due()
+            code = self._handle(self._next(min((slot.due for slot in self._slots if slot.due is not None), default=None)))
+        return self._stop(code)
+
+    def _next(self, until: float | None) -> Event | None:
+        """The next event, or None at that time."""
+        try:
+            return self._events.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return None
+
+    def _handle(self, event: Event | None) -> int | None:
+        """An exit code when it is time to end."""
+        if isinstance(event, Ended):
+            return self._ended(event)
+        return None if event is None else 0
+
+    def _start_due(self) -> None:
+        for slot in self._slots:
+            if slot.due is not None and slot.due <= time.monotonic():
+                self._start(slot)
+
+    def _start(self, slot: Slot) -> None:
+        def heard(report: WorkerReport) -> None:
+            slot.was_ready |= report.ready
+            self._board.put(report)
+
+        try:
+            if slot.since:
+                slot.job = msgspec.structs.replace(slot.job, app=self._fresh(slot.job.app))
+            slot.process = spawn(self._command, slot.job, self._events, heard)
+        except OSError as error:
+            self._log.error("worker.not_started", workers=slot.workers, error=str(error))
+            self._again(slot)
+            return
+        slot.since, slot.due = time.monotonic(), None
+        for agent, worker in slot.workers:
+            self._board.expect((agent, worker), slot.process.pid)
+            self._log.info(_event(agent, "started"), agent=agent, worker=worker, pid=slot.process.pid)
+
+    def _ended(self, event: Ended) -> int | None:
+        """A process ended that should not have: again, or an exit code when that would not help."""
+        slot = self._forget(event)
+        if event.code == 2 or (event.code == 3 and not slot.was_ready):
+            return event.code
+        if time.monotonic() - slot.since >= self._pace.healthy:
+            slot.backoff.reset()
+        for agent, worker in slot.workers:
+            self._meter.count("worker_restarts", agent=agent, worker=str(worker))
+        self._again(slot)
+        return None
+
+    def _again(self, slot: Slot) -> None:
+        delay = slot.backoff.delay()
+        slot.due = time.monotonic() + delay
+        for who in slot.workers:
+            self._board.expect(who, None)
+            self._log.warning(_event(who[0], "restarting"), agent=who[0], worker=who[1], seconds=round(delay, 3))
+
+    def _forget(self, event: Ended) -> Slot:
+        slot = next(slot for slot in self._slots if slot.process is not None and slot.process.pid == event.pid)
+        assert slot.process is not None
+        assert slot.process.stdin is not None
+        with contextlib.suppress(OSError):
+            slot.process.stdin.close()
+        slot.process = None
+        for agent, worker in slot.workers:
+            self._log.info(_event(agent, "ended"), agent=agent, worker=worker, pid=event.pid, code=event.code)
+        return slot
+
+    def _stop(self, code: int) -> int:
+        """Not ready first; then SIGTERM to all, and SIGKILL to those that overdraw or at a second signal."""
+        self._board.phase("stopping")
+        self._log.info("supervisor.stopping", code=code)
+        self._signal(signal.SIGTERM)
+        deadline: float | None = time.monotonic() + self._pace.drain + self._pace.grace
+        while any(slot.process for slot in self._slots):
+            event = self._next(deadline)
+            if isinstance(event, Ended):
+                self._forget(event)
+            elif deadline is not None:
+                self._log.warning("supervisor.killing", reason="the time to drain is over" if event is None else "a second signal")
+                self._signal(signal.SIGKILL)
+                code, deadline = code or 1, None
+        self._log.info("supervisor.stopped", code=code)
+        return code
+
+    def _signal(self, number: signal.Signals) -> None:
+        for slot in self._slots:
+            if slot.process is not None:
+                slot.process.send_signal(number)
+
+
+def _event(agent: str, what: str) -> str:
+    return f"{DISPATCHER if agent == DISPATCHER else 'worker'}.{what}"
+
+
+@contextlib.contextmanager
+def _signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
+    """A signal within SAME_SIGNAL seconds of the first is the same one: wrappers forward what the terminal sent to all."""
+    first: list[float] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if first and now - first[0] < SAME_SIGNAL:
+            return
+        first.append(now)
+        events.put(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _port(app: App | None, board: Board, meter: Meter) -> Iterator[None]:
+    if app is None or app.http is None:
+        yield
+        return
+    port = serve(app.http, pages(board, meter))
+    try:
+        yield
+    finally:
+        port.shutdown()
+        port.server_close()
+
+
+def _pause(events: queue.SimpleQueue[Event], seconds: float) -> None:
+    try:
+        events.get(timeout=seconds)
+    except queue.Empty:
+        return
+    raise Stopped
+
+
+def _version() -> str:
+    try:
+        return version("sluicegate")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,147 @@
+"""Business-key de-duplication: what a producer wrote twice is dropped before anybody looks at it.
+
+The id is read from a header, from a field of the message, or is its key. A redelivered record needs none of this: its offset
+lies below the committed one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+from sluicegate.schemas import Codec
+from sluicegate.schemas.codecs import as_json
+from sluicegate.schemas.json import Field, canonical, decode_any, wanted
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.events import Refused
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.errors import ConfigurationError
+
+LONGEST = 64  # bytes; what is longer is remembered by its SHA-256
+
+Read = Callable[[Record], bytes | None]
+"""The id of a record, None or empty when it has none; raises where it cannot be read."""
+
+
+class IdRule:
+    """The `dedupe` of an agent, compiled; `valid` raises for what is no message at all."""
+
+    __slots__ = ("max_record_bytes", "read", "setting", "valid")
+
+    def __init__(self, agent: Agent, codec: Codec) -> None:
+        """Raises ConfigurationError."""
+        if agent.dedupe is None:
+            raise ConfigurationError(f"agent {agent.name} has no dedupe")
+        self.setting, self.max_record_bytes = agent.dedupe, agent.max_record_bytes
+        self.valid: Callable[[bytes], Any] = decode_any if codec.name == "json" else codec.decode
+        name = self.setting.name or ""
+        if self.setting.by == "field" and not codec.fields:
+            raise ConfigurationError(f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key")
+        self.read: Read = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
+
+    def seen(self) -> Seen:
+        """Nothing seen yet."""
+        setting = self.setting
+        return Seen(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
+
+    def identity(self, record: Record) -> bytes | None:
+        """None when it has none that can be read."""
+        try:
+            found = self.read(record) or None
+        except Exception:
+            return None
+        return found if found is None or len(found) <= LONGEST else sha256(found).digest()
+
+    def refuses(self, record: Record) -> bool:
+        """Is the missing id what is wrong with this record? Of anything else the aggregation says it better."""
+        value = record.value()
+        if self.setting.on_missing == "accept" or record.error() is not None or value is None:
+            return False
+        try:
+            self.valid(value)
+        except Exception:
+            return False
+        return len(value) <= self.max_record_bytes
+
+    def refuse(self, groups: Groups, record: Record) -> None:
+        by, name = self.setting.by, self.setting.name
+        where = "its key is missing or empty" if by == "key" else f"{by} {name} is missing{', null' if by == 'field' else ''} or empty"
+        groups.refuse(record, "dedupe", "no-id", f"the record has no id: {where}")
+
+
+def _key(record: Record) -> bytes | None:
+    return record.key()
+
+
+def _header(name: str) -> Read:
+    def read(record: Record) -> bytes | None:
+        found = None
+        for each, value in record.headers() or ():
+            if each == name:
+                found = value  # the last of a name counts, as in Kafka's own clients
+        return found
+
+    return read
+
+
+def _field(path: str, codec: Codec) -> Read:
+    want = wanted([Field(path)])
+    parse, text, [get] = want.decode, as_json(codec, [path.partition(".")[0]]), want.getters
+    parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(text(value))
+
+    def read(record: Record) -> bytes | None:
+        value = get(parsed(record.value()))  # type: ignore[arg-type]
+        return value.encode() if isinstance(value, str) else canonical(value)
+
+    return read
+
+
+class Dedupe:
+    """What one partition does about duplicates. `dropped` counts them since it was last set to 0."""
+
+    __slots__ = ("_rule", "dropped", "seen", "told")
+
+    def __init__(self, rule: IdRule) -> None:
+        self._rule, self.seen = rule, rule.seen()
+        self.dropped = 0
+        self.told = False  # that ids are forgotten early stands in the log
+
+    def runs(self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()) -> Iterator[Sequence[Record]]:
+        """The records that are new, in runs: what is done with one must be done before the next is asked for.
+
+        What was refused, among `groups.events` or in the `inbox`, does not count as seen, so a run ends where one of its ids comes again.
+        """
+        run: list[Record] = []
+        ids: dict[bytes, Record] = {}
+        holds = self.seen.holds
+        for record in records:
+            identity = self._rule.identity(record)
+            refused = identity is None and self._rule.refuses(record)
+            if refused or identity in ids:
+                yield from self._ended(run, ids, now, groups, inbox)
+                run, ids = [], {}
+            if refused:
+                self._rule.refuse(groups, record)
+            elif identity is not None and holds(identity, now):
+                self.dropped += 1
+            else:
+                run.append(record)
+                if identity is not None:
+                    ids[identity] = record
+        yield from self._ended(run, ids, now, groups, inbox)
+
+    def _ended(
+        self, run: Sequence[Record], ids: dict[bytes, Record], now: float, groups: Groups, inbox: Sequence[object]
+    ) -> Iterator[Sequence[Record]]:
+        if run:
+            events, items = len(groups.events), len(inbox)
+            yield run
+            decided = [*groups.events[events:], *inbox[items:]]
+            refused = {each.record.offset() for each in decided if isinstance(each, Refused)}
+            self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
+
+    def given_up(self, events: Sequence[object]) -> list[bytes]:
+        """The ids of the messages that a handler refused for good: when they are written again they must not be dropped."""
+        refused = (event.record for event in events if isinstance(event, Refused) and event.stage == "handler")
+        return [identity for record in refused if (identity := self._rule.identity(record)) is not None]

@@ -1,0 +1,108 @@
+"""Receiving from our own senders: a row is dropped only when its number was certainly seen (docs/protocol.md, Receive).
+
+State of one input partition: for each sender's shard the numbers seen within WINDOW below the highest. It is part of the
+partition's changelog, so it is restored and rewound together with the state it protects.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sluicegate.streams.contracts.record import Record, headers
+
+WINDOW = 10_000
+FORGET_AFTER = 7 * 24 * 3600.0  # seconds a lineage may be silent
+
+Whole = list[Any]  # [last seen at, numbers]
+
+
+class Shard:
+    """What was seen of one sender's shard."""
+
+    __slots__ = ("at", "highest", "numbers")
+
+    def __init__(self) -> None:
+        self.at, self.highest, self.numbers = 0.0, 0, set[int]()
+
+    def note(self, numbers: Sequence[int], at: float) -> None:
+        self.numbers.update(numbers)
+        self.highest, self.at = max(self.highest, max(numbers)), at
+        if len(self.numbers) > 2 * WINDOW:
+            self.numbers = {n for n in self.numbers if n > self.highest - WINDOW}
+
+
+class Senders:
+    """What was received from whom. `dropped` counts repeats, `late` numbers below the
+    window: accepted, since nobody knows."""
+
+    __slots__ = ("dropped", "fresh", "late", "shards", "topic")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.shards: dict[str, Shard] = {}
+        self.fresh: dict[str, list[int]] = {}
+        self.dropped = self.late = 0
+
+    def repeat(self, shard: str, number: int, now: float) -> bool:
+        """Was this number of this shard seen? Notes it when it was not."""
+        known = self.shards.setdefault(shard, Shard())
+        if number in known.numbers:
+            return True
+        if number <= known.highest - WINDOW:
+            self.late += 1
+            return False
+        known.note((number,), now)
+        self.fresh.setdefault(shard, []).append(number)
+        return False
+
+    def drop_repeats(self, records: Sequence[Record], now: float) -> list[Record]:
+        """The records that are new here. Reads the headers of each: only for topics named in `receive`."""
+        kept = []
+        for record in records:
+            sender = self.sender(record)
+            if sender is None or not self.repeat(*sender, now):
+                kept.append(record)
+        self.dropped += len(records) - len(kept)
+        return kept
+
+    def receipts(self) -> tuple[int, int]:
+        """How many repeats were dropped and how many late ones accepted since the last call."""
+        told = self.dropped, self.late
+        self.dropped = self.late = 0
+        return told
+
+    def sender(self, record: Record) -> tuple[str, int] | None:
+        """Shard and number of the record, None when they are missing, malformed or meant for another topic."""
+        shard = number = b""
+        if record.error() is not None:
+            return None
+        for name, value in headers(record):
+            if name == "sluicegate-shard":
+                shard = value or b""
+            elif name == "sluicegate-seq":
+                number = value or b""
+        try:
+            text = shard.decode("ascii")
+        except UnicodeDecodeError:
+            return None
+        _, arrow, target = text.rpartition(">")
+        if not arrow or target.rpartition("#")[0] != self.topic or not number.isdigit() or len(number) > 18:
+            return None
+        return text, int(number)
+
+    def changes(self) -> dict[str, list[int]]:
+        """Numbers seen since the last call."""
+        fresh, self.fresh = self.fresh, {}
+        return fresh
+
+    def whole(self, now: float) -> dict[str, Whole]:
+        """Everything still remembered; forgets lineages that were silent for FORGET_AFTER."""
+        self.shards = {name: shard for name, shard in self.shards.items() if now - shard.at < FORGET_AFTER}
+        return {name: [shard.at, sorted(shard.numbers)] for name, shard in self.shards.items() if shard.numbers}
+
+    def replay(self, fresh: dict[str, list[int]], whole: dict[str, Whole], at: float) -> None:
+        """Apply what one changelog entry says."""
+        for name, (seen_at, numbers) in whole.items():
+            self.shards[name] = shard = Shard()
+            shard.note(numbers, seen_at)
+        for name, numbers in fresh.items():
+            self.shards.setdefault(name, Shard()).note(numbers, at)

@@ -1,0 +1,275 @@
+"""`scope: shared`, second half: sealed batches are fired and completed, and what nobody works on any more is taken over.
+
+A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
+
+A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its processes: from then
+on it runs alone, so that their end counts against it and no other, and is given up in the end. The store's count of it is its hand-outs
+(some of which nobody may have heard of), and ALONE for each time that it began alone, written before. (An owner has marks in its
+partition for that, streams/handlers/sealed.py.)
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+
+import structlog
+
+from sluicegate.streams import failpoints
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.contracts.leased import AggregatorBuffer
+from sluicegate.streams.contracts.leased_values import Gate, SealedBatch
+from sluicegate.streams.errors import ConcurrencyError, Halt, SluicegateError
+from sluicegate.streams.handlers.failures import Policy, outage
+from sluicegate.streams.handlers.handling import Handling, caused
+from sluicegate.streams.handlers.sealed import DEATHS
+from sluicegate.streams.observe.counting import count_events
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.shared.shared_firing import HandlerError, Known, Made, SharedFiring
+
+LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others left
+MOST = 1_000  # batches in hand: then intake waits
+AT_A_TIME = 100  # batches of one look, and of one completion
+FEW = 8  # batches that failed together: then each is tried alone
+COMPANY = 2  # hand-outs of a batch before it is suspected
+ALONE = 1_000
+UNDER_WAY = 2  # completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of them
+
+
+class Job:
+    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure with
+    few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins alone. A call that `returned` did not end
+    the process."""
+
+    __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "marked", "renew_at", "returned", "running", "since")
+
+    def __init__(self, batch: SealedBatch, now: float, renew_at: float) -> None:
+        self.batch, self.since, self.renew_at = batch, now, renew_at
+        self.at: float = now
+        self.running = self.cancelled = self.alone = self.marked = self.returned = False
+        self.known, self.made = Known(), None  # type: Known, Made | None
+
+
+class SharedFires:
+    """Of one worker. `take` and `turn` from its loop; `calls` are short ones to the store, `work` may take as long as a handler. `time`
+    gives seconds since 1970."""
+
+    def __init__(
+        self, name: str, gate: Gate, buffer: AggregatorBuffer, firing: SharedFiring, handling: Handling | None, policy: Policy | None,
+        calls: Calls, work: Calls, meter: Meter, clock: Callable[[], float], time: Callable[[], float], backoff: Backoff,
+    ) -> None:  # fmt: skip
+        self._name, self._gate, self._buffer, self._firing, self._handling, self._policy = name, gate, buffer, firing, handling, policy
+        self._calls, self._work, self._meter, self._clock, self._time, self._backoff = calls, work, meter, clock, time, backoff
+        self._log = structlog.get_logger().bind(buffer=name)
+        self._jobs: dict[str, Job] = {}
+        self._look_at = 0.0
+        self._looking = self._stopped = False
+        self._careful = False  # the last look found a suspect
+        self._most = 0 if policy is None else max(policy.attempts, DEATHS)  # times alone, then it is given up
+        self._together = AT_A_TIME  # batches of one completion: fewer after a failure, which the store's load may have caused
+        self.halt: Halt | None = None
+
+    @property
+    def full(self) -> bool:
+        """Should intake pause?"""
+        return len(self._jobs) >= MOST or self._suspect() is not None
+
+    @property
+    def busy(self) -> bool:
+        return any(job.running for job in self._jobs.values())
+
+    def take(self, batches: Sequence[SealedBatch]) -> None:
+        """These are ours to fire."""
+        now = self._clock()
+        for batch in batches:
+            self._jobs[batch.token] = Job(batch, now, now + self._gate.lease.total_seconds() / 3)
+
+    def turn(self, now: float) -> None:
+        """One round: what came of calls, batches to be tried, leases to be renewed, another look."""
+        self._calls.turn()
+        self._work.turn()
+        if self._stopped or self.halt is not None:
+            return
+        if not (self._policy and self._policy.away):
+            self._begin(self._ready(now))
+        for job in [job for job in self._jobs.values() if job.renew_at <= now]:
+            job.renew_at = now + self._gate.lease.total_seconds() / 3
+            renew = partial(self._buffer.renew, self._name, job.batch.token, self._gate.lease)
+            self._calls.begin(renew, lambda _: None, partial(self._not_renewed, job))
+        if not self._looking and now >= self._look_at and not self.full:
+            self._looking, most = True, 1 if self._careful else AT_A_TIME
+            self._calls.begin(partial(self._buffer.due, self._name, self._gate, most), partial(self._found, most), self._not_found)
+
+    def _suspect(self) -> Job | None:
+        """The next one that is to run alone."""
+        if self._policy is None:
+            return None
+        return next((job for job in self._jobs.values() if job.batch.attempts > COMPANY and not job.returned), None)
+
+    def _ready(self, now: float) -> Sequence[Job]:
+        """What may begin: a suspect when nothing else is in hand any more, and nothing runs."""
+        suspect = self._suspect()
+        if suspect is None:
+            return [job for job in self._resting() if job.at <= now]
+        self._give_back([job for job in self._resting() if job is not suspect])
+        if self._work.running or self._calls.running or suspect.at > now:
+            return []
+        times = suspect.batch.attempts // ALONE
+        suspect.known.deaths = times if times >= self._most else 0
+        if suspect.known.deaths or suspect.marked:
+            return [suspect]
+        mark = partial(self._buffer.renew, self._name, suspect.batch.token, self._gate.lease, ALONE * (times + 1))
+        self._calls.begin(mark, partial(self._marked, suspect), partial(self._not_marked, suspect))
+        return []
+
+    def _marked(self, suspect: Job, until: datetime) -> None:
+        suspect.marked = True
+
+    def _not_marked(self, suspect: Job, error: SluicegateError) -> None:
+        suspect.at = self._clock() + self._backoff.delay()
+        self._not_renewed(suspect, error)
+
+    def _resting(self) -> list[Job]:
+        """What is in hand and does not run."""
+        return [job for job in self._jobs.values() if not job.running]
+
+    def _give_back(self, jobs: Sequence[Job]) -> None:
+        """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One that was given up, and
+        halted its agent, is called once more."""
+        for job in jobs:
+            self._jobs.pop(job.batch.token)
+            attempts = ALONE * (self._most - 1) if job.known.deaths else 0 if job.returned else job.batch.attempts - 1
+            self._calls.begin(partial(self._buffer.release, self._name, job.batch, attempts), lambda _: None, lambda _: None)
+
+    def _begin(self, jobs: Sequence[Job]) -> None:
+        """Those with a handler alone: it may take its time."""
+        alone = [job for job in jobs if job.alone or self._handling is not None]
+        together = [job for job in jobs if not job.alone and self._handling is None]
+        size, free = self._together, max(0, UNDER_WAY - self._work.running)
+        parts = [[job] for job in alone] + [together[at : at + size] for at in range(0, min(len(together), free * size), size)]
+        for some in parts:
+            for job in some:
+                job.running = True
+            self._work.begin(partial(self._fire, some), partial(self._ended, some), partial(self._failed, some))
+
+    def _found(self, most: int, batches: Sequence[SealedBatch]) -> None:
+        self._looking = False
+        self._backoff.reset()
+        self._look_at = self._clock() + (0.0 if len(batches) == most else LOOK_EVERY)
+        self.take(batches)
+        suspect = self._suspect()
+        self._careful = suspect is not None
+        if suspect is not None:
+            self._log.warning("shared.suspected", batch=suspect.batch.id, alone=suspect.batch.attempts // ALONE, text="it runs alone")
+
+    def _not_found(self, error: SluicegateError) -> None:
+        self._looking, self._look_at = False, self._clock() + self._backoff.delay()
+        self._log.warning("shared.store_unavailable", error=str(error))
+
+    def _not_renewed(self, job: Job, error: SluicegateError) -> None:
+        if isinstance(error, ConcurrencyError):
+            self._drop(job)
+
+    def _drop(self, job: Job) -> None:
+        """It is another's now, or done."""
+        job.cancelled = True
+        if self._jobs.pop(job.batch.token, None) is not None:
+            self._meter.count("lease_lost")
+
+    def _fire(self, jobs: Sequence[Job]) -> list[Made | HandlerError | None]:
+        """In a thread. None: it is another's now, or done."""
+        outcomes = [job.made or self._made(job) for job in jobs]
+        ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
+        done = self._buffer.complete_all(self._name, ends) if ends else ()
+        if failpoints.armed and any(done):
+            failpoints.hit("shared-completed")
+        ours = iter(done)
+        return [made if not isinstance(made, Made) or next(ours) else None for made in outcomes]
+
+    def _made(self, job: Job) -> Made | HandlerError:
+        if failpoints.armed:
+            failpoints.hit("shared-sealed")
+        try:
+            job.made = self._firing.made(job.batch, self._time(), job.known, lambda: job.cancelled)
+        except HandlerError as error:
+            return self._probed(job, error)
+        return job.made
+
+    def _probed(self, job: Job, failed: HandlerError) -> HandlerError:
+        """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
+        attempts = job.known.attempts.get(failed.identity, 0) + 1
+        handling, cancelled = self._handling, lambda: job.cancelled
+        if handling is None or self._policy is None or job.known.deaths or not self._policy.probes(failed.error, attempts):
+            return failed
+        try:
+            failed.error = handling.members.probe(
+                failed.fire, failed.error, lambda one: handling.call(one, failed.identity, attempts, cancelled)
+            )
+        except Exception:
+            self._log.debug("handler.not_probed", id=failed.identity)
+        return failed
+
+    def _ended(self, jobs: Sequence[Job], outcomes: Sequence[Made | HandlerError | None]) -> None:
+        if len(jobs) == self._together:
+            self._together = min(AT_A_TIME, 2 * self._together)
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            job.running, job.returned = False, True
+            if isinstance(outcome, HandlerError):
+                self._judge(job, outcome)
+            elif outcome is None:
+                self._drop(job)
+            else:
+                self._jobs.pop(job.batch.token, None)
+                if self._policy is not None:
+                    self._policy.well()
+                count_events(outcome.events, max(0.0, self._clock() - job.since), self._meter)
+
+    def _judge(self, job: Job, failed: HandlerError) -> None:
+        """Another attempt, or its dead letter."""
+        assert self._policy is not None
+        assert self._handling is not None
+        identity, fire, error, known = failed.identity, failed.fire, failed.error, job.known
+        where = self._handling.where(fire)
+        if bad := self._handling.members.named(fire, error):
+            known.bad.setdefault(identity, {}).update(bad)
+            self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
+            return
+        cause = caused(fire, error)
+        if outage(error):
+            job.at = self._clock() + self._policy.outage(cause, where, self._log)
+            return
+        attempts = known.attempts[identity] = max(known.attempts.get(identity, 0) + 1, known.deaths)
+        try:
+            delay = self._policy.again(attempts, identity, cause, where, self._log)
+        except Halt as halt:
+            self.halt = halt
+            self._give_back(self._resting())
+            return
+        if delay is None:
+            known.given_up[identity] = f"the handler raised {cause.text}", cause.where
+        job.at = self._clock() + (delay or 0.0)
+
+    def _failed(self, jobs: Sequence[Job], error: SluicegateError) -> None:
+        """The store did not answer: the same call again, with what the handler did already."""
+        for job in jobs:
+            job.running, job.returned = False, True
+        if isinstance(error, Halt):
+            self.halt = error
+            return
+        delay = self._backoff.delay()
+        self._together = max(FEW, len(jobs) // 4)
+        for job in jobs:
+            job.at, job.alone = self._clock() + delay, len(jobs) <= FEW
+        self._log.warning("shared.not_completed", batch=jobs[0].batch.id, batches=len(jobs), error=str(error))
+
+    def stop(self) -> None:
+        """Nothing begins any more; what does not run yet is free for others at once."""
+        self._stopped = True
+        self._give_back(self._resting())
+
+    def finish(self) -> None:
+        """The process ends, and no batch ended it: what is in hand yet is given back, after an error when calls under way are over."""
+        if not self._stopped:
+            self._work.finish()
+        self._give_back(list(self._jobs.values()))
+        self._calls.finish()

@@ -1,0 +1,170 @@
+"""What a sealed batch of the shared buffer comes to: its result, or what its handler sends, as messages for the outbox."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from operator import attrgetter
+from typing import Any
+
+from msgspec import structs
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Aggregation
+from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, BadItem, Cancelled, Event, Fire, Refused, Scheduled, Unhandled
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.leased_values import SealedBatch
+from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.values import OutboxRow, Partition
+from sluicegate.streams.errors import ConfigurationError, HandlerStopped, SluicegateError
+from sluicegate.streams.handlers.handling import Handling
+from sluicegate.streams.handlers.sealed import ProcessEnded
+from sluicegate.streams.handlers.values import Flag
+from sluicegate.streams.outbox.lane_rows import OURS
+from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.shared.shared_records import SharedRecord, unpacked
+
+ENDLESS = 1 << 62
+_taken_at = attrgetter("common.taken_at")
+
+
+def aggregation_of(agent: Agent) -> Aggregation:
+    """Raises ConfigurationError when it has none."""
+    if agent.aggregation is None:
+        raise ConfigurationError(f"agent {agent.name}: scope shared needs an aggregation")
+    return agent.aggregation
+
+
+def endless(agent: Agent) -> Agent:
+    """The agent with a rule that ends no group: the buffer does."""
+    rule = replace(aggregation_of(agent), count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest")
+    return replace(agent, aggregation=rule)
+
+
+class HandlerError(Exception):
+    """What the handler raised for one group of a batch."""
+
+    def __init__(self, fire: Fire, identity: str, error: Exception) -> None:
+        super().__init__(type(error).__name__)
+        self.fire, self.identity, self.error = fire, identity, error
+
+
+@dataclass(slots=True)
+class Known:
+    """Of the handler's failures with one batch, by the ids of its groups: attempts so far, what was given up (why, and the place in the
+    user's code), and bad messages. `deaths`: so often it ended its process that it is not called any more (0: it is)."""
+
+    attempts: dict[str, int] = field(default_factory=dict)
+    given_up: dict[str, tuple[str, str]] = field(default_factory=dict)
+    bad: dict[str, dict[int, str]] = field(default_factory=dict)
+    deaths: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What is to be committed with the end of a batch, and what is counted of it."""
+
+    messages: Sequence[OutboxMessage]
+    events: Sequence[Event]
+
+
+class _Anywhere:
+    """The relay chooses partitions when it sends."""
+
+    def partitions(self, topic: str) -> int:
+        return 1
+
+    def partition_of(self, key: bytes, count: int) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+
+class SharedFiring:
+    """Pure but for the handler; any thread may call. `most` bytes fit into a message."""
+
+    def __init__(self, app: str, agent: Agent, reads: Codec, writes: Codec, most: int, handling: Handling | None) -> None:
+        self._count = aggregation_of(agent).count or inf
+        self._rule = Rule(endless(agent), reads)
+        self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
+        self._rows: dict[tuple[str, str, int], Rows] = {}
+
+    def made(self, batch: SealedBatch, now: float, known: Known, cancelled: Flag) -> Made:
+        """At `now`, seconds since 1970. Raises HandlerError and ProduceStopped."""
+        records = unpacked(batch.entries)
+        messages: list[OutboxMessage] = []
+        counted: list[Event] = []
+        for event in self._groups(batch, records, now):
+            if isinstance(event, Refused):
+                record = records[event.record.offset()]
+                real = replace(event, record=record.real)
+                messages += self._messages([real], record, record)
+                counted.append(real)
+            elif isinstance(event, Fire):
+                first, last = records[event.first], records[event.last]
+                fire = structs.replace(event, first=first.origin.offset, last=last.origin.offset)
+                events = self._handled(fire, first, known, cancelled)
+                messages += self._messages(events, first, last)
+                counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
+        return Made(messages, counted)
+
+    def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> list[Fire | Refused]:
+        """One fire, unless the rule became another since, or the group is larger than `max_bytes`."""
+        groups = Groups(self._rule)
+        accept(groups, records, min(map(_taken_at, records), default=now))
+        reason = batch.reason
+        if reason == "count" and len(records) != self._count:
+            reason = "limit" if len(records) < self._count else COUNT_LOWERED
+        for key in list(groups.states):
+            groups.fire(key, reason, now)
+        return list(groups.drain())
+
+    def _handled(self, fire: Fire, first: SharedRecord, known: Known, cancelled: Flag) -> Sequence[Event]:
+        handling = self._handling
+        if handling is None:
+            return [fire]
+        identity = self._of(first).fire_id(fire.first)
+        letters: Sequence[Event] = ()
+        if identity in known.bad:
+            letters, rest = handling.members.without(fire, known.bad[identity])
+            if rest is None:
+                return letters
+            fire = rest
+        if identity in known.given_up:
+            why, where = known.given_up[identity]
+            return [*letters, Unhandled(fire, why, known.attempts.get(identity, 1), where=where)]
+        if known.deaths:
+            raise HandlerError(fire, identity, ProcessEnded())
+        try:
+            sent = handling.call(fire, identity, known.attempts.get(identity, 0) + 1, cancelled)
+        except SluicegateError:
+            raise
+        except Exception as error:
+            raise HandlerError(fire, identity, error) from error
+        if any(isinstance(event, Scheduled | Cancelled) for event in sent):
+            raise HandlerStopped(f"{handling.where(fire)}: schedule() and cancel() need scope partition; leave them out, and restart")
+        return [*letters, *sent]
+
+    def _messages(self, events: Sequence[Event], first: SharedRecord, last: SharedRecord) -> list[OutboxMessage]:
+        return [_message(row, last) for row in self._of(first).make(events, self._rule.aggregation.on_timeout)]
+
+    def _of(self, record: SharedRecord) -> Rows:
+        origin = record.origin
+        place = origin.topic, origin.topic_id, origin.partition
+        if place not in self._rows:
+            facts: Any = _Anywhere()
+            partition = Partition(self._app, self._agent.name, origin.topic, origin.partition)
+            made = Rows(partition, self._agent, self._writes, facts, self._most)
+            made.begin("", 0, origin.topic_id)
+            self._rows[place] = made
+        return self._rows[place]
+
+
+def _message(row: OutboxRow, last: SharedRecord) -> OutboxMessage:
+    """The relay gives its own id, shard and number headers; the last record may be of another partition than the first."""
+    origin = last.origin
+    end = f"{origin.topic}/{origin.partition}/{origin.offset}".encode()
+    headers = [(name, end if name == "sluicegate-last" else value) for name, value in row.headers if name not in OURS]
+    return OutboxMessage(row.topic, row.key, row.value, headers, row.id)

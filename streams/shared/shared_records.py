@@ -1,0 +1,184 @@
+"""How the shared buffer has records: what the rule, the dead letter and the ids need of them."""
+
+from collections.abc import Iterable, Iterator
+from math import inf
+from struct import Struct
+from typing import Any, NamedTuple
+from urllib.parse import quote_from_bytes
+
+import msgspec
+
+from sluicegate.streams.contracts.leased_values import PACK, Entry, Header, Pack, pack_body, pack_data
+from sluicegate.streams.contracts.record import Headers, Record, headers
+from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.handlers.packing import SealedRecord
+
+LONGEST_KEY = 600  # bytes of its group's name: what every store takes
+PACK_BYTES = 256 * 1024  # a pack ends with the record that makes it larger
+_PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
+
+_encode = encode_item = msgspec.msgpack.Encoder().encode
+"""Of (offset, key, value, headers or None, timestamp): a record of a pack."""
+_Place = tuple[str, str, int, int]
+_decode = msgspec.msgpack.Decoder(tuple[_Place, bytes | None, bytes | None, list[Header], tuple[int, int], float]).decode
+
+
+def buffer_name(app: str, agent: str) -> str:
+    """Of the one buffer of this agent."""
+    return f"{app}/{agent}"
+
+
+def group_of(key: bytes) -> str:
+    """The name of a key's group: itself as far as it is printable ASCII, percent-encoded beyond that."""
+    return quote_from_bytes(key, safe=_PLAIN)
+
+
+class Origin(NamedTuple):
+    """Where a record came from; ids are made of it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+
+
+class Common(NamedTuple):
+    """What the records of a pack have in common; `taken_at` is when they were put into the buffer, seconds since 1970."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    taken_at: float
+
+
+class SharedRecord(msgspec.Struct, array_like=True, gc=False):
+    """A buffered record; satisfies sluicegate.streams.contracts.record.Record, with its place in the batch (`index`) as
+    offset, since offsets of several partitions would mean nothing to a rule. `number` is its own offset."""
+
+    number: int
+    k: bytes | None
+    v: bytes | None
+    h: list[tuple[str, bytes | None]] | None
+    at: tuple[int, int]
+    common: Common = Common("", "", 0, 0.0)
+    index: int = 0
+
+    @property
+    def origin(self) -> Origin:
+        topic, topic_id, partition, _ = self.common
+        return Origin(topic, topic_id, partition, self.number)
+
+    @property
+    def taken_at(self) -> float:
+        return self.common.taken_at
+
+    @property
+    def real(self) -> SealedRecord:
+        """As it was read."""
+        return SealedRecord((self.common.topic, self.common.partition, self.number), self.k, self.v, self.h or [], self.at)
+
+    def topic(self) -> str:
+        return self.common.topic
+
+    def partition(self) -> int:
+        return self.common.partition
+
+    def offset(self) -> int:
+        return self.index
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> Headers | None:
+        return self.h
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.at
+
+    def leader_epoch(self) -> None:
+        return None
+
+    def error(self) -> None:
+        return None
+
+
+_ARRAY = Struct(">BI")  # msgpack: an array of so many
+_common = msgspec.msgpack.Decoder(Common).decode
+_items = msgspec.msgpack.Decoder(list[SharedRecord]).decode
+
+
+def packed(record: Record, topic_id: str, now: float) -> bytes:
+    """The data of an entry of its own."""
+    place = (record.topic(), topic_id, record.partition(), record.offset())
+    return _encode((place, record.key(), record.value(), headers(record), record.timestamp(), now))
+
+
+class Run(NamedTuple):
+    """Records of one partition, in order: of each its offset, its group (with `dedupe`: and its id, or None), and how a pack has it
+    (with `dedupe`: itself)."""
+
+    offsets: list[int]
+    groups: list[Any]
+    items: list[Any]
+
+    def part(self, begin: int, end: int | None = None) -> "Run":
+        return Run(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end])
+
+
+def packs(run: Run, common: Common, most: float = inf) -> list[Pack]:
+    """One for each group, or several where it has more than `most` records, or large ones."""
+    groups: dict[str, list[bytes]] = {}
+    begins: dict[str, int] = {}
+    get = groups.get
+    for offset, group, item in zip(*run, strict=True):
+        if (items := get(group)) is None:
+            groups[group], begins[group] = [item], offset
+        else:
+            items.append(item)
+    head, place = _encode(common), f"{common.topic_id}/{common.partition}/"
+    fits = min(most, PACK_BYTES // max(map(len, run.items), default=1))
+    return [
+        Pack(group, f"{place}{begins[group]}" + (f"+{at}" if at else ""), len(some), pack_data(head, some))
+        for group, items in groups.items()
+        for at, some in (((0, items),) if len(items) <= fits else _cut(items, most))
+    ]
+
+
+def _cut(items: list[bytes], most: float) -> Iterator[tuple[int, list[bytes]]]:
+    """Into parts of about PACK_BYTES and of `most` items at most, each with its place."""
+    begin = size = 0
+    for at, item in enumerate(items):
+        if size > PACK_BYTES or at - begin >= most:
+            yield begin, items[begin:at]
+            begin, size = at, 0
+        size += len(item)
+    yield begin, items[begin:]
+
+
+def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
+    """The records of a batch or a buffer, in order, numbered from 0. Raises PersistenceError for what is none: applications may write into
+    any buffer."""
+    records: list[SharedRecord] = []
+    for number, entry in enumerate(entries):
+        try:
+            records += _several(entry.data, len(records)) if entry.type == PACK else [_single(entry.data, len(records))]
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            why = type(error).__name__
+            raise PersistenceError(f"entry {number} of the agent's shared buffer is no record of ours ({why}); remove it") from error
+    return records
+
+
+def _several(data: bytes, index: int) -> list[SharedRecord]:
+    head, lengths, items = pack_body(data)
+    common, records = _common(head), _items(_ARRAY.pack(0xDD, len(lengths)) + items)
+    for at, record in enumerate(records, index):
+        record.common, record.index = common, at
+    return records
+
+
+def _single(data: bytes, index: int) -> SharedRecord:
+    (topic, topic_id, partition, offset), key, value, pairs, at, now = _decode(data)
+    return SharedRecord(offset, key, value, pairs, at, Common(topic, topic_id, partition, now), index)

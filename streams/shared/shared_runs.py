@@ -1,0 +1,154 @@
+"""How the shared intake reads the records of a partition and inserts them: packed, or with `dedupe` each by itself, with its id."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from math import inf
+from typing import Protocol
+
+from sluicegate.streams.aggregation.accept import parsed, refuse
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.contracts.leased import AggregatorBuffer
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Progress, SealedBatch
+from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.shared.shared_records import LONGEST_KEY, Common, Run, encode_item, group_of, packed, packs
+
+AT_ONCE = 1_000  # records of one insert with ids: a store that runs one script at a time is held up no longer
+INSERT_BYTES = 8 * 1024 * 1024  # of one insert
+INSERT_PACKS = 2_500  # of one insert: a store that runs one script at a time is held up by each as long as by ten records
+NAMES = 50_000  # keys whose groups' names are at hand
+
+
+class Runs(Protocol):
+    """`at_once` records are an insert."""
+
+    @property
+    def at_once(self) -> int: ...
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> Run:
+        """What cannot be used is refused."""
+
+    def size(self, run: Run) -> int:
+        """Bytes."""
+
+    def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
+        """Raises WatermarkMoved and PersistenceError."""
+
+
+class Packing:
+    """Without ids. `time` gives seconds since 1970: it only says when a record came, never what wins."""
+
+    def __init__(self, name: str, gate: Gate, buffer: AggregatorBuffer, time: Callable[[], float]) -> None:
+        self._name, self._gate, self._buffer, self._time = name, gate, buffer, time
+        self._names: dict[bytes | None, str] = {}
+        self.at_once = buffer.at_once
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> Run:
+        run, rule, known = Run([], [], []), groups.rule, self._names.get
+        decode, key_of, largest, careful = rule.decode, rule.key_of, rule.max_record_bytes, rule.utf8 or rule.plan.bags
+        add_offset, add_group, add_item = run.offsets.append, run.groups.append, run.items.append
+        for record in records:
+            key, value = record.key(), record.value()
+            try:
+                if careful:
+                    name, _, _ = parsed(groups, record)
+                else:
+                    read = decode(value)  # type: ignore[arg-type]
+                    name = key if key_of is None else key_of(read)
+                    if len(value) > largest:  # type: ignore[arg-type]
+                        raise OverflowError
+            except Exception as error:
+                refuse(groups, record, error)
+                continue
+            if (group := known(name)) is None and (group := self._named(groups, record, name)) is None:
+                continue
+            offset = record.offset()
+            add_offset(offset)
+            add_group(group)
+            add_item(encode_item((offset, key, value, headers(record) or None, record.timestamp())))
+        return run
+
+    def _named(self, groups: Groups, record: Record, key: bytes | None) -> str | None:
+        if (group := _group(groups, record, key)) is not None:
+            if len(self._names) >= NAMES:
+                self._names.clear()
+            self._names[key] = group
+        return group
+
+    def size(self, run: Run) -> int:
+        return sum(map(len, run.items))
+
+    def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
+        common = Common(topic, moves.topic_id, moves.partition, self._time())
+        return self._buffer.insert_packs(self._name, packs(run, common, self._gate.count or inf), self._gate, moves)
+
+
+class Identified:
+    """With ids, which say what came before: each record is an entry of its own."""
+
+    at_once = AT_ONCE
+
+    def __init__(self, name: str, gate: Gate, buffer: AggregatorBuffer, ids: IdRule, meter: Meter, time: Callable[[], float]) -> None:
+        self._name, self._gate, self._buffer, self._ids, self._meter, self._time = name, gate, buffer, ids, meter, time
+        self._keep = timedelta(seconds=ids.setting.horizon)
+
+    def read(self, groups: Groups, records: Sequence[Record]) -> Run:
+        run = Run([], [], [])
+        for record in records:
+            try:
+                key, _, _ = parsed(groups, record)
+            except Exception as error:
+                refuse(groups, record, error)
+                continue
+            if (group := _group(groups, record, key)) is None:
+                continue
+            identity = self._ids.identity(record)
+            if identity is None and self._ids.refuses(record):
+                self._ids.refuse(groups, record)
+                continue
+            run.offsets.append(record.offset())
+            run.groups.append((group, identity))
+            run.items.append(record)
+        return run
+
+    def size(self, run: Run) -> int:
+        return sum(len(record.value() or b"") for record in run.items)
+
+    def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
+        entries = list(self._entries(run, moves.topic_id))
+        filled = self._buffer.insert_and_seal(self._name, entries, self._gate, moves, self._keep)
+        if filled.result.duplicates:
+            self._meter.count("records_duplicate", filled.result.duplicates)
+        return filled.batches
+
+    def _entries(self, run: Run, topic_id: str) -> Iterator[Entry]:
+        now = self._time()
+        for offset, (group, identity), record in zip(*run, strict=True):
+            where = f"{record.topic()}/{record.partition()}/{offset}"
+            key = f"{topic_id}/{record.partition()}/{offset}" if identity is None else f"id/{identity.hex()}"
+            yield Entry(key, where, "", packed(record, topic_id, now), (), group)
+
+
+def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:
+    """The name of its group; None: the record was refused."""
+    group = None if key is None else group_of(key)
+    if group is None or len(group) > LONGEST_KEY:
+        groups.refuse_key(record, key, LONGEST_KEY)
+        return None
+    return group
+
+
+def parts(run: Run, runs: Runs, most: float) -> Iterator[Run]:
+    """What one insert takes, unless it is a single record: at most `at_once` records, and so many bytes and packs of `most` records."""
+    for at in range(0, len(run.items), runs.at_once):
+        yield from _halves(run.part(at, at + runs.at_once), runs, most)
+
+
+def _halves(run: Run, runs: Runs, most: float) -> Iterator[Run]:
+    middle = len(run.items) // 2
+    if middle and (len(set(run.groups)) + len(run.items) // most > INSERT_PACKS or runs.size(run) > INSERT_BYTES):
+        yield from _halves(run.part(0, middle), runs, most)
+        yield from _halves(run.part(middle), runs, most)
+    else:
+        yield run
