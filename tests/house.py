@@ -5,9 +5,10 @@ import io
 import os
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 PRODUCT = "sluicegate"  # the one top-level package of an installation; it links to the folders below
@@ -26,8 +27,7 @@ FORBIDDEN_LOADERS = {"Loader", "UnsafeLoader", "FullLoader", "CLoader", "CUnsafe
 
 # Pure code takes time, randomness and the outside world as arguments.
 IMPURE_MODULES = {"time", "random", "secrets", "socket", "subprocess", "threading", "multiprocessing", "asyncio", "os", "pathlib"}
-SHARED_VALUES = {f"streams.{name}" for name in ("values", "contracts", "errors", "agent", "record", "failpoints")}
-SHARED_VALUES |= {f"streams.leased.{name}" for name in ("values", "messages", "options", "contracts", "lanes", "lane_row")}
+SHARED_VALUES = {f"streams.{name}" for name in ("contracts", "errors", "agent", "failpoints")}
 # Of a switch that turns a protection off: a call, an environment variable, a twin's text. `unsafe` as a word is no switch.
 SWITCH = re.compile(r"\bunsafe\(|_UNSAFE\b|\bUNFENCED\b|\bUNHELD\b|\btwins?\b|TWIN_")
 
@@ -35,6 +35,33 @@ DOCUMENT = re.compile(r"(?<![\w/.{}*-])[\w.-][\w./-]*\.md\b")  # the path of a d
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 # A number in a list that the repository does not hold, such as a weak point or a clause of a design.
 NUMBER_ELSEWHERE = re.compile(r"\b[ABSX]\d{1,2}\b|\bcontracts? \d+|\bdesign/")
+
+COMMON = "(files)"  # the files beside the rooms: streams/errors.py, streams/agent.py and so on
+DOOR = "streams"  # streams/__init__.py
+# Which room of streams/ may import which. Every room may import COMMON, which imports no room.
+_VALUES = {"aggregation", "contracts"}
+_BELOW_HANDLERS = _VALUES | {"calling", "journal", "observe", "outbox", "reading"}
+ARROWS: dict[str, set[str]] = {
+    COMMON: set(),
+    DOOR: {"contracts"},
+    "contracts": set(),
+    "calling": set(),
+    "demo": set(),
+    "aggregation": {"contracts"},
+    "observe": _VALUES,
+    "journal": _VALUES,
+    "reading": _VALUES,
+    "outbox": _VALUES | {"calling", "observe", DOOR},
+    "handlers": _BELOW_HANDLERS,
+    "shared": _BELOW_HANDLERS | {"handlers"},
+    "ownership": _BELOW_HANDLERS | {"handlers", "shared"},
+    "engine": _BELOW_HANDLERS | {"handlers", "shared", "ownership"},
+    "operations": _BELOW_HANDLERS | {"handlers", "shared", "ownership", "engine"},
+    "config": {"aggregation", "handlers", "observe"},
+    "processes": {"calling", "config", "observe"},
+    "testing": _BELOW_HANDLERS | {"handlers", "shared", "ownership", "engine", "config"},
+}
+ARROWS["cli"] = {*ARROWS} - {COMMON}
 
 DRIVERS = {
     "confluent_kafka": "connectors.kafka",
@@ -228,6 +255,51 @@ def imports(root: Path) -> list[str]:
     return problems
 
 
+def rooms(root: Path, allowed: Mapping[str, Collection[str]] = ARROWS) -> list[str]:
+    """Imports between rooms of streams/ that `allowed` does not have, and cycles of `allowed` itself.
+
+    Every import statement counts alike: at the top of a file, inside a function (it is run later, but it still needs the
+    other room) and under TYPE_CHECKING (a reader still needs the other room to understand this one).
+    """
+    problems = [f"the allowed directions have a cycle: {' -> '.join(cycle)}" for cycle in _cycles(allowed)]
+    for path, line, room, target in room_imports(root):
+        if room not in allowed:
+            problems.append(f"{path}:{line}: the room {room} is not in house.ARROWS")
+        elif target != COMMON and target not in allowed[room]:
+            problems.append(f"{path}:{line}: the room {room} must not import the room {target}")
+    return problems
+
+
+def room_imports(root: Path) -> Iterator[tuple[str, int, str, str]]:
+    """Each import of one room in another, as (path, line, importing room, imported room)."""
+    for inner, tree in sources(root / "streams"):
+        path = f"streams/{inner}"
+        package = f"{PRODUCT}.{path.rpartition('/')[0].replace('/', '.')}"
+        room = _room(root, path.removesuffix(".py").replace("/", ".").removesuffix(".__init__"))
+        for node, _ in _import_nodes(tree):
+            for target in _targets(node, package, root):
+                name = target.removeprefix(f"{PRODUCT}.")
+                if within(name, "streams") and (imported := _room(root, name)) != room:
+                    yield path, node.lineno, room, imported
+
+
+def _room(root: Path, module: str) -> str:
+    """The folder below streams/ that the module is in; COMMON for a file beside the folders."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return DOOR
+    return parts[1] if root.joinpath(*parts[:2]).is_dir() else COMMON
+
+
+def _cycles(allowed: Mapping[str, Collection[str]]) -> list[Sequence[str]]:
+    """One cycle of the arrows, or none."""
+    try:
+        TopologicalSorter(allowed).prepare()
+    except CycleError as error:
+        return [error.args[1]]
+    return []
+
+
 def _import_nodes(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Each import statement and whether it is run only when a function is called."""
     lazy = {id(node) for function in _functions(tree) for node in ast.walk(function)}
@@ -280,7 +352,7 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
 
 
 def _aggregation_refusal(target: str) -> str | None:
-    allowed = ("streams.aggregation", "streams.contracts.values", "streams.errors", "streams.agent", "streams.contracts.record", "schemas")
+    allowed = ("streams.aggregation", "streams.contracts.values", "streams.contracts.record", "streams.errors", "streams.agent", "schemas")
     allowed += ("streams.causes", "streams.importing")
     if within(target, *PACKAGES) and not within(target, *allowed):
         return "streams.aggregation imports only values, errors, agent, record, causes, importing and schemas"
@@ -297,4 +369,4 @@ def _connector_refusal(root: Path, module: str, target: str, lazy: bool) -> str 
     common = target.count(".") == 1 and within(target, "connectors") and not root.joinpath(*target.split(".")).is_dir()
     if common or within(target, own, "schemas"):
         return None
-    return f"{own} imports only streams.contracts.values, contracts, errors, agent, record, failpoints and schemas"
+    return f"{own} imports only streams.contracts, errors, agent, failpoints and schemas"

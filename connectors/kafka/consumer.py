@@ -32,7 +32,10 @@ def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], memb
 
 
 class KafkaInput:
-    """Satisfies sluicegate.streams.contracts.stores.Input. Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both."""
+    """Satisfies sluicegate.streams.contracts.stores.Input.
+
+    Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both.
+    """
 
     def __init__(self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> None:
         self._kafka, self._group = kafka, group

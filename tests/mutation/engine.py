@@ -158,7 +158,10 @@ GUARDS = (
         "a record is poison only when the last death was in it alone", "streams/ownership/crash.py",
         "len(suspects) >= DEATHS and suspects[-1].endswith(SINGLE):", "len(suspects) >= DEATHS:", CRASH,
     ),
-    Guard("one's own name is no crash", "streams/ownership/crash.py", "if name.rstrip(STEPS + SINGLE) != self._process)", "if name)", CRASH),
+    Guard(
+        "one's own name is no crash", "streams/ownership/crash.py",
+        "if name.rstrip(STEPS + SINGLE) != self._process)", "if name)", CRASH,
+    ),
     Guard(
         "who lives takes its mark back", "streams/ownership/claims.py",
         "if owner.marks.names():", NEVER, CRASH,

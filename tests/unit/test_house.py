@@ -1,5 +1,6 @@
 """The house rules hold, and each check finds what it is for."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 RULES = [
     house.imports,
+    house.rooms,
     house.sizes,
     house.names,
     house.dangers,
@@ -109,12 +111,16 @@ def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
             "streams/aggregation/rule.py",
             "import uuid\nfrom sluicegate.streams.contracts.values import Partition\nfrom . import groups\nimport sluicegate.schemas.json",
         ),
-        ("streams/ownership/owner.py", "from sluicegate.streams.aggregation import rule\nfrom ..contracts.values import Claim\nimport time"),
+        (
+            "streams/ownership/owner.py",
+            "from sluicegate.streams.aggregation import rule\nfrom ..contracts.values import Claim\nimport time",
+        ),
         ("streams/cli/run.py", "import sluicegate.connectors.kafka"),
         ("streams/testing/driver.py", "def memory():\n    from sluicegate.connectors.memory.state import MemoryStore"),
         (
             "connectors/redis/state.py",
-            "import redis\nfrom sluicegate.streams.contracts.values import Claim\nfrom . import scripts\nfrom sluicegate.streams import errors",
+            "import redis\nfrom sluicegate.streams.contracts.values import Claim\n"
+            "from . import scripts\nfrom sluicegate.streams import errors",
         ),
         (
             "connectors/__init__.py",
@@ -129,6 +135,50 @@ def test_an_import_in_the_right_direction_is_let_through(tree, path, text):
     tree("streams/errors.py", "")
     tree("connectors/common.py", "")
     assert house.imports(tree(path, text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from sluicegate.streams.ownership import owner",
+        "import sluicegate.streams.ownership.owner",
+        "from ..ownership import owner",
+        "def later():\n    from sluicegate.streams.ownership.owner import Owner",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sluicegate.streams.ownership import owner",
+    ],
+)
+def test_an_import_of_a_room_that_is_not_allowed_is_found(tree, text):
+    tree("streams/ownership/owner.py", "")
+    line = len(text.splitlines())
+    found = f"streams/outbox/relay.py:{line}: the room outbox must not import the room ownership"
+    assert house.rooms(tree("streams/outbox/relay.py", text)) == [found]
+
+
+def test_a_file_beside_the_rooms_imports_no_room_and_every_room_may_import_it(tree):
+    tree("streams/outbox/relay.py", "from sluicegate.streams.errors import Fenced")
+    root = tree("streams/errors.py", "from sluicegate.streams.outbox import relay")
+    assert house.rooms(root) == ["streams/errors.py:1: the room (files) must not import the room outbox"]
+
+
+def test_a_room_that_the_table_does_not_have_is_found(tree):
+    tree("streams/errors.py", "")
+    root = tree("streams/attic/old.py", "from sluicegate.streams.errors import Fenced")
+    assert house.rooms(root) == ["streams/attic/old.py:1: the room attic is not in house.ARROWS"]
+
+
+def test_allowed_directions_that_have_a_cycle_are_found(tree):
+    allowed = {**house.ARROWS, "outbox": {*house.ARROWS["outbox"], "ownership"}}
+    (found,) = house.rooms(tree("streams/errors.py", ""), allowed)
+    assert found.startswith("the allowed directions have a cycle: ")
+
+
+def test_the_project_gets_a_cycle_when_one_import_is_added(tmp_path):
+    shutil.copytree(PROJECT / "streams", tmp_path / "streams", ignore=shutil.ignore_patterns("__pycache__"))
+    assert house.rooms(tmp_path) == []
+    relay = tmp_path / "streams" / "outbox" / "relay.py"
+    relay.write_text(f"{relay.read_text()}\n\ndef late() -> None:\n    from sluicegate.streams.ownership import owner\n")
+    (found,) = house.rooms(tmp_path)
+    assert found.endswith("the room outbox must not import the room ownership")
 
 
 def test_a_file_a_function_and_a_readme_may_have_just_so_many_lines(tree):

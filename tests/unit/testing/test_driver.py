@@ -12,7 +12,7 @@ from sluicegate.connectors.sql.sqlite import Sqlite
 from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.agent import App, Reducer
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from sluicegate.streams.testing.deaths import AROUND, ENGINE, HANDLERS, REPLIES, Death, Kind
+from sluicegate.streams.testing.deaths import AROUND, ENGINE, PLACES, REPLIES, Death, Kind
 from sluicegate.streams.testing.driver import TestDriver
 from tests import house
 from tests.mutation.twins import without
@@ -233,10 +233,10 @@ def test_a_crash_that_never_happened_is_a_failure() -> None:
         other.crash("expire-selected")
 
 
-def test_the_places_of_the_engine_are_those_that_it_has() -> None:
-    text = "".join(path.read_text() for path in house.files(PROJECT / "streams" / "engine", "*.py"))
+def test_the_places_of_a_death_are_those_that_the_product_has() -> None:
+    text = "".join(path.read_text() for path in house.files(PROJECT / "streams", "*.py"))
     of_commands = {"replay-half-way", "retry-asked", "retry-sent"}  # the driver runs none
-    assert set(re.findall(r'failpoints\.hit\("([a-z-]+)"\)', text)) == {*ENGINE, *HANDLERS, *of_commands}
+    assert set(re.findall(r'failpoints\.hit\("([a-z-]+)"\)', text)) == {*PLACES, *of_commands} - {*AROUND}
 
 
 def test_another_store_is_driven_by_the_same_clock(tmp_path: Path) -> None:
