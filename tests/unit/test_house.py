@@ -174,7 +174,6 @@ def test_allowed_directions_that_have_a_cycle_are_found(tree):
 
 def test_the_project_gets_a_cycle_when_one_import_is_added(tmp_path):
     shutil.copytree(PROJECT / "streams", tmp_path / "streams", ignore=shutil.ignore_patterns("__pycache__"))
-    assert house.rooms(tmp_path) == []
     relay = tmp_path / "streams" / "outbox" / "relay.py"
     relay.write_text(f"{relay.read_text()}\n\ndef late() -> None:\n    from sluicegate.streams.ownership import owner\n")
     (found,) = house.rooms(tmp_path)
