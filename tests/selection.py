@@ -74,6 +74,8 @@ LONG = (
     "tests/soak/test_calm.py",
     "tests/simulation/test_seeds.py::test_the_seeds_of_the_day",
     "tests/simulation/dispatch/test_dispatching.py::test_the_seeds_of_the_day",
+    # The long state machine of the buffer.
+    "tests/contracts/buffer/test_machine.py",
     # Servers and processes that are killed, stopped or cut off.
     "tests/contracts/test_killed_inside.py",
     "tests/contracts/test_lost_connections.py",
