@@ -3,7 +3,7 @@
 Three runners use it: handling.py (calls in the partition's commit), slow.py (sealed items, called outside of it) and shared_fires.py
 (`scope: shared`). After a failed call a runner asks `decide`; the first line that is true counts:
 
-    outcome of the call                             decision
+    how the call failed                             decision
     ----------------------------------------------  ------------------------------------------------------------------
     a system that the handler needs is away         TryAgain after the outage's pause; no attempt is counted
     the error names bad messages of the group       Split: they become dead letters, the rest is called; no attempt is counted
@@ -145,22 +145,22 @@ class Stop:
 Decision = TryAgain | Split | DeadLetter | Park | Stop
 
 
-def decide(attempt: int, outcome: CallFailure, policy: Handler, suspicion: Suspicion = UNSUSPECTED) -> Decision:
+def decide(attempt: int, failure: CallFailure, policy: Handler, suspicion: Suspicion = UNSUSPECTED) -> Decision:
     """What follows the failure of this attempt (from 1); see the table."""
-    if outcome.pause is not None:
-        return TryAgain(attempt - 1, outcome.pause, failed=False)
-    if outcome.bad or outcome.items > 1:
-        return Split(outcome.bad)
+    if failure.pause is not None:
+        return TryAgain(attempt - 1, failure.pause, failed=False)
+    if failure.bad or failure.items > 1:
+        return Split(failure.bad)
     attempts = max(attempt, suspicion.alone)
     if attempts < policy.attempts:
-        if outcome.behind:
-            return TryAgain(attempts, 0.0, same_run=attempts + 1 == policy.attempts and not outcome.session)
+        if failure.behind:
+            return TryAgain(attempts, 0.0, same_run=attempts + 1 == policy.attempts and not failure.session)
         return TryAgain(attempts, min(policy.backoff_most, policy.backoff_first * 2 ** (attempts - 1)))
     if policy.then == "stop":
         return Stop(attempts)
     if policy.then == "park" and policy.concurrency:
         return Park(attempts)
-    return DeadLetter(attempts, outcome.behind and outcome.session)
+    return DeadLetter(attempts, failure.behind and failure.session)
 
 
 def isolates(attempt: int, policy: Handler) -> bool:
