@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Handler
-from sluicegate.streams.engine.attempts import (
+from sluicegate.streams.handlers.attempts import (
     ALONE,
     COMPANY,
     DEATHS,
@@ -180,9 +180,7 @@ def test_an_item_is_never_a_dead_letter_because_of_its_neighbours(size: int, dat
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 8), st.integers(0, 5), st.booleans())
-def test_a_suspect_runs_alone_before_it_is_given_up(
-    together: int, alone: int, attempts: int, company: int, proven: bool
-) -> None:
+def test_a_suspect_runs_alone_before_it_is_given_up(together: int, alone: int, attempts: int, company: int, proven: bool) -> None:
     limits = bounds(attempts, company)._replace(proven=proven)
     how = begins(Suspicion(together, alone), limits)
     if how == "never":
