@@ -1,20 +1,20 @@
-"""What follows a failed call of a handler, and which items may end the process. Pure: the callers have the clock and the store.
+"""What follows a failed call of a handler, and which items may end the process. Pure: without a clock or a store.
 
-Three runners use it: handling.py (calls in the partition's commit), slow.py (sealed items, called outside of it) and shared_fires.py
-(`scope: shared`). After a failed call a runner asks `decide`; the first line that is true counts:
+Three runners use it: handling.py (calls in the partition's commit), slow.py (sealed items, called outside of it) and
+shared_fires.py (`scope: shared`). After a failed call a runner asks `decide`; the first line that is true counts:
 
-    how the call failed                             decision
-    ----------------------------------------------  ------------------------------------------------------------------
-    a system that the handler needs is away         TryAgain after the outage's pause; no attempt is counted
-    the error names bad messages of the group       Split: they become dead letters, the rest is called; no attempt is counted
-    several messages failed in one transaction      Split: each half is called in its own transaction; no attempt is counted
-    raised, attempts are left                       TryAgain after the back-off
-      and messages before it in the batch went well   at once, apart from them; with one attempt left and no transaction to
-                                                      roll back, in the same run of the batch
-    raised, no attempt is left, `then: stop`        Stop
-    raised, no attempt is left, `then: park`        Park (only with `concurrency`)
-    raised, no attempt is left                      DeadLetter
-      and a transaction holds messages before it      apart: they are committed first
+    how the call failed                               decision
+    ------------------------------------------------  ------------------------------------------------------------
+    a system that the handler needs is away           TryAgain after the outage's pause; not counted
+    the error names bad messages of the group         Split: they become dead letters, the rest is called; not counted
+    several messages failed in one transaction        Split: each half has its own transaction; not counted
+    raised, attempts are left                         TryAgain after the back-off
+      and messages before it in the batch went well     at once, apart from them; with one attempt left and no
+                                                        transaction to roll back, in the same run of the batch
+    raised, no attempt is left, `then: stop`          Stop
+    raised, no attempt is left, `then: park`          Park (only with `concurrency`)
+    raised, no attempt is left                        DeadLetter
+      and a transaction holds messages before it        apart: they are committed first
 
 Before a call a runner asks `begins` for an item that a process may have ended with:
 
@@ -37,7 +37,7 @@ ALONE = 1_000  # in the one number that a store keeps of a shared batch: one tim
 
 
 class Suspicion(NamedTuple):
-    """How often a process may have ended because of an item: when it was in hand `together` with others, and when it was `alone`."""
+    """How often a process may have ended because of an item: in hand `together` with others, and `alone`."""
 
     together: int = 0
     alone: int = 0
@@ -48,8 +48,8 @@ class Suspicion(NamedTuple):
         return ALONE * self.alone + self.together
 
     def given_back(self, called: bool, given_up: bool, most: int) -> "Suspicion":
-        """What counts when a live process gives the item back: not this hand-out, and nothing once a call came back. An item that was
-        given up and halted its agent is called once more."""
+        """What counts when a live process gives the item back: not this hand-out, and nothing once a call came back. An
+        item that was given up and halted its agent is called once more."""
         if given_up:
             return Suspicion(alone=most - 1)
         return Suspicion() if called else self._replace(together=self.together - 1)
@@ -59,7 +59,7 @@ UNSUSPECTED = Suspicion()
 
 
 def suspicion_of(stored: int) -> Suspicion:
-    """Stores add one to the number with each hand-out. Once an item begins alone, the times alone are written as thousands."""
+    """Stores add one to the number with each hand-out. The times that an item began alone are written as thousands."""
     alone, together = divmod(stored, ALONE)
     return Suspicion(together, alone)
 
@@ -68,7 +68,7 @@ Begin = Literal["together", "alone", "never"]
 
 
 class Bounds(NamedTuple):
-    """`proven`: each time together, too, was the end of a process; otherwise it may have been a hand-out that was never received."""
+    """`proven`: each time together ended a process, too; otherwise it may be a hand-out that was not received."""
 
     most: int = DEATHS
     company: int = 0
@@ -90,9 +90,9 @@ def begins(suspicion: Suspicion, bounds: Bounds) -> Begin:
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """How a call failed. `pause`: an outage, and nothing is called for so many seconds; `bad`: messages of the group by index, and why;
-    `items`: so many failed in one transaction. `behind`: messages before it in its batch went well; `session`: their transaction is
-    rolled back."""
+    """How a call failed. `pause`: an outage, and nothing is called for so many seconds; `bad`: messages of the group by
+    index, and why; `items`: so many failed in one transaction. `behind`: messages before it in its batch went well;
+    `session`: their transaction is rolled back."""
 
     pause: float | None = None
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -101,10 +101,13 @@ class CallFailure:
     session: bool = False
 
 
+RAISED = CallFailure()
+
+
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """`attempts` were counted so far. `pause` is in seconds; after a `failed` attempt it is the longest one, and the runner waits a random
-    part of it."""
+    """`attempts` were counted so far. `pause` is in seconds; after a `failed` attempt it is the longest one, and the
+    runner waits a random part of it."""
 
     attempts: int
     pause: float

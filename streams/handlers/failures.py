@@ -1,6 +1,7 @@
-"""What the runners of handlers share: the judgement of failed calls with its clock and its log, and what is remembered until a commit."""
+"""What the runners of handlers share: failed calls are judged with a clock and a log, and remembered until a commit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Handler
@@ -8,7 +9,17 @@ from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.causes import Cause
 from sluicegate.streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
-from sluicegate.streams.handlers.attempts import CallFailure, DeadLetter, Decision, Split, Stop, Suspicion, TryAgain, decide, isolates
+from sluicegate.streams.handlers.attempts import (
+    CallFailure,
+    DeadLetter,
+    Decision,
+    Split,
+    Stop,
+    Suspicion,
+    TryAgain,
+    decide,
+    isolates,
+)
 from sluicegate.streams.handlers.values import BadItems, Message, Outage
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
@@ -24,16 +35,11 @@ def outage(error: BaseException) -> bool:
 
 
 class Failed(NamedTuple):
-    """A failed call: its `attempt`, from 1, and which messages of its group the error names as `bad`. The rest as in CallFailure."""
+    """Which call failed, and why."""
 
     identity: str
     where: str
-    attempt: int
     cause: Cause
-    bad: Mapping[int, str]
-    behind: bool
-    session: bool
-    suspicion: Suspicion
 
 
 class Policy:
@@ -65,26 +71,27 @@ class Policy:
             raise HandlerFailed("a system that the handler needs is away", self.away)
 
     def probes(self, error: Exception, attempt: int) -> bool:
-        """Are the messages of a group tried alone, now that it failed so many times? Not where the error names the bad ones."""
+        """Are the messages of a group tried alone after so many failures? Not where the error names the bad ones."""
         return isolates(attempt, self.handler) and not isinstance(error, BadItems | ProcessEnded) and not outage(error)
 
-    def judge(self, failed: Failed, log: Any) -> Decision:
+    def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:
         """What follows, in the log too; the pause of a TryAgain is the one to wait. Raises HandlerStopped."""
-        cause, where, pause = failed.cause, failed.where, None
+        identity, where, cause = failed
         if outage(cause.error):
-            pause = self._outage.delay()
-            self._away_until = self._clock() + pause
-        decision = decide(failed.attempt, CallFailure(pause, failed.bad, 1, failed.behind, failed.session), self.handler, failed.suspicion)
+            failure = replace(failure, pause=self._outage.delay())
+        decision = decide(attempt, failure, self.handler, suspicion)
         if isinstance(decision, Split):
-            log.warning("handler.bad_items", where=where, id=failed.identity, items=len(decision.bad))
+            log.warning("handler.bad_items", where=where, id=identity, items=len(decision.bad))
             return decision
-        if pause is not None:
-            log.warning("handler.outage", where=where, error=cause.shown, raised_at=cause.where, retry_in=round(pause, 3))
+        if isinstance(decision, TryAgain) and not decision.failed:
+            self._away_until = self._clock() + decision.pause
+            pause = round(decision.pause, 3)
+            log.warning("handler.outage", where=where, error=cause.shown, raised_at=cause.where, retry_in=pause)
             return decision
         log.warning(
             "handler.failed",
             where=where,
-            id=failed.identity,
+            id=identity,
             attempt=decision.attempts,
             of=self.handler.attempts,
             error=cause.shown,
@@ -95,13 +102,13 @@ class Policy:
             text = cause.placed(f"{where}: the handler raised {cause.shown} {decision.attempts} times")
             raise HandlerStopped(f"{text} and `then` is stop; correct it, and restart")
         if isinstance(decision, TryAgain):
-            return TryAgain(decision.attempts, decision.pause * (0.5 + self._random() / 2), same_run=decision.same_run)
+            return replace(decision, pause=decision.pause * (0.5 + self._random() / 2))
         return decision
 
 
 class Failures:
-    """What one worker knows of the failed calls of one partition, or of one shared batch, by the ids of messages and groups; forgotten
-    with a commit, and with the partition. In memory: a new process begins to count anew."""
+    """What one worker knows of the failed calls of one partition, or of one shared batch, by the ids of messages and
+    groups; forgotten with a commit, and with the partition. In memory: a new process begins to count anew."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -109,7 +116,7 @@ class Failures:
         self.bad: dict[str, dict[int, str]] = {}  # of a group: which of its messages are set apart, and why
         self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}  # by id: of which messages (extent), and what it sent
         self.apart: set[int] = set()  # offsets of messages that failed
-        self.ended: Suspicion | None = None  # of a shared batch that ended its process so often that it is not called any more
+        self.ended: Suspicion | None = None  # of a shared batch that ended its process too often: it is not called
 
     def attempt(self, identity: str) -> int:
         return self.counts.get(identity, 0) + 1

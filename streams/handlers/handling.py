@@ -6,6 +6,7 @@ was rolled back and is.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -20,7 +21,17 @@ from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.causes import Cause, cause
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import HandlerFailed
-from sluicegate.streams.handlers.attempts import UNSUSPECTED, CallFailure, DeadLetter, Decision, Split, Suspicion, TryAgain, decide
+from sluicegate.streams.handlers.attempts import (
+    RAISED,
+    UNSUSPECTED,
+    CallFailure,
+    DeadLetter,
+    Decision,
+    Split,
+    Suspicion,
+    TryAgain,
+    decide,
+)
 from sluicegate.streams.handlers.failures import Failed, Failures, Policy, outage
 from sluicegate.streams.handlers.functions import decoder, functions
 from sluicegate.streams.handlers.members import Members
@@ -145,7 +156,9 @@ class Handling:
                 self.failed(self.probed(error))
                 first = True
 
-    def left(self, item: Message | Fire, identity: str, failures: Failures) -> tuple[Sequence[Event], Message | Fire | None]:
+    def left(
+        self, item: Message | Fire, identity: str, failures: Failures
+    ) -> tuple[Sequence[Event], Message | Fire | None]:
         """What failed before: the dead letters, and what of the item is called yet; None: nothing."""
         letters: Sequence[Event] = ()
         rest: Message | Fire | None = item
@@ -167,7 +180,9 @@ class Handling:
 
         return error if item is None else self._isolated(item, error, failures.attempt(calls.identify(item)), alone)
 
-    def isolated(self, item: Message | Fire, error: Exception, identity: str, attempt: int, cancelled: Flag) -> Exception:
+    def isolated(
+        self, item: Message | Fire, error: Exception, identity: str, attempt: int, cancelled: Flag
+    ) -> Exception:
         """As `probed`, for what `call` raised."""
         try:
             return self._isolated(item, error, attempt, lambda one: self.call(one, identity, attempt, cancelled))
@@ -175,8 +190,11 @@ class Handling:
             self._log.debug("handler.not_probed", id=identity)
             return error
 
-    def _isolated(self, item: Message | Fire, error: Exception, attempt: int, alone: Callable[[Fire], object]) -> Exception:
-        """Why a call failed. After `isolate_after` failures of a group each of its messages is tried alone; what it sends is dropped."""
+    def _isolated(
+        self, item: Message | Fire, error: Exception, attempt: int, alone: Callable[[Fire], object]
+    ) -> Exception:
+        """Why a call failed. After `isolate_after` failures of a group each of its messages is tried alone, and what it
+        sends is dropped."""
         if not isinstance(item, Fire) or not self._policy.probes(error, attempt):
             return error
         return self.members.probe(item, error, alone)
@@ -187,39 +205,35 @@ class Handling:
         identity: str,
         attempt: int,
         error: Exception,
-        behind: bool = False,
-        session: bool = False,
+        failure: CallFailure = RAISED,
         suspicion: Suspicion = UNSUSPECTED,
     ) -> tuple[Decision, Failed]:
         """What follows the failure of this attempt. Raises HandlerStopped."""
-        bad = self.members.named(item, error) if isinstance(item, Fire) else None
-        failed = Failed(identity, self.where(item), attempt, caused(item, error), bad or {}, behind, session, suspicion)
-        return self._policy.judge(failed, self._log), failed
+        if isinstance(item, Fire) and (bad := self.members.named(item, error)):
+            failure = replace(failure, bad=bad)
+        failed = Failed(identity, self.where(item), caused(item, error))
+        return self._policy.judge(failed, attempt, failure, suspicion, self._log), failed
 
     def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
-        """What was called last failed with this; what failed for all `items` of a commit is as `refused`. Raises HandlerFailed and
-        HandlerStopped; returns when it is to be called again at once, or to become a dead letter."""
+        """What was called last failed with this; what failed for all `items` of a commit is as `refused`. Raises
+        HandlerFailed and HandlerStopped; returns when it is to be called again at once, or to become a dead letter."""
         item, calls, first, failures, owners = self._current
         if item is None:
             if not self._rows_apart(error, calls, failures, owners):
                 self.refused(items, error)
             return
-        identity, session = calls.identify(item), calls.session is not None
-        behind = isinstance(item, Message) and not first
-        decision, failed = self.judge(item, identity, failures.attempt(identity), error, behind, session)
+        identity = calls.identify(item)
+        failure = CallFailure(behind=isinstance(item, Message) and not first, session=calls.session is not None)
+        decision, failed = self.judge(item, identity, failures.attempt(identity), error, failure)
         failures.remember(failed, decision)
         if isinstance(decision, TryAgain) and not decision.same_run:
             failures.set_apart(item)
-            raise HandlerFailed(self._again(failed, decision), decision.pause)
+            said = "reports an outage ({})" if not decision.failed else "raised {} (attempt {} of {})"
+            said = said.format(failed.cause.shown, decision.attempts, self._policy.handler.attempts)
+            raise HandlerFailed(f"{failed.where}: the handler {said}", decision.pause)
         if isinstance(decision, DeadLetter) and decision.apart and self.parts:
             failures.set_apart(item)
             raise HandlerFailed(f"{failed.where}: given up, and the messages before it are handled first", 0.0)
-
-    def _again(self, failed: Failed, decision: TryAgain) -> str:
-        shown = failed.cause.shown
-        if not decision.failed:
-            return f"{failed.where}: the handler reports an outage ({shown})"
-        return f"{failed.where}: the handler raised {shown} (attempt {decision.attempts} of {self._policy.handler.attempts})"
 
     def _rows_apart(self, error: Exception, calls: Calls, failures: Failures, owners: Sequence[Message]) -> bool:
         """Does the error name the bad rows of a function of `together`? Then their messages are given up."""
@@ -235,7 +249,8 @@ class Handling:
         called = [item for item in items if not isinstance(item, Refused)]
         if not called:
             raise error
-        if not isinstance(decide(1, CallFailure(0.0 if outage(error) else None, items=len(called)), self._policy.handler), Split):
+        failure = CallFailure(0.0 if outage(error) else None, items=len(called))
+        if not isinstance(decide(1, failure, self._policy.handler), Split):
             _, calls, _, failures, _ = self._current
             self._current = called[0], calls, True, failures, ()
             self.failed(error)

@@ -42,7 +42,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """Dead letters: of messages that leave the group, with the `rest` of it, or of the whole item (None: nothing is left)."""
+    """Dead letters: of messages that leave the group, with the `rest` of it, or of the whole item (`rest` is None)."""
 
     letters: Sequence[Event]
     rest: Fire | None

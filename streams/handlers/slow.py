@@ -133,7 +133,8 @@ class Slow:
             return Parted(*self._handling.members.without(held.item, decision.bad))
         cause, said = failed.cause, f"the handler raised {failed.cause.text}"
         if isinstance(decision, Park):
-            self._log.error("handler.parked", where=failed.where, id=failed.identity, error=cause.shown, raised_at=cause.where)
+            where, identity = failed.where, failed.identity
+            self._log.error("handler.parked", where=where, id=identity, error=cause.shown, raised_at=cause.where)
             return Park(decision.attempts, f"{cause.placed(said)} (attempt {decision.attempts})")
         return Parted([given_up(held.item, "handler-failed", said, cause.where, decision.attempts)], None)
 

@@ -2,9 +2,10 @@
 
 A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
 
-A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its processes: from then
-on it runs alone, so that their end counts against it and no other, and is given up in the end. The store counts its hand-outs (a worker
-may not have received all of them), and the times that it began alone, written before (streams/handlers/attempts.py).
+A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its
+processes: from then on it runs alone, so that their end counts against it and no other, and is given up in the end. The
+store counts its hand-outs (a worker may not have received all of them), and the times that it began alone, written before
+(streams/handlers/attempts.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +50,10 @@ class Job:
     few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins alone. A call that `returned` did not end
     the process."""
 
-    __slots__ = ("alone", "at", "batch", "begins", "cancelled", "failures", "made", "marked", "renew_at", "returned", "running", "since")
+    __slots__ = (
+        *("alone", "at", "batch", "begins", "cancelled", "failures"),
+        *("made", "marked", "renew_at", "returned", "running", "since"),
+    )
 
     def __init__(self, batch: SealedBatch, now: float, renew_at: float) -> None:
         self.batch, self.since, self.renew_at = batch, now, renew_at
@@ -176,7 +180,8 @@ class SharedFires:
         suspect = self._suspect()
         self._careful = suspect is not None
         if suspect is not None:
-            self._log.warning("shared.suspected", batch=suspect.batch.id, alone=suspect.suspicion.alone, text="it runs alone")
+            times = suspect.suspicion.alone
+            self._log.warning("shared.suspected", batch=suspect.batch.id, alone=times, text="it runs alone")
 
     def _not_found(self, error: SluicegateError) -> None:
         self._looking, self._look_at = False, self._clock() + self._backoff.delay()
@@ -232,7 +237,8 @@ class SharedFires:
         identity, failures = raised.identity, job.failures
         ended = failures.ended or UNSUSPECTED
         try:
-            decision, failed = self._handling.judge(raised.fire, identity, failures.attempt(identity), raised.error, suspicion=ended)
+            attempt = failures.attempt(identity)
+            decision, failed = self._handling.judge(raised.fire, identity, attempt, raised.error, suspicion=ended)
         except Halt as halt:
             self.halt = halt
             self._give_back(self._resting())

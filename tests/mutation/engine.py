@@ -328,6 +328,15 @@ GUARDS = (
         "if suspicion.alone and ends >= bounds.most:", NEVER, ("tests/unit/leased/test_suspects.py",),
     ),
     Guard(
+        "an outage is no attempt", "streams/handlers/attempts.py",
+        "TryAgain(attempt - 1, failure.pause, failed=False)", "TryAgain(attempt, failure.pause)",
+        (f"{E}test_rows_together.py", f"{E}test_attempts.py"),
+    ),
+    Guard(
+        "what failed with others is tried again without them", "streams/handlers/attempts.py",
+        "if failure.bad or failure.items > 1:", "if failure.bad:", (f"{E}test_rows_together.py", f"{E}test_attempts.py"),
+    ),
+    Guard(
         "what is given back does not count as tried", "streams/handlers/attempts.py",
         "self._replace(together=self.together - 1)", "self", ("tests/unit/leased/test_suspects.py",),
     ),

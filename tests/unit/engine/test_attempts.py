@@ -180,7 +180,9 @@ def test_an_item_is_never_a_dead_letter_because_of_its_neighbours(size: int, dat
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 8), st.integers(0, 5), st.booleans())
-def test_a_suspect_runs_alone_before_it_is_given_up(together: int, alone: int, attempts: int, company: int, proven: bool) -> None:
+def test_a_suspect_runs_alone_before_it_is_given_up(
+    together: int, alone: int, attempts: int, company: int, proven: bool
+) -> None:
     limits = bounds(attempts, company)._replace(proven=proven)
     how = begins(Suspicion(together, alone), limits)
     if how == "never":
