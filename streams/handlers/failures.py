@@ -1,35 +1,54 @@
-"""What a failed call means: an outage, another attempt, or the end of its message or group; and what is remembered of it until a commit."""
+"""What the runners of handlers share: failed calls are judged with a clock and a log, and remembered until a commit."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Handler
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.causes import Cause
 from sluicegate.streams.errors import HandlerFailed, HandlerStopped, NotCommitted, PersistenceError, SystemNotReady
+from sluicegate.streams.handlers.attempts import (
+    CallFailure,
+    DeadLetter,
+    Decision,
+    Split,
+    Stop,
+    Suspicion,
+    TryAgain,
+    decide,
+    isolates,
+)
 from sluicegate.streams.handlers.values import BadItems, Message, Outage
 
 OUTAGES = (Outage, PersistenceError, SystemNotReady, ConnectionError, TimeoutError)
 LONGEST_OUTAGE_PAUSE = 30.0
 
 
+class ProcessEnded(Exception):
+    """The process ended while the handler was running, as often as it may fail."""
+
+
 def outage(error: BaseException) -> bool:
     return isinstance(error, OUTAGES) and not isinstance(error, NotCommitted)
+
+
+class Failed(NamedTuple):
+    """Which call failed, and why."""
+
+    identity: str
+    where: str
+    cause: Cause
 
 
 class Policy:
     """What a failed call means by the agent's `retry` and `then`, for all calls of one worker."""
 
     def __init__(self, handler: Handler, random: Callable[[], float], clock: Callable[[], float]) -> None:
-        self._handler, self._random, self._clock = handler, random, clock
+        self.handler, self._random, self._clock = handler, random, clock
         self._outage = Backoff(1.0, LONGEST_OUTAGE_PAUSE, random)
         self._away_until = 0.0
-
-    @property
-    def attempts(self) -> int:
-        """How often a call may fail."""
-        return self._handler.attempts
 
     @property
     def away(self) -> float:
@@ -51,84 +70,82 @@ class Policy:
         if self.away:
             raise HandlerFailed("a system that the handler needs is away", self.away)
 
-    def probes(self, error: Exception, attempts: int) -> bool:
-        """Are the messages of a group tried alone, now that it failed so many times? Not where the error says whose it is."""
-        return 0 < self._handler.isolate_after <= attempts and not isinstance(error, BadItems) and not outage(error)
+    def probes(self, error: Exception, attempt: int) -> bool:
+        """Are the messages of a group tried alone after so many failures? Not where the error names the bad ones."""
+        return isolates(attempt, self.handler) and not isinstance(error, BadItems | ProcessEnded) and not outage(error)
 
-    def outage(self, cause: Cause, where: str, log: Any) -> float:
-        """An outage is no attempt; returns the pause in seconds."""
-        delay = self._outage.delay()
-        self._away_until = self._clock() + delay
-        log.warning("handler.outage", where=where, error=cause.shown, raised_at=cause.where, retry_in=round(delay, 3))
-        return delay
-
-    def again(self, attempts: int, identity: str, cause: Cause, where: str, log: Any) -> float | None:
-        """The pause in seconds before the next attempt, None when there is none. Raises HandlerStopped."""
-        handler, said = self._handler, cause.shown
+    def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:
+        """What follows, in the log too; the pause of a TryAgain is the one to wait. Raises HandlerStopped."""
+        identity, where, cause = failed
+        if outage(cause.error):
+            failure = replace(failure, pause=self._outage.delay())
+        decision = decide(attempt, failure, self.handler, suspicion)
+        if isinstance(decision, Split):
+            log.warning("handler.bad_items", where=where, id=identity, items=len(decision.bad))
+            return decision
+        if isinstance(decision, TryAgain) and not decision.failed:
+            self._away_until = self._clock() + decision.pause
+            pause = round(decision.pause, 3)
+            log.warning("handler.outage", where=where, error=cause.shown, raised_at=cause.where, retry_in=pause)
+            return decision
         log.warning(
             "handler.failed",
             where=where,
             id=identity,
-            attempt=attempts,
-            of=handler.attempts,
-            error=said,
+            attempt=decision.attempts,
+            of=self.handler.attempts,
+            error=cause.shown,
             raised_at=cause.where,
         )
         log.debug("handler.traceback", exc_info=cause.error)
-        if attempts < handler.attempts:
-            bound: float = min(handler.backoff_most, handler.backoff_first * 2 ** (attempts - 1))
-            return bound * (0.5 + self._random() / 2)
-        if handler.then == "stop":
-            text = cause.placed(f"{where}: the handler raised {said} {attempts} times")
+        if isinstance(decision, Stop):
+            text = cause.placed(f"{where}: the handler raised {cause.shown} {decision.attempts} times")
             raise HandlerStopped(f"{text} and `then` is stop; correct it, and restart")
-        return None
+        if isinstance(decision, TryAgain):
+            return replace(decision, pause=decision.pause * (0.5 + self._random() / 2))
+        return decision
 
 
 class Failures:
-    """What one worker knows of the failed calls of one partition, by the ids of messages and groups; forgotten with a commit, and with
-    the partition. In memory: a new process begins to count anew."""
+    """What one worker knows of the failed calls of one partition, or of one shared batch, by the ids of messages and
+    groups; forgotten with a commit, and with the partition. In memory: a new process begins to count anew."""
 
-    def __init__(self, attempts: int, policy: Policy) -> None:
-        self._attempts, self._policy = attempts, policy
+    def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.verdicts: dict[str, tuple[str, str, str]] = {}  # dead: why, as a stable word and in words, and where it was raised
         self.bad: dict[str, dict[int, str]] = {}  # of a group: which of its messages are set apart, and why
         self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}  # by id: of which messages (extent), and what it sent
         self.apart: set[int] = set()  # offsets of messages that failed
+        self.ended: Suspicion | None = None  # of a shared batch that ended its process too often: it is not called
 
     def attempt(self, identity: str) -> int:
         return self.counts.get(identity, 0) + 1
 
     @property
     def remembers(self) -> bool:
-        return bool(self.counts or self.verdicts or self.bad or self.done or self._policy.troubled)
+        return bool(self.counts or self.verdicts or self.bad or self.done)
 
     def well(self, identities: Sequence[str]) -> None:
         """These were committed."""
-        self._policy.well()
-        for identity in identities:
-            self.counts.pop(identity, None)
-            self.verdicts.pop(identity, None)
-            self.bad.pop(identity, None)
-            self.done.pop(identity, None)
+        known: tuple[dict[str, Any], ...] = (self.counts, self.verdicts, self.bad, self.done)
+        for each in known:
+            for identity in identities:
+                each.pop(identity, None)
 
     def set_apart(self, item: Message | Fire) -> None:
         """A message that failed is handled alone from now on."""
         if isinstance(item, Message):
             self.apart.add(item.offset)
 
-    def judge(self, identity: str, cause: Cause, where: str, first: bool, log: Any) -> None:
-        """Returns when the item is to be given up as a dead letter. Raises HandlerFailed and HandlerStopped. What is not the `first` of
-        its batch is tried again at once, apart from the others."""
-        if outage(cause.error):
-            text = f"{where}: the handler reports an outage ({cause.shown})"
-            raise HandlerFailed(text, self._policy.outage(cause, where, log))
-        attempts = self.counts[identity] = self.attempt(identity)
-        delay = self._policy.again(attempts, identity, cause, where, log)
-        if delay is not None:
-            text = f"{where}: the handler raised {cause.shown} (attempt {attempts} of {self._attempts})"
-            raise HandlerFailed(text, delay if first else 0.0)
-        self.verdicts[identity] = "handler-failed", f"the handler raised {cause.text}", cause.where
+    def remember(self, failed: Failed, decision: Decision) -> None:
+        """What the next call of it, or its dead letter, follows from."""
+        identity = failed.identity
+        if isinstance(decision, Split):
+            self.bad.setdefault(identity, {}).update(decision.bad)
+        elif decision.attempts:
+            self.counts[identity] = decision.attempts
+        if isinstance(decision, DeadLetter):
+            self.verdicts[identity] = "handler-failed", f"the handler raised {failed.cause.text}", failed.cause.where
 
     def step(self, offset: int) -> int:
         """How many records may be taken before a commit: those that failed are handled apart. 0: as many as there are."""

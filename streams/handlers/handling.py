@@ -6,6 +6,7 @@ was rolled back and is.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -20,7 +21,18 @@ from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.causes import Cause, cause
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import HandlerFailed
-from sluicegate.streams.handlers.failures import Failures, Policy, outage
+from sluicegate.streams.handlers.attempts import (
+    RAISED,
+    UNSUSPECTED,
+    CallFailure,
+    DeadLetter,
+    Decision,
+    Split,
+    Suspicion,
+    TryAgain,
+    decide,
+)
+from sluicegate.streams.handlers.failures import Failed, Failures, Policy, outage
 from sluicegate.streams.handlers.functions import decoder, functions
 from sluicegate.streams.handlers.members import Members
 from sluicegate.streams.handlers.values import BadItems, Batch, Calls, Context, Flag, Message, Outputs, plain
@@ -41,7 +53,7 @@ class Handling:
     """The handlers of one agent in one worker."""
 
     def __init__(self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, policy: Policy, pool: Pool) -> None:
-        self.session, self._outputs, self._attempts, self._policy = handler.session, outputs, handler.attempts, policy
+        self.session, self._outputs, self._policy = handler.session, outputs, policy
         self.batches = agent.aggregation is not None
         # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
         self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
@@ -91,7 +103,7 @@ class Handling:
         handled: list[tuple[Message | Fire, Sequence[Event]]] = []
         if items:
             self._policy.breaker()
-        failures = self._failures.setdefault(place, Failures(self._attempts, self._policy))
+        failures = self._failures.setdefault(place, Failures())
         calls = self._shared(identify, session, failures)
         try:
             for item in items:
@@ -129,19 +141,12 @@ class Handling:
     def _known(self, item: Message | Fire, calls: Calls, first: bool, failures: Failures) -> Sequence[Event]:
         """As _handled, of what may have failed before: given up, done already, or a group that is handled without its bad messages."""
         identity = calls.identify(item)
+        if identity in failures.done and failures.done[identity][0] == extent(item):
+            return failures.done[identity][1]
         while True:
-            letters: Sequence[Event] = ()
-            rest = item
-            if identity in failures.done and failures.done[identity][0] == extent(item):
-                return failures.done[identity][1]
-            if isinstance(item, Fire) and identity in failures.bad:
-                letters, left = self.members.without(item, failures.bad[identity])
-                if left is None:
-                    return letters
-                rest = left
-            if identity in failures.verdicts:
-                attempts = failures.counts.get(identity, 1)
-                return [*letters, given_up(rest, *failures.verdicts[identity], attempts)]
+            letters, rest = self.left(item, identity, failures)
+            if rest is None:
+                return letters
             self._current = rest, calls, first, failures, ()
             try:
                 return [*letters, *self._call(rest, calls)]
@@ -151,12 +156,21 @@ class Handling:
                 self.failed(self.probed(error))
                 first = True
 
+    def left(
+        self, item: Message | Fire, identity: str, failures: Failures
+    ) -> tuple[Sequence[Event], Message | Fire | None]:
+        """What failed before: the dead letters, and what of the item is called yet; None: nothing."""
+        letters: Sequence[Event] = ()
+        rest: Message | Fire | None = item
+        if isinstance(item, Fire) and identity in failures.bad:
+            letters, rest = self.members.without(item, failures.bad[identity])
+        if rest is None or identity not in failures.verdicts:
+            return letters, rest
+        return [*letters, given_up(rest, *failures.verdicts[identity], failures.counts.get(identity, 1))], None
+
     def probed(self, error: Exception, apart: Apart | None = None) -> Exception:
-        """Why the group that was called last failed: after `isolate_after` failures each of its messages is tried alone, with a session
-        `apart`, and what it sends is dropped."""
+        """As `isolated`, for what was called last, with a session `apart`."""
         item, calls, _, failures, _ = self._current
-        if not isinstance(item, Fire) or not self._policy.probes(error, failures.attempt(calls.identify(item))):
-            return error
 
         def alone(fire: Fire) -> None:
             if apart is None:
@@ -164,42 +178,66 @@ class Handling:
             else:
                 apart(lambda session: self._call(fire, calls._replace(session=session)))
 
+        return error if item is None else self._isolated(item, error, failures.attempt(calls.identify(item)), alone)
+
+    def isolated(
+        self, item: Message | Fire, error: Exception, identity: str, attempt: int, cancelled: Flag
+    ) -> Exception:
+        """As `probed`, for what `call` raised."""
+        try:
+            return self._isolated(item, error, attempt, lambda one: self.call(one, identity, attempt, cancelled))
+        except Exception:
+            self._log.debug("handler.not_probed", id=identity)
+            return error
+
+    def _isolated(
+        self, item: Message | Fire, error: Exception, attempt: int, alone: Callable[[Fire], object]
+    ) -> Exception:
+        """Why a call failed. After `isolate_after` failures of a group each of its messages is tried alone, and what it
+        sends is dropped."""
+        if not isinstance(item, Fire) or not self._policy.probes(error, attempt):
+            return error
         return self.members.probe(item, error, alone)
 
-    def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
-        """What was called last failed with this. As Failures.judge; what failed for all `items` of a commit is as `refused`. Returns, too,
-        when it is to be called again at once: a message among others for the last time, without a session; and the rest of a group whose
-        bad ones are set apart. In a session the messages before a failed one are handled again, so they are committed first."""
-        item, calls, first, failures, _ = self._current
-        if self._set_apart(error):
-            return
-        if item is None:
-            self.refused(items, error)
-            return
-        among = isinstance(item, Message) and not first
-        try:
-            failures.judge(calls.identify(item), caused(item, error), self.where(item), not among, self._log)
-        except HandlerFailed as failed:
-            last = failures.attempt(calls.identify(item)) == self._attempts
-            if among and last and calls.session is None and not failed.delay:
-                return
-            failures.set_apart(item)
-            raise
-        if among and calls.session is not None and self.parts:
-            failures.set_apart(item)
-            raise HandlerFailed(f"{self.where(item)}: given up, and the messages before it are handled first", 0.0)
+    def judge(
+        self,
+        item: Message | Fire,
+        identity: str,
+        attempt: int,
+        error: Exception,
+        failure: CallFailure = RAISED,
+        suspicion: Suspicion = UNSUSPECTED,
+    ) -> tuple[Decision, Failed]:
+        """What follows the failure of this attempt. Raises HandlerStopped."""
+        if isinstance(item, Fire) and (bad := self.members.named(item, error)):
+            failure = replace(failure, bad=bad)
+        failed = Failed(identity, self.where(item), caused(item, error))
+        return self._policy.judge(failed, attempt, failure, suspicion, self._log), failed
 
-    def _set_apart(self, error: Exception) -> bool:
-        """Does the error name the bad ones of what was called last? Then they are remembered until the commit."""
-        item, calls, _, failures, owners = self._current
-        if isinstance(item, Fire):
-            bad = self.members.named(item, error)
-            if not bad:
-                return False
-            failures.bad.setdefault(calls.identify(item), {}).update(bad)
-            self._log.warning("handler.bad_items", where=self.where(item), id=calls.identify(item), items=len(bad))
-            return True
-        if item is not None or not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
+    def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
+        """What was called last failed with this; what failed for all `items` of a commit is as `refused`. Raises
+        HandlerFailed and HandlerStopped; returns when it is to be called again at once, or to become a dead letter."""
+        item, calls, first, failures, owners = self._current
+        if item is None:
+            if not self._rows_apart(error, calls, failures, owners):
+                self.refused(items, error)
+            return
+        identity = calls.identify(item)
+        failure = CallFailure(behind=isinstance(item, Message) and not first, session=calls.session is not None)
+        decision, failed = self.judge(item, identity, failures.attempt(identity), error, failure)
+        failures.remember(failed, decision)
+        if isinstance(decision, TryAgain) and not decision.same_run:
+            failures.set_apart(item)
+            said = "reports an outage ({})" if not decision.failed else "raised {} (attempt {} of {})"
+            said = said.format(failed.cause.shown, decision.attempts, self._policy.handler.attempts)
+            raise HandlerFailed(f"{failed.where}: the handler {said}", decision.pause)
+        if isinstance(decision, DeadLetter) and decision.apart and self.parts:
+            failures.set_apart(item)
+            raise HandlerFailed(f"{failed.where}: given up, and the messages before it are handled first", 0.0)
+
+    def _rows_apart(self, error: Exception, calls: Calls, failures: Failures, owners: Sequence[Message]) -> bool:
+        """Does the error name the bad rows of a function of `together`? Then their messages are given up."""
+        if not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
             return False
         for index, why in error.reasons.items():
             failures.verdicts[calls.identify(owners[index])] = "bad-item", why, ""
@@ -211,7 +249,8 @@ class Handling:
         called = [item for item in items if not isinstance(item, Refused)]
         if not called:
             raise error
-        if len(called) == 1 or outage(error):
+        failure = CallFailure(0.0 if outage(error) else None, items=len(called))
+        if not isinstance(decide(1, failure, self._policy.handler), Split):
             _, calls, _, failures, _ = self._current
             self._current = called[0], calls, True, failures, ()
             self.failed(error)
@@ -225,7 +264,8 @@ class Handling:
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: Place) -> None:
         """Forget what failed before."""
         failures = self._failures.get(place)
-        if items and failures is not None and failures.remembers:
+        if items and failures is not None and (failures.remembers or self._policy.troubled):
+            self._policy.well()
             failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
 
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Event]:

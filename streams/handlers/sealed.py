@@ -15,11 +15,13 @@ from math import inf
 from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
+from sluicegate.streams.handlers.attempts import Bounds, Park, Suspicion, TryAgain, begins
+from sluicegate.streams.handlers.failures import ProcessEnded
 from sluicegate.streams.handlers.handling import number_of
 from sluicegate.streams.handlers.packing import SealedRecord, pack, unpack
 from sluicegate.streams.handlers.values import Message, raw_key
 
-DEATHS = 3  # attempts that ended with their process, at least, before the item is held to be the cause
+UNHANDLED = Bounds()
 MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its intake waits
 
 
@@ -39,23 +41,16 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Park:
-    """The item waits for a person, and its key with it."""
-
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
 class Parted:
-    """The handler cannot use some messages of the group: their dead letters, and the group without them (None: nothing is left)."""
+    """Dead letters: of messages that leave the group, with the `rest` of it, or of the whole item (`rest` is None)."""
 
     letters: Sequence[Event]
     rest: Fire | None
 
 
-Verdict = Event | float | Park | Parted
+Verdict = TryAgain | Park | Parted
 Judge = Callable[[Held, Exception], Verdict]
-"""What a failed call comes to: a dead letter, the pause in seconds until it is tried again, Park or Parted. May raise Halt."""
+"""What a failed call comes to. May raise Halt."""
 
 
 def _unread(record: SealedRecord) -> Message:
@@ -67,10 +62,13 @@ class Sealed:
     outlives a claim: the number of an item's last attempt that began in this process, and of the last one in the log then."""
 
     def __init__(
-        self, attempts: int = 0, place: tuple[str, int] = ("", 0), read: Callable[[SealedRecord], Message] = _unread,
+        self,
+        place: tuple[str, int],
+        bounds: Bounds = UNHANDLED,
+        read: Callable[[SealedRecord], Message] = _unread,
         ours: dict[int, tuple[int, int]] | None = None,
-    ) -> None:  # fmt: skip
-        self.most, self.place, self._read = max(attempts, DEATHS), place, read
+    ) -> None:
+        self.bounds, self.place, self._read = bounds, place, read
         self.ours = {} if ours is None else ours
         self.held: dict[int, Held] = {}
         self.results: deque[tuple[Held, Sequence[Event] | Exception]] = deque()
@@ -115,23 +113,20 @@ class Sealed:
         return events
 
     def _judged(self, held: Held, verdict: Verdict, now: float) -> list[Event]:
-        if isinstance(verdict, float):
-            held.ready_at, held.state = now + verdict, "waiting"
-            self._attempts[held.number] = held.attempts  # an outage took one back
+        if isinstance(verdict, TryAgain):
+            held.ready_at, held.state = now + verdict.pause, "waiting"
+            held.attempts = self._attempts[held.number] = verdict.attempts  # an outage took one back
             return []
         if isinstance(verdict, Park):
             held.state, held.error = "parked", verdict.error
             self.suspects.discard(held.number)
             self._parked[held.number] = verdict.error
             return []
-        if isinstance(verdict, Parted) and verdict.rest is not None:
-            self._reduce(held, verdict.rest)
-            return list(verdict.letters)
-        if isinstance(verdict, Parted):
+        if verdict.rest is None:
             self._end(held)
-            return list(verdict.letters)
-        self._end(held)
-        return [verdict]
+        else:
+            self._reduce(held, verdict.rest)
+        return list(verdict.letters)
 
     def _reduce(self, held: Held, rest: Fire) -> None:
         """The same item with fewer messages, tried again at once; naming the bad ones was no attempt."""
@@ -159,7 +154,7 @@ class Sealed:
         for held in self.ready(now, suspects_only):
             if slots <= 0:
                 break
-            if held.number in self.suspects and held.attempts >= self.most:
+            if held.number in self.suspects and begins(Suspicion(alone=held.attempts), self.bounds) == "never":
                 events += self._judged(held, judge(held, ProcessEnded()), now)
                 continue
             held.attempts += 1
@@ -247,7 +242,3 @@ class Sealed:
             return unpack(packed, self.place, number, self._read)
         except Exception as error:
             raise ChangelogIncomplete(f"the sealed record {number} cannot be read: {type(error).__name__}") from error
-
-
-class ProcessEnded(Exception):
-    """The process ended while the handler was running, as often as it may fail."""

@@ -16,10 +16,11 @@ from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.handlers.failures import Policy, outage
-from sluicegate.streams.handlers.handling import Handling, Item, caused, given_up
+from sluicegate.streams.handlers.attempts import Park, Split, TryAgain, bounds
+from sluicegate.streams.handlers.failures import Policy
+from sluicegate.streams.handlers.handling import Handling, Item, given_up
 from sluicegate.streams.handlers.packing import SealedRecord
-from sluicegate.streams.handlers.sealed import Held, Park, Parted, Sealed, Verdict
+from sluicegate.streams.handlers.sealed import Held, Parted, Sealed, Verdict
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.journal.amending import appended
 
@@ -38,7 +39,7 @@ class Slow:
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
         """For one partition, nothing in it."""
-        made = Sealed(self._handler.attempts, place, self._read, self._ours.setdefault(place, {}))
+        made = Sealed(place, bounds(self._handler.attempts), self._read, self._ours.setdefault(place, {}))
         self._all.add(made)
         return made
 
@@ -119,43 +120,29 @@ class Slow:
                 failpoints.hit("handler-done")
             self._policy.well()
         except Exception as error:
-            outcome = self._probed(sealed, held, identity, error)
+            outcome = self._handling.isolated(held.item, error, identity, held.attempts, sealed.cancelled.is_set)
         sealed.results.append((held, outcome))
 
-    def _probed(self, sealed: Sealed, held: Held, identity: str, error: Exception) -> Exception:
-        """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
-        item, cancelled = held.item, sealed.cancelled.is_set
-        if not isinstance(item, Fire) or not self._policy.probes(error, held.attempts):
-            return error
-        try:
-            return self._handling.members.probe(item, error, lambda one: self._handling.call(one, identity, held.attempts, cancelled))
-        except Exception:
-            return error
-
     def judge(self, identify: Identify, held: Held, error: Exception) -> Verdict:
-        """The pause in seconds before it is tried again, its dead letter, the group without what is bad, or that it is parked. Raises
-        HandlerStopped."""
-        where, identity = self._handling.where(held.item), identify(held.number)
-        if isinstance(held.item, Fire) and (bad := self._handling.members.named(held.item, error)):
-            self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
-            return Parted(*self._handling.members.without(held.item, bad))
-        cause = caused(held.item, error)
-        if outage(error):
-            held.attempts -= 1
-            return self._policy.outage(cause, where, self._log)
-        delay = self._policy.again(held.attempts, identity, cause, where, self._log)
-        if delay is not None:
-            return delay
-        if self._handler.then == "park":
+        """What follows the failure of its last attempt. Raises HandlerStopped."""
+        decision, failed = self._handling.judge(held.item, identify(held.number), held.attempts, error)
+        if isinstance(decision, TryAgain):
+            return decision
+        if isinstance(decision, Split):
+            assert isinstance(held.item, Fire)
+            return Parted(*self._handling.members.without(held.item, decision.bad))
+        cause, said = failed.cause, f"the handler raised {failed.cause.text}"
+        if isinstance(decision, Park):
+            where, identity = failed.where, failed.identity
             self._log.error("handler.parked", where=where, id=identity, error=cause.shown, raised_at=cause.where)
-            return Park(cause.placed(f"the handler raised {cause.text}") + f" (attempt {held.attempts})")
-        return given_up(held.item, "handler-failed", f"the handler raised {cause.text}", cause.where, held.attempts)
+            return Park(decision.attempts, f"{cause.placed(said)} (attempt {decision.attempts})")
+        return Parted([given_up(held.item, "handler-failed", said, cause.where, decision.attempts)], None)
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:
     """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their attempts do not
     count. `halted`: nor does the last one of what failed for good, so that a corrected handler is called. Returns the next claim."""
-    last = sealed.most if halted else inf
+    last = sealed.bounds.most if halted else inf
     cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running" or held.attempts >= last}
     if not cut_off:
         return claim

@@ -8,10 +8,12 @@ its own mark, which carries the names of the dead along. A record whose mark nam
 only this record in hand, is the cause. Rebalances, fences, restarts and kills of idle processes never count.
 """
 
+from itertools import takewhile
+
 from sluicegate.streams.contracts.values import Trying
+from sluicegate.streams.handlers.attempts import DEATHS, Bounds, Suspicion, begins
 
 STEP = 100
-DEATHS = 3
 BATCH, STEPS, SINGLE = "", "+", "!"  # how the name of a process ends: how it was working when it wrote it
 REACH = 20_500  # offsets that a batch that died may have covered: its commit bound and what was in hand
 
@@ -34,7 +36,8 @@ class Marks:
         if trying is None or trying.offset != offset:
             return
         suspects = tuple(name for name in trying.processes if name.rstrip(STEPS + SINGLE) != self._process)
-        if len(suspects) >= DEATHS and suspects[-1].endswith(SINGLE):
+        alone = sum(1 for _ in takewhile(lambda name: name.endswith(SINGLE), reversed(suspects)))
+        if begins(Suspicion(len(suspects) - alone, alone), Bounds(DEATHS, proven=True)) == "never":
             self.poisoned = True
         elif any(name.endswith((STEPS, SINGLE)) for name in suspects):
             self._before, self._step, self._careful_to = suspects, 1, offset + STEP

@@ -2,10 +2,10 @@
 
 A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
 
-A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its processes: from then
-on it runs alone, so that their end counts against it and no other, and is given up in the end. The store's count of it is its hand-outs
-(some of which nobody may have heard of), and ALONE for each time that it began alone, written before. (An owner has marks in its
-partition for that, streams/handlers/sealed.py.)
+A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its
+processes: from then on it runs alone, so that their end counts against it and no other, and is given up in the end. The
+store counts its hand-outs (a worker may not have received all of them), and the times that it began alone, written before
+(streams/handlers/attempts.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,19 +20,28 @@ from sluicegate.streams.calling.calls import Calls
 from sluicegate.streams.contracts.leased import AggregatorBuffer
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch
 from sluicegate.streams.errors import ConcurrencyError, Halt, SluicegateError
-from sluicegate.streams.handlers.failures import Policy, outage
-from sluicegate.streams.handlers.handling import Handling, caused
-from sluicegate.streams.handlers.sealed import DEATHS
+from sluicegate.streams.handlers.attempts import (
+    COMPANY,
+    UNSUSPECTED,
+    Begin,
+    Bounds,
+    Split,
+    Suspicion,
+    TryAgain,
+    begins,
+    bounds,
+    suspicion_of,
+)
+from sluicegate.streams.handlers.failures import Failures, Policy
+from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.shared.shared_firing import HandlerError, Known, Made, SharedFiring
+from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFiring
 
 LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others left
 MOST = 1_000  # batches in hand: then intake waits
 AT_A_TIME = 100  # batches of one look, and of one completion
 FEW = 8  # batches that failed together: then each is tried alone
-COMPANY = 2  # hand-outs of a batch before it is suspected
-ALONE = 1_000
 UNDER_WAY = 2  # completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of them
 
 
@@ -41,13 +50,22 @@ class Job:
     few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins alone. A call that `returned` did not end
     the process."""
 
-    __slots__ = ("alone", "at", "batch", "cancelled", "known", "made", "marked", "renew_at", "returned", "running", "since")
+    __slots__ = (
+        *("alone", "at", "batch", "begins", "cancelled", "failures"),
+        *("made", "marked", "renew_at", "returned", "running", "since"),
+    )
 
     def __init__(self, batch: SealedBatch, now: float, renew_at: float) -> None:
         self.batch, self.since, self.renew_at = batch, now, renew_at
         self.at: float = now
         self.running = self.cancelled = self.alone = self.marked = self.returned = False
-        self.known, self.made = Known(), None  # type: Known, Made | None
+        self.made: Made | None = None
+        self.failures = Failures()
+        self.begins: Begin = "together"
+
+    @property
+    def suspicion(self) -> Suspicion:
+        return suspicion_of(self.batch.attempts)
 
 
 class SharedFires:
@@ -65,7 +83,7 @@ class SharedFires:
         self._look_at = 0.0
         self._looking = self._stopped = False
         self._careful = False  # the last look found a suspect
-        self._most = 0 if policy is None else max(policy.attempts, DEATHS)  # times alone, then it is given up
+        self._bounds = Bounds() if policy is None else bounds(policy.handler.attempts, COMPANY)
         self._together = AT_A_TIME  # batches of one completion: fewer after a failure, which the store's load may have caused
         self.halt: Halt | None = None
 
@@ -82,7 +100,9 @@ class SharedFires:
         """These are ours to fire."""
         now = self._clock()
         for batch in batches:
-            self._jobs[batch.token] = Job(batch, now, now + self._gate.lease.total_seconds() / 3)
+            job = self._jobs[batch.token] = Job(batch, now, now + self._gate.lease.total_seconds() / 3)
+            if self._policy is not None:
+                job.begins = begins(job.suspicion, self._bounds)
 
     def turn(self, now: float) -> None:
         """One round: what came of calls, batches to be tried, leases to be renewed, another look."""
@@ -104,7 +124,7 @@ class SharedFires:
         """The next one that is to run alone."""
         if self._policy is None:
             return None
-        return next((job for job in self._jobs.values() if job.batch.attempts > COMPANY and not job.returned), None)
+        return next((job for job in self._jobs.values() if job.begins != "together" and not job.returned), None)
 
     def _ready(self, now: float) -> Sequence[Job]:
         """What may begin: a suspect when nothing else is in hand any more, and nothing runs."""
@@ -114,11 +134,11 @@ class SharedFires:
         self._give_back([job for job in self._resting() if job is not suspect])
         if self._work.running or self._calls.running or suspect.at > now:
             return []
-        times = suspect.batch.attempts // ALONE
-        suspect.known.deaths = times if times >= self._most else 0
-        if suspect.known.deaths or suspect.marked:
+        suspect.failures.ended = suspect.suspicion if suspect.begins == "never" else None
+        if suspect.failures.ended or suspect.marked:
             return [suspect]
-        mark = partial(self._buffer.renew, self._name, suspect.batch.token, self._gate.lease, ALONE * (times + 1))
+        times = Suspicion(alone=suspect.suspicion.alone + 1).stored
+        mark = partial(self._buffer.renew, self._name, suspect.batch.token, self._gate.lease, times)
         self._calls.begin(mark, partial(self._marked, suspect), partial(self._not_marked, suspect))
         return []
 
@@ -138,7 +158,7 @@ class SharedFires:
         halted its agent, is called once more."""
         for job in jobs:
             self._jobs.pop(job.batch.token)
-            attempts = ALONE * (self._most - 1) if job.known.deaths else 0 if job.returned else job.batch.attempts - 1
+            attempts = job.suspicion.given_back(job.returned, bool(job.failures.ended), self._bounds.most).stored
             self._calls.begin(partial(self._buffer.release, self._name, job.batch, attempts), lambda _: None, lambda _: None)
 
     def _begin(self, jobs: Sequence[Job]) -> None:
@@ -160,7 +180,8 @@ class SharedFires:
         suspect = self._suspect()
         self._careful = suspect is not None
         if suspect is not None:
-            self._log.warning("shared.suspected", batch=suspect.batch.id, alone=suspect.batch.attempts // ALONE, text="it runs alone")
+            times = suspect.suspicion.alone
+            self._log.warning("shared.suspected", batch=suspect.batch.id, alone=times, text="it runs alone")
 
     def _not_found(self, error: SluicegateError) -> None:
         self._looking, self._look_at = False, self._clock() + self._backoff.delay()
@@ -190,24 +211,10 @@ class SharedFires:
         if failpoints.armed:
             failpoints.hit("shared-sealed")
         try:
-            job.made = self._firing.made(job.batch, self._time(), job.known, lambda: job.cancelled)
+            job.made = self._firing.made(job.batch, self._time(), job.failures, lambda: job.cancelled)
         except HandlerError as error:
-            return self._probed(job, error)
+            return error
         return job.made
-
-    def _probed(self, job: Job, failed: HandlerError) -> HandlerError:
-        """After `isolate_after` failures of a group: each of its messages alone, and what it sends is dropped."""
-        attempts = job.known.attempts.get(failed.identity, 0) + 1
-        handling, cancelled = self._handling, lambda: job.cancelled
-        if handling is None or self._policy is None or job.known.deaths or not self._policy.probes(failed.error, attempts):
-            return failed
-        try:
-            failed.error = handling.members.probe(
-                failed.fire, failed.error, lambda one: handling.call(one, failed.identity, attempts, cancelled)
-            )
-        except Exception:
-            self._log.debug("handler.not_probed", id=failed.identity)
-        return failed
 
     def _ended(self, jobs: Sequence[Job], outcomes: Sequence[Made | HandlerError | None]) -> None:
         if len(jobs) == self._together:
@@ -224,30 +231,21 @@ class SharedFires:
                     self._policy.well()
                 count_events(outcome.events, max(0.0, self._clock() - job.since), self._meter)
 
-    def _judge(self, job: Job, failed: HandlerError) -> None:
+    def _judge(self, job: Job, raised: HandlerError) -> None:
         """Another attempt, or its dead letter."""
-        assert self._policy is not None
         assert self._handling is not None
-        identity, fire, error, known = failed.identity, failed.fire, failed.error, job.known
-        where = self._handling.where(fire)
-        if bad := self._handling.members.named(fire, error):
-            known.bad.setdefault(identity, {}).update(bad)
-            self._log.warning("handler.bad_items", where=where, id=identity, items=len(bad))
-            return
-        cause = caused(fire, error)
-        if outage(error):
-            job.at = self._clock() + self._policy.outage(cause, where, self._log)
-            return
-        attempts = known.attempts[identity] = max(known.attempts.get(identity, 0) + 1, known.deaths)
+        identity, failures = raised.identity, job.failures
+        ended = failures.ended or UNSUSPECTED
         try:
-            delay = self._policy.again(attempts, identity, cause, where, self._log)
+            attempt = failures.attempt(identity)
+            decision, failed = self._handling.judge(raised.fire, identity, attempt, raised.error, suspicion=ended)
         except Halt as halt:
             self.halt = halt
             self._give_back(self._resting())
             return
-        if delay is None:
-            known.given_up[identity] = f"the handler raised {cause.text}", cause.where
-        job.at = self._clock() + (delay or 0.0)
+        failures.remember(failed, decision)
+        if not isinstance(decision, Split):
+            job.at = self._clock() + (decision.pause if isinstance(decision, TryAgain) else 0.0)
 
     def _failed(self, jobs: Sequence[Job], error: SluicegateError) -> None:
         """The store did not answer: the same call again, with what the handler did already."""

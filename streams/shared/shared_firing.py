@@ -1,7 +1,7 @@
 """What a sealed batch of the shared buffer comes to: its result, or what its handler sends, as messages for the outbox."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -18,8 +18,8 @@ from sluicegate.streams.contracts.leased_values import SealedBatch
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, HandlerStopped, SluicegateError
+from sluicegate.streams.handlers.failures import Failures, ProcessEnded
 from sluicegate.streams.handlers.handling import Handling
-from sluicegate.streams.handlers.sealed import ProcessEnded
 from sluicegate.streams.handlers.values import Flag
 from sluicegate.streams.outbox.lane_rows import OURS
 from sluicegate.streams.outbox.rows import Rows
@@ -48,17 +48,6 @@ class HandlerError(Exception):
     def __init__(self, fire: Fire, identity: str, error: Exception) -> None:
         super().__init__(type(error).__name__)
         self.fire, self.identity, self.error = fire, identity, error
-
-
-@dataclass(slots=True)
-class Known:
-    """Of the handler's failures with one batch, by the ids of its groups: attempts so far, what was given up (why, and the place in the
-    user's code), and bad messages. `deaths`: so often it ended its process that it is not called any more (0: it is)."""
-
-    attempts: dict[str, int] = field(default_factory=dict)
-    given_up: dict[str, tuple[str, str]] = field(default_factory=dict)
-    bad: dict[str, dict[int, str]] = field(default_factory=dict)
-    deaths: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +80,7 @@ class SharedFiring:
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
         self._rows: dict[tuple[str, str, int], Rows] = {}
 
-    def made(self, batch: SealedBatch, now: float, known: Known, cancelled: Flag) -> Made:
+    def made(self, batch: SealedBatch, now: float, known: Failures, cancelled: Flag) -> Made:
         """At `now`, seconds since 1970. Raises HandlerError and ProduceStopped."""
         records = unpacked(batch.entries)
         messages: list[OutboxMessage] = []
@@ -121,28 +110,23 @@ class SharedFiring:
             groups.fire(key, reason, now)
         return list(groups.drain())
 
-    def _handled(self, fire: Fire, first: SharedRecord, known: Known, cancelled: Flag) -> Sequence[Event]:
+    def _handled(self, fire: Fire, first: SharedRecord, known: Failures, cancelled: Flag) -> Sequence[Event]:
         handling = self._handling
         if handling is None:
             return [fire]
         identity = self._of(first).fire_id(fire.first)
-        letters: Sequence[Event] = ()
-        if identity in known.bad:
-            letters, rest = handling.members.without(fire, known.bad[identity])
-            if rest is None:
-                return letters
-            fire = rest
-        if identity in known.given_up:
-            why, where = known.given_up[identity]
-            return [*letters, Unhandled(fire, why, known.attempts.get(identity, 1), where=where)]
-        if known.deaths:
-            raise HandlerError(fire, identity, ProcessEnded())
+        letters, rest = handling.left(fire, identity, known)
+        if not isinstance(rest, Fire):
+            return letters
+        if known.ended:
+            raise HandlerError(rest, identity, ProcessEnded())
+        attempt = known.attempt(identity)
         try:
-            sent = handling.call(fire, identity, known.attempts.get(identity, 0) + 1, cancelled)
+            sent = handling.call(rest, identity, attempt, cancelled)
         except SluicegateError:
             raise
         except Exception as error:
-            raise HandlerError(fire, identity, error) from error
+            raise HandlerError(rest, identity, handling.isolated(rest, error, identity, attempt, cancelled)) from error
         if any(isinstance(event, Scheduled | Cancelled) for event in sent):
             raise HandlerStopped(f"{handling.where(fire)}: schedule() and cancel() need scope partition; leave them out, and restart")
         return [*letters, *sent]

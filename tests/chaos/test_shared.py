@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.handlers.sealed import DEATHS
-from sluicegate.streams.shared.shared_fires import COMPANY
+from sluicegate.streams.handlers.attempts import COMPANY, DEATHS
 from sluicegate.streams.shared.shared_records import buffer_name
 from tests.chaos import cells
 from tests.chaos.cells import Cell

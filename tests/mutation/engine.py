@@ -155,8 +155,8 @@ GUARDS = (
         "trying is None or trying.offset != offset:", "trying is None:", CRASH,
     ),
     Guard(
-        "a record is poison only when the last death was in it alone", "streams/ownership/crash.py",
-        "len(suspects) >= DEATHS and suspects[-1].endswith(SINGLE):", "len(suspects) >= DEATHS:", CRASH,
+        "a record is poison only when the last death was in it alone", "streams/handlers/attempts.py",
+        "if suspicion.alone and ends >= bounds.most:", "if ends >= bounds.most:", CRASH,
     ),
     Guard(
         "one's own name is no crash", "streams/ownership/crash.py",
@@ -324,11 +324,20 @@ GUARDS = (
         ("tests/unit/leased/test_suspects.py",),
     ),
     Guard(
-        "a batch that ends its process again and again is given up", "streams/shared/shared_fires.py",
-        "times if times >= self._most else 0", "0", ("tests/unit/leased/test_suspects.py",),
+        "a batch that ends its process again and again is given up", "streams/handlers/attempts.py",
+        "if suspicion.alone and ends >= bounds.most:", NEVER, ("tests/unit/leased/test_suspects.py",),
     ),
     Guard(
-        "what is given back does not count as tried", "streams/shared/shared_fires.py",
-        "else job.batch.attempts - 1", "else job.batch.attempts", ("tests/unit/leased/test_suspects.py",),
+        "an outage is no attempt", "streams/handlers/attempts.py",
+        "TryAgain(attempt - 1, failure.pause, failed=False)", "TryAgain(attempt, failure.pause)",
+        (f"{E}test_rows_together.py", f"{E}test_attempts.py"),
+    ),
+    Guard(
+        "what failed with others is tried again without them", "streams/handlers/attempts.py",
+        "if failure.bad or failure.items > 1:", "if failure.bad:", (f"{E}test_rows_together.py", f"{E}test_attempts.py"),
+    ),
+    Guard(
+        "what is given back does not count as tried", "streams/handlers/attempts.py",
+        "self._replace(together=self.together - 1)", "self", ("tests/unit/leased/test_suspects.py",),
     ),
 )  # fmt: skip

@@ -7,8 +7,8 @@ import pytest
 
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.streams.errors import PersistenceError
+from sluicegate.streams.handlers import attempts
 from sluicegate.streams.ownership.setting import Setting
-from sluicegate.streams.shared import shared_fires
 
 Patch = pytest.MonkeyPatch
 
@@ -62,7 +62,7 @@ def watermark_first(patch: Patch) -> None:
 
 def hand_outs(patch: Patch) -> None:
     """Whoever was handed a batch began it, and died of it."""
-    patch.setattr(shared_fires, "ALONE", 1)
+    patch.setattr(attempts, "ALONE", 1)
 
 
 def unmarked(patch: Patch) -> None:

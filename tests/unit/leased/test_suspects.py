@@ -9,8 +9,8 @@ from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler, Outbox, Reducer
 from sluicegate.streams.engine.build_shared import gate_of
-from sluicegate.streams.handlers.sealed import DEATHS
-from sluicegate.streams.shared.shared_fires import COMPANY, SharedFires
+from sluicegate.streams.handlers.attempts import COMPANY, DEATHS
+from sluicegate.streams.shared.shared_fires import SharedFires
 from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.testing.driver import TestDriver
 from tests.contracts.buffer.given import entries
