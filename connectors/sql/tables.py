@@ -8,30 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 TYPES: Mapping[str, Mapping[str, str]] = {
-    "sqlite": {
-        "name": "text",
-        "prose": "text",
-        "count": "integer",
-        "bytes": "blob",
-        "time": "real",
-        "sequence": "integer primary key autoincrement",
-    },
-    "postgresql": {
-        "name": "text",
-        "prose": "bytea",
-        "count": "bigint",
-        "bytes": "bytea",
-        "time": "double precision",
-        "sequence": "bigserial",
-    },
-    "mysql": {
-        "name": "varbinary(700)",
-        "prose": "longblob",
-        "count": "bigint",
-        "bytes": "longblob",
-        "time": "double",
-        "sequence": "bigint auto_increment",
-    },
+    "name": {"sqlite": "text", "postgresql": "text", "mysql": "varbinary(700)"},
+    "prose": {"sqlite": "text", "postgresql": "bytea", "mysql": "longblob"},
+    "count": {"sqlite": "integer", "postgresql": "bigint", "mysql": "bigint"},
+    "bytes": {"sqlite": "blob", "postgresql": "bytea", "mysql": "longblob"},
+    "time": {"sqlite": "real", "postgresql": "double precision", "mysql": "double"},
+    "sequence": {"sqlite": "integer primary key autoincrement", "postgresql": "bigserial", "mysql": "bigint auto_increment"},
 }
 
 
@@ -188,8 +170,7 @@ STEPS: tuple[Step, ...] = (
 def created(table: Table, dialect: str) -> str:
     """The statement that makes the table where it is not there. MySQL has no `create index if not exists`: there the indexes are part
     of it."""
-    types = TYPES[dialect]
-    inner = [f"{column.name} {types[column.kind]}{'' if column.nullable else ' not null'}" for column in table.columns]
+    inner = [f"{column.name} {TYPES[column.kind][dialect]}{'' if column.nullable else ' not null'}" for column in table.columns]
     if "primary key" not in inner[0]:
         inner.append(f"primary key ({', '.join(table.keys)})")
     if table.unique:
