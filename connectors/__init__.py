@@ -76,7 +76,8 @@ def _needing(product: str, extra: str, drivers: Sequence[str], opener: Callable[
             for driver in drivers:
                 import_module(driver)
         except ImportError:
-            raise ConfigurationError(f'the {product} driver is not installed: pip install "sluicegate[{extra}]"') from None
+            hint = f'pip install "sluicegate[{extra}]"'
+            raise ConfigurationError(f"the {product} driver is not installed: {hint}") from None
         return opener(url, options)
 
     return opened

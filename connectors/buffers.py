@@ -67,8 +67,8 @@ def completed(complete_all: Complete, name: str, batch: SealedBatch, outbox: Seq
 
 
 def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:
-    """`complete` of all; of each by itself when it raises ConcurrencyError, because one is not as it was sealed. False: it was another's,
-    or gone."""
+    """`complete` of all; of each by itself when it raises ConcurrencyError because one is not as it was sealed. False:
+    the batch was another's, or gone."""
     try:
         return complete(ends)
     except ConcurrencyError:

@@ -24,7 +24,9 @@ def check_zone(due_at: datetime) -> datetime:
 
 
 def lost(id: UUID) -> ConcurrencyError:
-    return ConcurrencyError(f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed")
+    return ConcurrencyError(
+        f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed"
+    )
 
 
 def there(timeouts: Sequence[Timeout]) -> PersistenceError:

@@ -1,5 +1,5 @@
-"""Completing sealed batches: five calls, however many they are. One by one they took four each, and while one worker completed a
-hundred, those of the others met its lock until their time was up."""
+"""Completing sealed batches: five calls, however many they are. One by one they took four each, and while one worker
+completed a hundred, the calls of other workers met its lock until their time was up."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from sluicegate.connectors.mongodb.steps import Data
 
 
 def complete(data: Data, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession) -> list[bool]:
-    """Rows that could not be decoded go back to the buffer, marked. Raises ConcurrencyError when a batch has other rows than it was sealed
-    with: then nothing may be committed."""
+    """Rows that could not be decoded go back to the buffer, marked. Raises ConcurrencyError when a batch has other rows
+    than it was sealed with: then nothing may be committed."""
     ids = [batch.id for batch, _ in ends]
     tokens = {each["_id"]: each["token"] for each in data[SEALED].find({"_id": {"$in": ids}, "name": name}, {"token": 1}, session=session)}
     done = buffers.ours(ends, tokens)

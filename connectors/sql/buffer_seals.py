@@ -157,8 +157,8 @@ def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | Non
 
 
 def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
-    """Raises ConcurrencyError when one has other rows than it was sealed with: then nothing may be committed. Statements for all
-    together: one by one they took four each."""
+    """Raises ConcurrencyError when one has other rows than it was sealed with: then nothing may be committed. Most
+    statements are for all together: one by one they took four each."""
     ids = [batch.id for batch, _ in ends]
     rows = at.connection.execute(select(_HOLD.id, _HOLD.token).where(*at.holds(one_of(_HOLD.id, ids))))
     tokens = {row.id: row.token for row in rows}
@@ -179,7 +179,8 @@ def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
 
 
 def _divide(at: Locked, batch: SealedBatch) -> tuple[int, int]:
-    """Rows that were decoded go, the others go back to the buffer, marked; how many are either."""
+    """Delete the rows that were decoded, mark the others and give them back to the buffer. Returns how many of each."""
     members: Condition = _ROW.holder == batch.id
     dropped = sum(drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids))))
-    return dropped, at.connection.execute(update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)).rowcount
+    rest = update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)
+    return dropped, at.connection.execute(rest).rowcount
