@@ -1,7 +1,8 @@
 """The outside systems, one folder each; drivers are imported when a URL asks for them."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -11,6 +12,8 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady, TopicMissing
 
 __all__ = ["open_store", "topic_ids"]
+
+Opener = Callable[[str, str, str, LeasedOptions], Store]
 
 
 def open_store(url: str, folder: str = ".", types: Types | None = None, options: LeasedOptions | None = None) -> Store:
@@ -65,44 +68,41 @@ def _sqlite(_url: str, rest: str, folder: str, options: LeasedOptions) -> Store:
     return SqlStore(Sqlite(Path(folder, unquote(rest[1:])).absolute()), options=options)
 
 
-def _redis(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
-    try:
-        import redis  # noqa: F401
-    except ImportError:
-        raise ConfigurationError('the Redis driver is not installed: pip install "sluicegate[redis]"') from None
+def _needing(product: str, extra: str, drivers: Sequence[str], opener: Callable[[str, LeasedOptions], Store]) -> Opener:
+    """One that needs these drivers, which the extra installs."""
+
+    def opened(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
+        try:
+            for driver in drivers:
+                import_module(driver)
+        except ImportError:
+            hint = f'pip install "sluicegate[{extra}]"'
+            raise ConfigurationError(f"the {product} driver is not installed: {hint}") from None
+        return opener(url, options)
+
+    return opened
+
+
+def _redis(url: str, options: LeasedOptions) -> Store:
     from sluicegate.connectors.redis.state import RedisStore
 
     return RedisStore(url, options=options)
 
 
-def _mongodb(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
-    try:
-        import pymongo  # noqa: F401
-    except ImportError:
-        raise ConfigurationError('the MongoDB driver is not installed: pip install "sluicegate[mongodb]"') from None
+def _mongodb(url: str, options: LeasedOptions) -> Store:
     from sluicegate.connectors.mongodb.state import MongoStore
 
     return MongoStore(url, options=options)
 
 
-def _postgresql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
-    try:
-        import psycopg  # noqa: F401
-        import sqlalchemy  # noqa: F401
-    except ImportError:
-        raise ConfigurationError('the PostgreSQL driver is not installed: pip install "sluicegate[postgresql]"') from None
+def _postgresql(url: str, options: LeasedOptions) -> Store:
     from sluicegate.connectors.sql.postgresql import Postgresql
     from sluicegate.connectors.sql.state import SqlStore
 
     return SqlStore(Postgresql(url), options=options)
 
 
-def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
-    try:
-        import pymysql  # noqa: F401
-        import sqlalchemy  # noqa: F401
-    except ImportError:
-        raise ConfigurationError('the MySQL driver is not installed: pip install "sluicegate[mysql]"') from None
+def _mysql(url: str, options: LeasedOptions) -> Store:
     from sluicegate.connectors.sql.mysql import Mysql
     from sluicegate.connectors.sql.state import SqlStore
 
@@ -111,11 +111,11 @@ def _mysql(url: str, _rest: str, _folder: str, options: LeasedOptions) -> Store:
 
 _REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 _MONGODB = ("mongodb", "mongodb+srv")
-_OPENERS: dict[str, Callable[[str, str, str, LeasedOptions], Store]] = {
+_OPENERS: dict[str, Opener] = {
     "memory": _memory,
     "sqlite": _sqlite,
-    "postgresql": _postgresql,
-    **dict.fromkeys(("mysql", "mariadb"), _mysql),
-    **dict.fromkeys(_REDIS, _redis),
-    **dict.fromkeys(_MONGODB, _mongodb),
+    "postgresql": _needing("PostgreSQL", "postgresql", ("psycopg", "sqlalchemy"), _postgresql),
+    **dict.fromkeys(("mysql", "mariadb"), _needing("MySQL", "mysql", ("pymysql", "sqlalchemy"), _mysql)),
+    **dict.fromkeys(_REDIS, _needing("Redis", "redis", ("redis",), _redis)),
+    **dict.fromkeys(_MONGODB, _needing("MongoDB", "mongodb", ("pymongo",), _mongodb)),
 }

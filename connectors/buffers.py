@@ -9,7 +9,7 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 
 End = tuple[SealedBatch, Sequence[OutboxMessage]]
-Complete = Callable[[str, SealedBatch, Sequence[OutboxMessage]], int]
+Complete = Callable[[str, Sequence[End]], Sequence[bool]]
 
 
 class Decoded(NamedTuple):
@@ -58,17 +58,21 @@ def leased(name: str, correlation_id: str) -> ConcurrencyError:
     return ConcurrencyError(f"buffer {name}: the row of {correlation_id} is leased; force removes it all the same")
 
 
-def completed(complete: Complete, name: str, ends: Sequence[End]) -> list[bool]:
-    """`complete` of one after the other; False: it was another's, or gone."""
-    done = []
-    for batch, messages in ends:
-        try:
-            complete(name, batch, messages)
-        except ConcurrencyError:
-            done.append(False)
-        else:
-            done.append(True)
-    return done
+def completed(complete_all: Complete, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> int:
+    """One batch; returns how many rows went. Raises ConcurrencyError when it was another's, or gone."""
+    [done] = complete_all(name, [(batch, outbox)])
+    if not done:
+        raise taken(name, "batch")
+    return len(batch.ids)
+
+
+def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:
+    """`complete` of all; of each by itself when it raises ConcurrencyError because one is not as it was sealed. False:
+    the batch was another's, or gone."""
+    try:
+        return complete(ends)
+    except ConcurrencyError:
+        return [False] if len(ends) == 1 else [done for end in ends for done in together(complete, [end])]
 
 
 def ours(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:

@@ -84,8 +84,12 @@ class MemoryBuffer:
     def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        return buffers.completed(self.complete_all, name, batch, outbox)
+
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
-        return buffers.completed(self.complete, name, ends)
+        with self._lock:
+            return [self._complete(self._held(name), batch, outbox) for batch, outbox in ends]
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         with self._lock:
@@ -151,18 +155,17 @@ class MemoryBuffer:
         content = self._decoded(batch.rows)
         return SealedBatch(id, batch.group, batch.reason, *content, batch.token, moment(batch.expires), batch.attempts)
 
-    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        with self._lock:
-            held = self._held(name)
-            rows = {str(row.id): row for row in self._ours(held, batch)}
-            if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
-                raise buffers.taken(name, "batch")
-            if outbox:
-                self._write(outbox)
-            del held.batches[batch.id]
-            for id in rows.keys() - set(batch.ids):
-                rows[id].batch, rows[id].broken = "", True
-            return held.drop([rows[id] for id in batch.ids], self._now())
+    def _complete(self, held: Buffered, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> bool:
+        rows = {str(row.id): row for row in self._ours(held, batch)}
+        if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
+            return False
+        if outbox:
+            self._write(outbox)
+        del held.batches[batch.id]
+        for id in rows.keys() - set(batch.ids):
+            rows[id].batch, rows[id].broken = "", True
+        held.drop([rows[id] for id in batch.ids], self._now())
+        return True
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         with self._lock:

@@ -9,11 +9,10 @@ from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from sluicegate.connectors import times
+from sluicegate.connectors import scheduling, times
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import OutboxMessage, emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
-from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 
 Place = tuple[int, str]
 """Due time in microseconds and id: the order."""
@@ -46,8 +45,8 @@ class MemoryTimeouts:
     # -- due ---------------------------------------------------------------------------------------------------------
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}: it is at least 1")
+        if batch_size is not None:
+            scheduling.check_size(batch_size)
         with self._lock:
             now, owner = self._now(), self._new_owner()
             until = now + times.length(self._options.lease)
@@ -78,7 +77,7 @@ class MemoryTimeouts:
     def _held(self, id: UUID, owner: str | None) -> _Row | None:
         row = self._rows.get(id)
         if owner is not None and not self._ours(row, owner):
-            raise ConcurrencyError(f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed")
+            raise scheduling.lost(id)
         return row
 
     def _ours(self, row: _Row | None, owner: str) -> bool:
@@ -117,8 +116,7 @@ class MemoryTimeouts:
         with self._lock:
             ids = {timeout.id for timeout in timeouts}
             if len(ids) < len(timeouts) or any(id in self._rows for id in ids):
-                which = f"timeout {timeouts[0].id}" if len(timeouts) == 1 else f"one of the {len(timeouts)} timeouts"
-                raise PersistenceError(f"{which} already exists: nothing was inserted")
+                raise scheduling.there(timeouts)
             self._add(timeouts)
 
     def cancel(self, id: UUID) -> bool:
@@ -126,8 +124,7 @@ class MemoryTimeouts:
             return self._drop([id]) == 1
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
-        if due_at.tzinfo is None:
-            raise ValueError("due_at of a timeout is a datetime with a time zone")
+        scheduling.check_zone(due_at)
         with self._lock:
             row = self._rows.get(id)
             if row is None:

@@ -10,7 +10,7 @@ from pymongo.client_session import ClientSession
 from sluicegate.connectors import buffers
 from sluicegate.connectors.mongodb import buffered, connection
 from sluicegate.connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
-from sluicegate.connectors.mongodb.completing import complete_all
+from sluicegate.connectors.mongodb.completing import complete
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from sluicegate.connectors.mongodb.sealing import Sealing
@@ -31,7 +31,6 @@ from sluicegate.streams.contracts.leased_values import (
     singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
-from sluicegate.streams.errors import ConcurrencyError
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 10_000
@@ -100,16 +99,19 @@ class MongoBuffer:
     def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        return buffers.completed(self.complete_all, name, batch, outbox)
+
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
-        """In one transaction; each by itself where one of them is not as it was sealed."""
+        """In one transaction."""
 
-        def work(session: ClientSession) -> list[bool]:
-            return complete_all(self._data, name, ends, locked(self._data, _lock(name), session)["now"], session)
+        def together(some: Sequence[buffers.End]) -> list[bool]:
+            def work(session: ClientSession) -> list[bool]:
+                return complete(self._data, name, some, locked(self._data, _lock(name), session)["now"], session)
 
-        try:
             return self._steps.run(work, _lock(name))
-        except ConcurrencyError:
-            return buffers.completed(self.complete, name, ends)
+
+        return buffers.together(together, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         self._steps.ready()
@@ -186,22 +188,6 @@ class MongoBuffer:
 
     def _sealing(self, name: str, gate: Gate, now: datetime, session: ClientSession) -> Sealing:
         return Sealing(self._data, name, gate, self._types, self._new_token, now, session)
-
-    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        def work(session: ClientSession) -> int:
-            now = locked(self._data, _lock(name), session)["now"]
-            there = self._sealed.delete_one(_ours(name, batch), session=session).deleted_count
-            of_it = {"name": name, "group": batch.group, "batch": batch.id}
-            rows = {buffered.number(row): row for row in self._rows.find(of_it, FOR_REMOVAL, session=session)} if there else {}
-            if not rows or not rows.keys() >= set(batch.ids) or len(rows) != len(batch.ids) + batch.unresolved:
-                raise buffers.taken(name, "batch")
-            write_rows(self._data, outbox, session)
-            if undecodable := rows.keys() - set(batch.ids):
-                back = {"$unset": {"batch": 1}, "$set": {"broken": True}}
-                self._rows.update_many(numbered(name, undecodable), back, session=session)
-            return drop(self._data, name, [rows[id] for id in batch.ids], now, session)
-
-        return self._steps.run(work, _lock(name))
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         def work(session: ClientSession) -> bool:

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from pymongo.client_session import ClientSession
 
+from sluicegate.connectors import scheduling
 from sluicegate.connectors.mongodb import connection
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import TIMEOUT
@@ -18,7 +19,6 @@ from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
 from sluicegate.streams.contracts.values import Changes
-from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 
 _FREED = {"$unset": {"locked_by": 1, "locked_until": 1}}
 _BY_TIME = [("due", 1), ("_id", 1)]
@@ -37,16 +37,14 @@ class MongoTimeouts:
     def insert(self, *timeouts: Timeout) -> None:
         def work(session: ClientSession) -> None:
             if _known(self._data, timeouts, session) or len({each.id for each in timeouts}) < len(timeouts):
-                raise PersistenceError("mongodb: a timeout with this id already exists: none was inserted")
+                raise scheduling.there(timeouts)
             if timeouts:
                 self._rows.insert_many(list(map(_document, timeouts)), session=session)
 
         self._steps.run(work)
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
-        limit = self._options.batch_size if batch_size is None else batch_size
-        if limit < 1:
-            raise ValueError("batch_size is at least 1")
+        limit = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
         owner = self._new_owner()
         return self._steps.run(lambda session: self._locked(owner, limit, session))
 
@@ -67,7 +65,7 @@ class MongoTimeouts:
         def work(session: ClientSession) -> None:
             own = self._own(id, owner, session)
             if not self._rows.delete_one(own, session=session).deleted_count and owner is not None:
-                raise ConcurrencyError("the timeout is gone, or its lease is over or another's: nothing was removed")
+                raise scheduling.lost(id)
 
         self._steps.run(work)
 
@@ -75,7 +73,7 @@ class MongoTimeouts:
         def work(session: ClientSession) -> None:
             own = self._own(id, owner, session)
             if not self._rows.update_one(own, _FREED, session=session).matched_count and owner is not None:
-                raise ConcurrencyError("the timeout is gone, or its lease is over or another's: nothing was released")
+                raise scheduling.lost(id)
 
         self._steps.run(work)
 
@@ -114,9 +112,7 @@ class MongoTimeouts:
         return self._steps.run(lambda session: self._rows.delete_one({"_id": str(id)}, session=session).deleted_count > 0)
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
-        if due_at.tzinfo is None:
-            raise ValueError("due_at is a datetime with a time zone")
-        change = {"$set": {"due": micros(due_at)}} | _FREED
+        change = {"$set": {"due": micros(scheduling.check_zone(due_at))}} | _FREED
         return self._steps.run(lambda session: self._rows.update_one({"_id": str(id)}, change, session=session).matched_count > 0)
 
     def find(

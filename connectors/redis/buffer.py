@@ -16,8 +16,9 @@ from sluicegate.connectors.redis import scripts_packs as packing
 from sluicegate.connectors.redis import scripts_snapshots as snapshots
 from sluicegate.connectors.redis.addresses import Server
 from sluicegate.connectors.redis.connection import translated
-from sluicegate.connectors.redis.leased import encode, instant, microseconds, outbox_arguments, step, text
+from sluicegate.connectors.redis.leased import encode, instant, outbox_arguments, step, text
 from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
@@ -37,7 +38,6 @@ from sluicegate.streams.contracts.leased_values import (
     singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
-from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 
 _PAGE = 1000
 _NO_GATE = ("", 0, "", "", "")
@@ -72,16 +72,14 @@ class RedisBuffer:
     ) -> Filled:
         return self._filled(name, entries, gate, progress, keep_keys)
 
-    def _filled(
-        self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: Progress | None, keep_keys: timedelta
-    ) -> Filled:
+    def _filled(self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: Progress | None, keep_keys: timedelta) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
-        rows = [part for entry in entries for part in _arguments(entry, microseconds(keep_keys))]
+        rows = [part for entry in entries for part in _arguments(entry, length(keep_keys))]
         while (answer := self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows]))[0] == b"packed":
             self._make_rows(name)
         said, count, *sealed = answer
-        if said == b"moved":
-            raise _moved(name, int(count))
+        if progress is not None and said == b"moved":
+            raise buffers.moved(name, progress, int(count))
         batches = [self._batch(name, each) for each in sealed[0]]
         return Filled(InsertResult(count, len(entries) - count), batches)
 
@@ -90,7 +88,7 @@ class RedisBuffer:
         if said == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
         if said == b"moved":
-            raise _moved(name, int(answer[0]))
+            raise buffers.moved(name, progress, int(answer[0]))
         return [self._batch(name, each) for each in answer[0]]
 
     def _make_rows(self, name: str) -> None:
@@ -110,8 +108,8 @@ class RedisBuffer:
         if gate is None:
             yield from _NO_GATE
         else:
-            yield from (self._new_token(), microseconds(gate.lease), gate.count or "")
-            yield from ("" if time is None else microseconds(time) for time in (gate.after_first, gate.after_last))
+            yield from (self._new_token(), length(gate.lease), gate.count or "")
+            yield from ("" if time is None else length(time) for time in (gate.after_first, gate.after_last))
         yield from (-1,) if self._types is None else (len(self._types), *self._types)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
@@ -119,11 +117,10 @@ class RedisBuffer:
             return int(self._server().hget(_key("watermarks", name), _source(topic_id, partition)) or 0)
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
-        if limit is not None and limit < 1:
-            raise ValueError("the limit of a snapshot is at least 1")
+        buffers.at_least_one(limit)
         token = self._new_token()
         most = "" if limit is None else limit
-        while (answer := self._snapshot([name, token, microseconds(positive(lease)), most])) == b"packed":
+        while (answer := self._snapshot([name, token, length(positive(lease)), most])) == b"packed":
             self._make_rows(name)
         rows, stored, ends, elsewhere, soonest = answer
         following = None if soonest is None else instant(soonest)
@@ -138,7 +135,7 @@ class RedisBuffer:
         messages = outbox_arguments(outbox if snapshot.ids else ())
         removed = self._remove_snapshot([name, snapshot.token, len(snapshot.ids), *snapshot.ids, *messages])
         if removed is None:
-            raise ConcurrencyError(f"buffer {name}: not all rows of the snapshot are leased by it any more; nothing was removed or written")
+            raise buffers.taken(name, "snapshot")
         return int(removed)
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
@@ -152,19 +149,19 @@ class RedisBuffer:
         return None if sealed is None else self._batch(name, sealed)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        if packs.is_packed(batch.ids):
-            [done] = self._end_packs(name, [(batch, outbox)])
-            removed = sum(map(packs.items, batch.ids)) if done else None
-        else:
-            removed = self._complete([name, batch.token, batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox)])
-        if removed is None:
-            raise ConcurrencyError(f"buffer {name}: batch {batch.id} is another's now, or gone; nothing was removed or written")
-        return int(removed)
+        removed = buffers.completed(self.complete_all, name, batch, outbox)
+        return sum(map(packs.items, batch.ids)) if packs.is_packed(batch.ids) else removed
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         if all(packs.is_packed(batch.ids) for batch, _ in ends):
             return self._end_packs(name, ends)
-        return buffers.completed(self.complete, name, ends)
+        return [self._end(name, *end) for end in ends]
+
+    def _end(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> bool:
+        if packs.is_packed(batch.ids):
+            return self._end_packs(name, [(batch, outbox)])[0]
+        arguments = (batch.unresolved, len(batch.ids), *batch.ids, *outbox_arguments(outbox))
+        return self._complete([name, batch.token, *arguments]) is not None
 
     def _end_packs(self, name: str, ends: Sequence[buffers.End]) -> list[bool]:
         tokens = (part for batch, messages in ends for part in (batch.token, len(messages)))
@@ -175,9 +172,9 @@ class RedisBuffer:
         return bool(self._release([name, batch.token, batch.attempts if attempts is None else attempts]))
 
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
-        ends = self._renew([name, token, microseconds(positive(lease)), "" if attempts is None else attempts])
+        ends = self._renew([name, token, length(positive(lease)), "" if attempts is None else attempts])
         if ends is None:
-            raise ConcurrencyError(f"buffer {name}: this lease is over, or has nothing any more: take a new snapshot or batch")
+            raise buffers.taken(name, "lease")
         return instant(ends)
 
     def get_data(self, name: str) -> Sequence[Entry]:
@@ -205,13 +202,10 @@ class RedisBuffer:
                 continue
             answer = self._remove_one([name, row, int(force)])
             if answer == b"leased":
-                raise ConcurrencyError(f"buffer {name}: the row is leased: wait until its lease is over, or force the removal")
+                raise buffers.leased(name, correlation_id)
             if answer == b"done":
                 return
-        count = self.count(name)
-        if not count:
-            raise AggregationNotFound(f"buffer {name} has no rows")
-        raise ConcurrencyError(f"buffer {name}: none of its {count} rows has this correlation id")
+        raise buffers.not_found(name, correlation_id, self.count(name))
 
     def remove_all(self, name: str) -> int:
         return int(self._remove_all([name]))
@@ -276,10 +270,6 @@ def _list(name: str, group: bytes) -> bytes:
 
 def _moves(progress: Progress) -> tuple[str, int, int]:
     return _source(progress.topic_id, progress.partition), progress.expected, progress.next
-
-
-def _moved(name: str, stands: int) -> WatermarkMoved:
-    return WatermarkMoved(f"buffer {name}: the watermark is at {stands}, not where this insert begins", stands)
 
 
 def _source(topic_id: str, partition: int) -> str:

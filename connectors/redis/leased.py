@@ -5,12 +5,13 @@ takes back leases and their tokens, and this module cannot notice it. A message 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from sluicegate.connectors import times
 from sluicegate.connectors.redis import connection
 from sluicegate.connectors.redis.addresses import Server
 from sluicegate.connectors.redis.scripts_leased import PREFIX
@@ -20,8 +21,6 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.values import Changes
 
 Step = Callable[[Sequence[Any]], Any]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 
 encode = msgspec.msgpack.Encoder().encode
 
@@ -32,13 +31,9 @@ def step(server: Server, text: str) -> Step:
     return lambda args: run((PREFIX,), args)
 
 
-def microseconds(length: timedelta) -> int:
-    return length // MICROSECOND
-
-
 def instant(number: float | bytes) -> datetime:
     """Of microseconds since 1970."""
-    return EPOCH + int(number) * MICROSECOND
+    return times.moment(int(number))
 
 
 def text(data: bytes) -> str:
@@ -53,7 +48,7 @@ def outbox_arguments(messages: Sequence[OutboxMessage]) -> Iterator[Any]:
 
 
 def due(moment: datetime) -> bytes:
-    return ((moment - EPOCH) // MICROSECOND).to_bytes(8, "big", signed=True)
+    return times.micros(moment).to_bytes(8, "big", signed=True)
 
 
 def moment(due: bytes) -> datetime:

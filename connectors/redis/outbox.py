@@ -13,9 +13,10 @@ from sluicegate.connectors.redis import scripts_care
 from sluicegate.connectors.redis import scripts_outbox as scripts
 from sluicegate.connectors.redis.addresses import REPLY_SECONDS, Server, clustered
 from sluicegate.connectors.redis.connection import translated
-from sluicegate.connectors.redis.leased import instant, microseconds, outbox_arguments, step
+from sluicegate.connectors.redis.leased import instant, outbox_arguments, step
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.sessions import RedisSession, joined
+from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.contracts.leased import LANE_LEASE
@@ -69,7 +70,7 @@ class RedisOutbox:
         self._requeue, self._drop = step(server, scripts_care.REQUEUE), step(server, scripts_care.DROP)
         self._find, self._attempts = step(server, scripts_care.FIND), step(server, scripts_care.ATTEMPTS)
         self._get = step(server, scripts_care.GET)
-        self._pauses = [microseconds(options.pause(number)) for number in range(1, _PAUSES + 1)]
+        self._pauses = [length(options.pause(number)) for number in range(1, _PAUSES + 1)]
         self._told = threading.local()
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
@@ -95,7 +96,7 @@ class RedisOutbox:
 
     def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
         check_claim(lane, lane + 1 if lane >= 0 else self.lanes(), token, limit)
-        answer = self._claim([lane, token, limit, after, microseconds(positive(lease))])
+        answer = self._claim([lane, token, limit, after, length(positive(lease))])
         if isinstance(answer, int):
             check_claim(lane, answer, token, limit)
         return None if answer is None else _batch(lane, token, answer)
@@ -103,7 +104,7 @@ class RedisOutbox:
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         token = self._new_token()
         check_claim(0, 1, token, limit)
-        return _batch(ANY_LANE, token, self._claim_any([token, limit, microseconds(positive(lease))]))
+        return _batch(ANY_LANE, token, self._claim_any([token, limit, length(positive(lease))]))
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         if not (self._marked_all(batch, outcomes) or self._marked(batch, outcomes_of(batch, outcomes))):
@@ -164,7 +165,7 @@ class RedisOutbox:
             return int(self._server().zcard(_KEYS + state))
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
-        return int(self._sweep([microseconds(older_than), limit]))
+        return int(self._sweep([length(older_than), limit]))
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
         """Of the dispatched ones more than `limit` those that were sent first."""

@@ -7,13 +7,13 @@ from uuid import UUID
 
 import msgspec
 
+from sluicegate.connectors import scheduling
 from sluicegate.connectors.redis import scripts_timeouts as scripts
 from sluicegate.connectors.redis.addresses import Server
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import (
     due,
     instant,
-    microseconds,
     moment,
     outbox_arguments,
     step,
@@ -22,10 +22,10 @@ from sluicegate.connectors.redis.leased import (
     timeout_arguments,
 )
 from sluicegate.connectors.redis.scripts_leased import PREFIX
+from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased_values import Header, Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
-from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 
 _PAYLOADS = PREFIX + "timeouts:payloads"
 _PAGE = 1000
@@ -44,22 +44,20 @@ class RedisTimeouts:
         self._cancel, self._move = step(server, scripts.CANCEL), step(server, scripts.MOVE)
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
-        most = self._options.batch_size if batch_size is None else batch_size
-        if most < 1:
-            raise ValueError("the size of a batch is at least 1")
+        most = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
         owner = self._new_token()
-        ids, payloads, ends, following = self._batch([owner, most, microseconds(self._options.lease)])
+        ids, payloads, ends, following = self._batch([owner, most, length(self._options.lease)])
         with translated():
             found = [timeout(UUID(text(id)), payload, _rest) for id, payload in zip(ids, payloads, strict=True)]
         return TimeoutBatch(found, owner, instant(ends) if found else None, None if following is None else moment(following))
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
         if not self._remove(_held(id, owner)):
-            raise ConcurrencyError(f"timeout {id}: its owner has no lease on it any more; nothing was removed")
+            raise scheduling.lost(id)
 
     def release(self, id: UUID, owner: str | None = None) -> None:
         if not self._release(_held(id, owner)):
-            raise ConcurrencyError(f"timeout {id}: its owner has no lease on it any more; nothing was released")
+            raise scheduling.lost(id)
 
     def emit(self, batch: TimeoutBatch) -> int:
         messages = outbox_arguments([emitted(each) for each in batch])
@@ -74,15 +72,13 @@ class RedisTimeouts:
 
     def insert(self, *timeouts: Timeout) -> None:
         if timeouts and not self._insert(list(timeout_arguments(timeouts))):
-            raise PersistenceError("redis: a timeout with one of these ids already exists; none was inserted")
+            raise scheduling.there(timeouts)
 
     def cancel(self, id: UUID) -> bool:
         return bool(self._cancel([str(id)]))
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
-        if due_at.tzinfo is None:
-            raise ValueError("due_at of a Timeout is a datetime with a time zone")
-        return bool(self._move([str(id), due(due_at)]))
+        return bool(self._move([str(id), due(scheduling.check_zone(due_at))]))
 
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000

@@ -33,7 +33,6 @@ from sluicegate.streams.contracts.leased_values import (
     singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
-from sluicegate.streams.errors import ConcurrencyError
 
 T = TypeVar("T")
 
@@ -93,16 +92,16 @@ class SqlBuffer:
     def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        return buffers.completed(self.complete_all, name, batch, outbox)
+
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
-        """In one transaction; each by itself where one of them is not as it was sealed."""
+        """In one transaction."""
 
-        def work(at: Locked) -> list[bool]:
-            return buffer_seals.complete_all(at, ends)
+        def together(some: Sequence[buffers.End]) -> Sequence[bool]:
+            return self._changed(name, [False] * len(some), lambda at: buffer_seals.complete(at, some), taking=False)
 
-        try:
-            return self._changed(name, [False] * len(ends), work, taking=False)
-        except ConcurrencyError:
-            return buffers.completed(self.complete, name, ends)
+        return buffers.together(together, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         mark = BUFFER_WATERMARK.c
@@ -168,27 +167,6 @@ class SqlBuffer:
             return next(iter(self._handed_out(at, holds, gate)), None)
 
         return self._changed(name, None, work)
-
-    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        def work(at: Locked) -> int:
-            token = at.connection.scalars(select(_HOLD.token).where(*at.holds(_HOLD.id == batch.id))).first()
-            if token is None or token != batch.token:
-                raise buffers.taken(name, "batch")
-            members: Condition = _ROW.holder == batch.id
-            resolved = [()] if not batch.unresolved else [(_ROW.number.in_(page),) for page in pages(list(map(int, batch.ids)))]
-            dropped = sum(buffer_rows.drop(at, members, *those) for those in resolved)
-            if (dropped, _broken(at, members) if batch.unresolved else 0) != (len(batch.ids), batch.unresolved):
-                raise buffers.taken(name, "batch")
-            at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(_HOLD.id == batch.id)))
-            if outbox:
-                write_rows(at.connection, outbox, self._transactions.now(at.connection))
-            return dropped
-
-        def gone() -> int:
-            raise buffers.taken(name, "batch")
-
-        done = self._changed(name, None, work, taking=False)
-        return gone() if done is None else done
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         ours: Condition = _HOLD.token == batch.token
@@ -275,11 +253,6 @@ def _elsewhere(at: Locked) -> tuple[int, int | None]:
     held = select(func.count(), live).select_from(BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder)))
     count, following = at.connection.execute(held.where(*at.rows(_ROW.holder.not_in(at.free)))).one()
     return count, following
-
-
-def _broken(at: Locked, members: Condition) -> int:
-    """They go back to the buffer, marked."""
-    return at.connection.execute(update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)).rowcount
 
 
 def _free(at: Locked, token: str) -> int:

@@ -156,21 +156,31 @@ def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | Non
     return batches
 
 
-def complete_all(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
-    """Raises ConcurrencyError when one has other rows than it was sealed with, or such that cannot be decoded: then nothing may be
-    committed. Statements for all together: one by one they took four each."""
+def complete(at: Locked, ends: Sequence[buffers.End]) -> list[bool]:
+    """Raises ConcurrencyError when one has other rows than it was sealed with: then nothing may be committed. Most
+    statements are for all together: one by one they took four each."""
     ids = [batch.id for batch, _ in ends]
     rows = at.connection.execute(select(_HOLD.id, _HOLD.token).where(*at.holds(one_of(_HOLD.id, ids))))
     tokens = {row.id: row.token for row in rows}
     done = buffers.ours(ends, tokens)
     ours = [end for end, mine in zip(ends, done, strict=True) if mine]
     mine = [batch.id for batch, _ in ours]
-    if any(batch.unresolved for batch, _ in ours):
-        raise buffers.taken(at.name, "batch")
+    whole = [batch for batch, _ in ours if not batch.unresolved]
     # A sealed batch gets no rows, so that none has more.
-    if drop(at, one_of(_ROW.holder, mine)) != sum(len(batch.ids) for batch, _ in ours):
+    if whole and drop(at, one_of(_ROW.holder, [batch.id for batch in whole])) != sum(len(batch.ids) for batch in whole):
         raise buffers.taken(at.name, "batch")
+    for batch, _ in ours:
+        if batch.unresolved and _divide(at, batch) != (len(batch.ids), batch.unresolved):
+            raise buffers.taken(at.name, "batch")
     at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(one_of(_HOLD.id, mine))))
     if outbox := [message for _, messages in ours for message in messages]:
         write_rows(at.connection, outbox, at.now / 1_000_000)
     return done
+
+
+def _divide(at: Locked, batch: SealedBatch) -> tuple[int, int]:
+    """Delete the rows that were decoded, mark the others and give them back to the buffer. Returns how many of each."""
+    members: Condition = _ROW.holder == batch.id
+    dropped = sum(drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids))))
+    rest = update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)
+    return dropped, at.connection.execute(rest).rowcount

@@ -129,7 +129,7 @@ class Product(Protocol):
         """The error when we were not let in: by a certificate, a password or the rights of a file."""
 
     def absent(self, error: Exception) -> str:
-        """What to do when a server answers that the role or the database of the URL is not there; empty for other errors."""
+        """What to do when a server says that the URL's role or database is not there; empty for other errors."""
         return ""
 
     def now(self, ask: Ask) -> float:
@@ -145,7 +145,10 @@ class Product(Protocol):
     def add_missing(self, db: Session, insert: str, rows: Sequence[Sequence[object]]) -> None:
         """`insert` names table and columns. What is there already stays as it is."""
         marks = f"({', '.join(['%s'] * len(rows[0]))})"
-        db.run(self.if_absent(f"{insert} values {', '.join([marks] * len(rows))}"), [value for row in rows for value in row])
+        db.run(
+            self.if_absent(f"{insert} values {', '.join([marks] * len(rows))}"),
+            [value for row in rows for value in row],
+        )
 
     def drop_unsent(self, db: Session, key: str, runs: Sequence[tuple[int, int]]) -> None:
         """Each run is the first and the last number."""
@@ -170,7 +173,7 @@ class Database:
         self._pool = product.pool()
 
     def run(self, work: Callable[[Session], T], begin: Sequence[str] = (), end: str = "") -> T:
-        """`work` in a transaction (without `begin`: each statement for itself), again as a whole after a deadlock and the like."""
+        """`work` in a transaction (without `begin`: each statement for itself), again as a whole after a deadlock."""
 
         def once(connection: Any) -> T:
             with self.product.session(connection) as db:

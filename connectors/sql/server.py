@@ -63,7 +63,9 @@ class Connections:
         try:
             return self._pool.connect()
         except NoneFree as error:
-            raise PersistenceError(f"{self._name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s") from error
+            raise PersistenceError(
+                f"{self._name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s"
+            ) from error
 
     def forget(self) -> None:
         """A server that went away took all connections with it, not only the one that noticed."""

@@ -1,4 +1,4 @@
-"""The store in SQLite, PostgreSQL, MySQL or MariaDB: one transaction per commit, fenced by the row count of its first statement."""
+"""The store in SQL: one transaction for each commit, fenced by the row count of its first statement."""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +24,20 @@ if TYPE_CHECKING:
     from sluicegate.connectors.sql.transactions import Transactions
 
 _PAGE = 16
+_COLUMNS = (
+    "token",
+    "version",
+    "offset",
+    "epoch",
+    "number",
+    "first",
+    "last",
+    "source",
+    "trying",
+    "incarnation",
+    "member",
+)
+"""The fields of a claim that `statements.CLAIM` reads."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
@@ -34,10 +48,16 @@ _trying = msgspec.msgpack.Decoder(Trying).decode
 class SqlStore:
     """One database; any thread may call. Times are the product's. `new_name` gives a random name for new data.
 
-    What runs on SQLAlchemy (`buffer`, `timeouts`, `outbox`, sessions) is imported when it is used: commits on SQLite need none.
+    `buffer`, `timeouts`, `outbox` and sessions run on SQLAlchemy and are imported when they are used: commits on SQLite
+    need only the standard library.
     """
 
-    def __init__(self, product: Product, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
+    def __init__(
+        self,
+        product: Product,
+        new_name: Callable[[], str] = lambda: uuid.uuid4().hex,
+        options: LeasedOptions = STANDARD,
+    ) -> None:
         self._options = options
         self._database = Database(product)
         self._waiter = product.waiter()
@@ -85,7 +105,9 @@ class SqlStore:
 
         def work(db: Session) -> Claim:
             taken = token, self._product.prose(member), key
-            db.rows(statements.INCARNATION) or db.run(self._product.if_absent(statements.NAME_DATA), (self._new_name(),))
+            db.rows(statements.INCARNATION) or db.run(
+                self._product.if_absent(statements.NAME_DATA), (self._new_name(),)
+            )
             if not db.rows(statements.CLAIM, (key,)):
                 db.run(self._product.if_absent(statements.ADD_CLAIM), (key, *partition))
             db.run(statements.TAKE_CLAIM, taken)
@@ -135,7 +157,10 @@ class SqlStore:
     def _unit(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         try:
             return units.unit(
-                self._database, lambda db: self._hold(db, claim), work, lambda db, changes: self._write_alone(db, claim, changes)
+                self._database,
+                lambda db: self._hold(db, claim),
+                work,
+                lambda db, changes: self._write_alone(db, claim, changes),
             )
         except PersistenceError:
             raise
@@ -156,12 +181,16 @@ class SqlStore:
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._database.translated():
-            return [_row(message) for (message,) in self._database.ask(statements.UNSENT, (_key(partition), after, limit))]
+            return [
+                _row(message) for (message,) in self._database.ask(statements.UNSENT, (_key(partition), after, limit))
+            ]
 
     def dead(self, partition: Partition, limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
         with self._database.translated():
             found = self._database.ask(statements.DEAD_ROWS, (_key(partition), limit))
-            return [(_row(message), DeadRow(number, _text(reason), attempts)) for number, reason, attempts, message in found]
+            return [
+                (_row(message), DeadRow(number, _text(reason), attempts)) for number, reason, attempts, message in found
+            ]
 
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         key = _key(partition)
@@ -185,14 +214,19 @@ class SqlStore:
             claim = _claim(partition, found[0], self._product.now(db.rows))
             entries = [entry for (entry,) in db.rows(statements.ENTRIES, (key, claim.first, claim.last))]
             return PartitionView(
-                claim, entries, db.rows(statements.COUNT_UNSENT, (key,))[0][0], db.rows(statements.COUNT_DEAD, (key,))[0][0]
+                claim,
+                entries,
+                db.rows(statements.COUNT_UNSENT, (key,))[0][0],
+                db.rows(statements.COUNT_DEAD, (key,))[0][0],
             )
 
         return self._database.run(work, self._product.begin_reading)
 
     def partitions(self, app: str) -> Sequence[Partition]:
         found = self._database.ask(statements.PARTITIONS, (app,))
-        return sorted(Partition(_text(name), _text(agent), _text(topic), number) for name, agent, topic, number in found)
+        return sorted(
+            Partition(_text(name), _text(agent), _text(topic), number) for name, agent, topic, number in found
+        )
 
     def level(self) -> Level:
         return self._product.level(self._database.ask)
@@ -244,25 +278,12 @@ def _text(value: str | bytes) -> str:
 
 
 def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
-    token, version, offset, epoch, number, first, last, source, trying, incarnation, member = row
-    return msgspec.convert(
-        {
-            "partition": partition,
-            "token": _text(token),
-            "version": version,
-            "offset": offset,
-            "epoch": epoch,
-            "number": number,
-            "first": first,
-            "last": last,
-            "source": None if source is None else _source(source),
-            "trying": None if trying is None else _trying(trying),
-            "incarnation": _text(incarnation),
-            "member": _text(member),
-            "store_time": now,
-        },
-        Claim,
-    )
+    """Raises msgspec.MsgspecError for a row that is none: SQLite's columns take any type."""
+    found = dict(zip(_COLUMNS, row, strict=True))
+    found |= {name: _text(found[name]) for name in ("token", "incarnation", "member")}
+    found["source"] = None if found["source"] is None else _source(found["source"])
+    found["trying"] = None if found["trying"] is None else _trying(found["trying"])
+    return msgspec.convert(found | {"partition": partition, "store_time": now}, Claim)
 
 
 def _fence(commit: tuple[Claim, Changes], after: Claim) -> tuple[str, Sequence[object]]:

@@ -1,7 +1,7 @@
 """The SQL statements of a store's partitions, for each product, in one place.
 
-`%s` is a value; SQLite's driver wants `?` instead (see `sqlite`). `partition_key` is `app/agent/topic/number`. Rows of the outbox and the
-columns `source` and `trying` are msgpack.
+`%s` is a value; SQLite's driver wants `?` instead (see `sqlite`). `partition_key` is `app/agent/topic/number`. Rows of the
+outbox and the columns `source` and `trying` are msgpack.
 """
 
 COMMIT = "commit"
@@ -51,7 +51,9 @@ ADD_DEAD = """
 insert into sluicegate_dead (partition_key, number, reason, attempts, message)
 select partition_key, number, %s, %s, message from sluicegate_outbox where partition_key = %s and number = %s"""
 DROP_DEAD = "delete from sluicegate_dead where partition_key = %s and number between %s and %s"
-DEAD_ROWS = "select number, reason, attempts, message from sluicegate_dead where partition_key = %s order by number limit %s"
+DEAD_ROWS = (
+    "select number, reason, attempts, message from sluicegate_dead where partition_key = %s order by number limit %s"
+)
 COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = %s"
 
 

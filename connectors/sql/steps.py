@@ -12,7 +12,9 @@ def outstanding(product: Product, db: Session) -> Sequence[int]:
     exists = db.rows(product.steps_exist)[0][0]
     done = {number for (number,) in db.rows(statements.STEPS_DONE)} if exists else set()
     if done and max(done) > len(tables.STEPS):
-        raise SystemNotReady(f"the store's schema is at step {max(done)}, this program knows {len(tables.STEPS)}: use a newer one")
+        raise SystemNotReady(
+            f"the store's schema is at step {max(done)}, this program knows {len(tables.STEPS)}: use a newer one"
+        )
     return [number for number in range(1, len(tables.STEPS) + 1) if number not in done]
 
 

@@ -1,36 +1,22 @@
 """The tables of a store, and the steps that make them. A step that was released never changes: a new one is added.
 
-MySQL compares text without case and trailing spaces: there names are bytes. What people write (member, reason) is bytes on servers,
-because PostgreSQL's text has no character zero.
+MySQL compares text without case and trailing spaces: there names are bytes. What people write (member, reason) is bytes
+on servers, because PostgreSQL's text has no character zero.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 TYPES: Mapping[str, Mapping[str, str]] = {
-    "sqlite": {
-        "name": "text",
-        "prose": "text",
-        "count": "integer",
-        "bytes": "blob",
-        "time": "real",
-        "sequence": "integer primary key autoincrement",
-    },
-    "postgresql": {
-        "name": "text",
-        "prose": "bytea",
-        "count": "bigint",
-        "bytes": "bytea",
-        "time": "double precision",
-        "sequence": "bigserial",
-    },
-    "mysql": {
-        "name": "varbinary(700)",
-        "prose": "longblob",
-        "count": "bigint",
-        "bytes": "longblob",
-        "time": "double",
-        "sequence": "bigint auto_increment",
+    "name": {"sqlite": "text", "postgresql": "text", "mysql": "varbinary(700)"},
+    "prose": {"sqlite": "text", "postgresql": "bytea", "mysql": "longblob"},
+    "count": {"sqlite": "integer", "postgresql": "bigint", "mysql": "bigint"},
+    "bytes": {"sqlite": "blob", "postgresql": "bytea", "mysql": "longblob"},
+    "time": {"sqlite": "real", "postgresql": "double precision", "mysql": "double"},
+    "sequence": {
+        "sqlite": "integer primary key autoincrement",
+        "postgresql": "bigserial",
+        "mysql": "bigint auto_increment",
     },
 }
 
@@ -53,7 +39,7 @@ class Table(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`further` are statements by product; each may run again after a kill: MySQL takes no statement of a schema back."""
+    """`further` are statements by product. Each may run again after a kill: MySQL takes no statement of a schema back."""
 
     name: str
     tables: Sequence[Table]
@@ -87,7 +73,9 @@ CLAIM = _table(
 _PLACE = ["partition_key", "number"]
 CHANGELOG = _table("changelog", "partition_key name, number count, entry bytes", _PLACE)
 OUTBOX = _table("outbox", "partition_key name, number count, message bytes", _PLACE, by_key=True)
-DEAD = _table("dead", "partition_key name, number count, reason prose, attempts count, message bytes", _PLACE, by_key=True)
+DEAD = _table(
+    "dead", "partition_key name, number count, reason prose, attempts count, message bytes", _PLACE, by_key=True
+)
 
 # Times are microseconds since 1970; a row that nobody has is locked until 0.
 TIMEOUT = _table(
@@ -121,7 +109,11 @@ BUFFER_HOLD = _table(
     by_key=True,
 )
 BUFFER_DEADLINE = _table(
-    "buffer_deadline", "name name, group_name name, due_at count", ["name", "group_name"], indexes=[["name", "due_at"]], by_key=True
+    "buffer_deadline",
+    "name name, group_name name, due_at count",
+    ["name", "group_name"],
+    indexes=[["name", "due_at"]],
+    by_key=True,
 )
 BUFFER_KEY = _table(
     "buffer_key",
@@ -154,9 +146,18 @@ PENDING = _table(
     by_key=True,
 )
 # One row for all that were dispatched at once: `seqs` are `size` packed 64-bit integers from `low` to `high`.
-SENT = _table("message_sent", "dispatched_at time, low count, high count, lane count, size count, seqs bytes", ["dispatched_at", "low"])
+SENT = _table(
+    "message_sent",
+    "dispatched_at time, low count, high count, lane count, size count, seqs bytes",
+    ["dispatched_at", "low"],
+)
 DEAD_MESSAGE = _table("message_dead", "seq count, lane count, attempts count, reason bytes", ["seq"])
-ATTEMPT = _table("message_attempt", "seq count, number count, tried_at time, outcome name, error bytes", ["seq", "number"], by_key=True)
+ATTEMPT = _table(
+    "message_attempt",
+    "seq count, number count, tried_at time, outcome name, error bytes",
+    ["seq", "number"],
+    by_key=True,
+)
 # `given` are the (number, seq) of pending rows that have their numbers.
 LANE = _table("lane", "lane count, token name, expires_at time, next_number count, given bytes", ["lane"])
 
@@ -180,28 +181,32 @@ _LEASED = {
 }
 
 STEPS: tuple[Step, ...] = (
-    Step("tables for claims, changelog, outbox and dead rows", (META, CLAIM, CHANGELOG, OUTBOX, DEAD), {"postgresql": _POSTGRESQL}),
+    Step(
+        "tables for claims, changelog, outbox and dead rows",
+        (META, CLAIM, CHANGELOG, OUTBOX, DEAD),
+        {"postgresql": _POSTGRESQL},
+    ),
     Step("tables for buffers, timeouts and messages of applications", LEASED, _LEASED),
 )
 
 
 def created(table: Table, dialect: str) -> str:
-    """The statement that makes the table where it is not there. MySQL has no `create index if not exists`: there the indexes are part
-    of it."""
-    types = TYPES[dialect]
-    inner = [f"{column.name} {types[column.kind]}{'' if column.nullable else ' not null'}" for column in table.columns]
+    """The statement that makes the table where it is not there. MySQL has no `create index if not exists`: there the
+    indexes are part of it."""
+    inner = [
+        f"{column.name} {TYPES[column.kind][dialect]}{'' if column.nullable else ' not null'}"
+        for column in table.columns
+    ]
     if "primary key" not in inner[0]:
         inner.append(f"primary key ({', '.join(table.keys)})")
     if table.unique:
         inner.append(f"unique ({', '.join(table.unique)})")
     if dialect == "mysql":
         inner += [f"index {_index(table, index)} ({', '.join(index)})" for index in table.indexes]
-    end = {"mysql": " engine=InnoDB charset=utf8mb4", "sqlite": " without rowid" if table.by_key else ""}.get(dialect, "")
+    end = {"mysql": " engine=InnoDB charset=utf8mb4", "sqlite": " without rowid" if table.by_key else ""}.get(
+        dialect, ""
+    )
     return f"create table if not exists {table.name} (\n    {', '.join(inner)}\n){end}"
-
-
-def _nullable(type: str, nullable: bool) -> str:
-    return type.removesuffix("") if nullable else type
 
 
 def _index(table: Table, columns: Sequence[str]) -> str:
@@ -215,5 +220,8 @@ def texts(step: int, dialect: str) -> Sequence[str]:
     for table in tables:
         made.append(created(table, dialect))
         if dialect != "mysql":
-            made += [f"create index if not exists {_index(table, index)} on {table.name} ({', '.join(index)})" for index in table.indexes]
+            made += [
+                f"create index if not exists {_index(table, index)} on {table.name} ({', '.join(index)})"
+                for index in table.indexes
+            ]
     return [*made, *further.get(dialect, ())]

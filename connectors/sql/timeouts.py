@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Delete, Select, Text, Update, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
 
+from sluicegate.connectors import scheduling
 from sluicegate.connectors.sql import timeout_rows
 from sluicegate.connectors.sql.leased_tables import TIMEOUT
 from sluicegate.connectors.sql.outbox_rows import write_rows
@@ -18,7 +19,6 @@ from sluicegate.connectors.times import clock, length, micros, moment
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
-from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 
 PAGE = 1_000  # ids in one statement
 
@@ -71,9 +71,7 @@ class SqlTimeouts:
     # -- due ---------------------------------------------------------------------------------------------------------
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
-        most = self._options.batch_size if batch_size is None else batch_size
-        if most < 1:
-            raise ValueError(f"batch_size is {batch_size}: it is at least 1")
+        most = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
         owner = self._new_owner()
         return self._transactions.run(lambda connection: self._lock(connection, owner, most))
 
@@ -86,22 +84,20 @@ class SqlTimeouts:
         return TimeoutBatch(tuple(found), owner, moment(until) if found else None, _next(connection, now))
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
-        def work(connection: Connection) -> None:
-            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)
-            if owner is None:
-                connection.execute(statement)
-            elif not connection.execute(statement.where(*_OURS), self._ours(connection, owner)).rowcount:
-                raise _lost(id)
-
-        self._transactions.run(work)
+        self._end(id, owner, delete(TIMEOUT))
 
     def release(self, id: UUID, owner: str | None = None) -> None:
+        self._end(id, owner, update(TIMEOUT).values(_UNLOCKED))
+
+    def _end(self, id: UUID, owner: str | None, statement: Delete | Update) -> None:
+        """Without an owner whoever has the timeout. Raises ConcurrencyError when it is not the owner's."""
+        one = statement.where(TIMEOUT.c.id == id.hex)
+
         def work(connection: Connection) -> None:
-            statement = update(TIMEOUT).where(TIMEOUT.c.id == id.hex).values(_UNLOCKED)
             if owner is None:
-                connection.execute(statement)
-            elif not connection.execute(statement.where(*_OURS), self._ours(connection, owner)).rowcount:
-                raise _lost(id)
+                connection.execute(one)
+            elif not connection.execute(one.where(*_OURS), self._ours(connection, owner)).rowcount:
+                raise scheduling.lost(id)
 
         self._transactions.run(work)
 
@@ -135,8 +131,7 @@ class SqlTimeouts:
             try:
                 connection.execute(insert(TIMEOUT), [timeout_rows.named(each) for each in timeouts])
             except IntegrityError as error:
-                which = f"timeout {timeouts[0].id}" if len(timeouts) == 1 else f"one of the {len(timeouts)} timeouts"
-                raise PersistenceError(f"{which} already exists: nothing was inserted") from error.orig
+                raise scheduling.there(timeouts) from error.orig
 
         if timeouts:
             self._transactions.run(work)
@@ -145,8 +140,7 @@ class SqlTimeouts:
         return self._transactions.run(lambda connection: connection.execute(_about(connection).drop, {"ids": [id.hex]}).rowcount == 1)
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
-        if due_at.tzinfo is None:
-            raise ValueError("due_at of a timeout is a datetime with a time zone")
+        scheduling.check_zone(due_at)
         statement = update(TIMEOUT).where(TIMEOUT.c.id == id.hex).values(due_at=micros(due_at), **_UNLOCKED)
         return self._transactions.run(lambda connection: connection.execute(statement).rowcount == 1)
 
@@ -176,7 +170,3 @@ def _next(connection: Connection, now: int) -> datetime | None:
 def _pages(timeouts: Sequence[Timeout]) -> Iterator[list[str]]:
     for first in range(0, len(timeouts), PAGE):
         yield [each.id.hex for each in timeouts[first : first + PAGE]]
-
-
-def _lost(id: UUID) -> ConcurrencyError:
-    return ConcurrencyError(f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed")

@@ -22,7 +22,9 @@ class Transactions:
         """What `work` returns, committed; what it raises comes out unchanged, with nothing written. It may be called again, as a whole,
         after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
         with self._database.translated(), _driver_errors():
-            return unchanged(lambda: units.unit(self._database, lambda _: None, lambda it: work(it.connection), lambda _, made: made))
+            return unchanged(
+                lambda: units.unit(self._database, lambda _: None, lambda it: work(it.connection), lambda _, made: made)
+            )
 
     def open(self) -> AbstractContextManager[SqlSession]:
         """A transaction of the application's own, over its block; not repeated."""

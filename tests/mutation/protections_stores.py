@@ -31,10 +31,10 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/sql/postgresql.py",
-            "unnest(%b::bigint[], %b::bytea[])\"\n",
-            "unnest(%b::bigint[], %b::bytea[])\"\n"
-            '        column = insert.split(", ")[-1].removesuffix(")")\n'
-            '        insert += f" on conflict (partition_key, number) do update set {column} = excluded.{column}"\n',
+            'insert += " select %s, * from unnest(%b::bigint[], %b::bytea[])"',
+            'column = insert.split(", ")[-1].removesuffix(")")\n'
+            '        insert += f" select %s, * from unnest(%b::bigint[], %b::bytea[])'
+            ' on conflict (partition_key, number) do update set {column} = excluded.{column}"',
         ),
         Edit(
             "connectors/sql/mysql.py",
@@ -109,11 +109,6 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/sql/buffer.py",
-            "            if token is None or token != batch.token:",
-            "            if token is None:",
-        ),
-        Edit(
-            "connectors/sql/buffer.py",
             "_HOLD.id == batch.id, ours).values(free)",
             "_HOLD.id == batch.id).values(free)",
         ),
@@ -146,13 +141,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/sql/timeouts.py",
-            ".where(TIMEOUT.c.id == id.hex)\n            if owner is None:",
-            ".where(TIMEOUT.c.id == id.hex)\n            if True:",
-        ),
-        Edit(
-            "connectors/sql/timeouts.py",
-            ".values(_UNLOCKED)\n            if owner is None:",
-            ".values(_UNLOCKED)\n            if True:",
+            "            if owner is None:\n                connection.execute(one)",
+            "            if True:\n                connection.execute(one)",
         ),
         Edit(
             "connectors/sql/timeouts.py",

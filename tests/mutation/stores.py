@@ -129,8 +129,8 @@ GUARDS = (
         "                if dropped < len(snapshot.ids):", f"                {NEVER}", BUFFER, SQLITE,
     ),
     Guard(
-        "SQL: a batch is completed under its lease", "connectors/sql/buffer.py",
-        "token is None or token != batch.token:", "token is None:", BUFFER, SQLITE,
+        "SQL: a batch is completed under its lease", "connectors/buffers.py",
+        "batch.id in tokens and tokens[batch.id] == batch.token", "batch.id in tokens", BUFFER, SQLITE,
     ),
     Guard(
         "memory: a timeout is its owner's", "connectors/memory/timeouts.py",
@@ -150,10 +150,8 @@ GUARDS = (
     ),
     Guard(
         "SQL: a timeout is its owner's", "connectors/sql/timeouts.py",
-        "    def remove(self, id: UUID, owner: str | None = None) -> None:\n        def work(connection: Connection) -> None:\n"
-        "            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)\n            if owner is None:",
-        "    def remove(self, id: UUID, owner: str | None = None) -> None:\n        def work(connection: Connection) -> None:\n"
-        "            statement = delete(TIMEOUT).where(TIMEOUT.c.id == id.hex)\n            if True:", TIMEOUTS, SQLITE,
+        "            if owner is None:\n                connection.execute(one)",
+        "            if True:\n                connection.execute(one)", TIMEOUTS, SQLITE,
     ),
     Guard(
         "memory: an id enters the outbox once", "connectors/memory/outbox.py",

@@ -1,0 +1,34 @@
+"""What every timeout store says of a call that it refuses."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sluicegate.streams.contracts.leased_values import Timeout
+
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+
+
+def check_size(batch_size: int) -> int:
+    """Raises ValueError."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}: it is at least 1")
+    return batch_size
+
+
+def check_zone(due_at: datetime) -> datetime:
+    """Raises ValueError."""
+    if due_at.tzinfo is None:
+        raise ValueError("due_at of a timeout is a datetime with a time zone")
+    return due_at
+
+
+def lost(id: UUID) -> ConcurrencyError:
+    return ConcurrencyError(
+        f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed"
+    )
+
+
+def there(timeouts: Sequence[Timeout]) -> PersistenceError:
+    which = f"timeout {timeouts[0].id}" if len(timeouts) == 1 else f"one of the {len(timeouts)} timeouts"
+    return PersistenceError(f"{which} already exists: nothing was inserted")
