@@ -237,10 +237,10 @@ GUARDS = (
     Guard(
         "late reports of rows that went back change nothing", "streams/outbox/handed.py",
         "            if out and arrived < len(rows):\n"
-        "                ended = {row.number: row.lineage or row.id for row in rows if out.get(row.number) is row}\n"
+        "                ended = {row.number: origin(row) for row in rows if out.get(row.number) is row}\n"
         "                for number in ended:\n                    del out[number]\n",
         "            if arrived < len(rows):\n"
-        "                ended = {row.number: row.lineage or row.id for row in rows}\n"
+        "                ended = {row.number: origin(row) for row in rows}\n"
         "                for number in ended:\n                    out.pop(number, None)\n", RELAY,
     ),
     Guard(
