@@ -21,8 +21,8 @@ GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before
 
 
 class Chunk:
-    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.Reports: reports go to the newest claim
-    of the source in this process."""
+    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.Reports: reports
+    go to the newest claim of the source in this process."""
 
     __slots__ = ("_newest", "_sender", "_since", "_source", "rows")
 
