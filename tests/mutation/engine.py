@@ -237,6 +237,7 @@ GUARDS = (
     Guard(
         "late reports of rows that went back change nothing", "streams/outbox/handed.py",
         "        return self.arrived([self.out[number] for number in numbers if number in self.out])",
+        "        for number in numbers:\n            self.out.pop(number, None)\n"
         '        self._reports.delivered.update(dict.fromkeys(numbers, ""))\n        return len(numbers)', RELAY,
     ),
     Guard(
