@@ -97,15 +97,19 @@ class UnsentRows:
         """Has the producer this very row? If not, a report of it changes nothing."""
         return self.out.get(row.number) is row or self._before.out.get(row.number) is row
 
+    def delivered(self, numbers: Sequence[int]) -> int:
+        """The broker has these rows, which were handed over under this claim; returns how many of them were under way."""
+        return self.arrived([self.out[number] for number in numbers if number in self.out])
+
     def arrived(self, rows: Sequence[OutboxRow]) -> int:
-        """The broker has these rows; returns how many of them were under way."""
+        """The broker has these rows, handed over under this claim or an earlier one; returns how many of them were under way."""
         if failpoints.armed:
             for _ in rows:
                 failpoints.hit("acked-not-recorded")
         arrived = 0
         for out, reports in ((self.out, self._reports), (self._before.out, self._before.reports)):
             if out and arrived < len(rows):
-                ended = {row.number: row.lineage or row.id for row in rows if out.get(row.number) is row}
+                ended = {row.number: origin(row) for row in rows if out.get(row.number) is row}
                 for number in ended:
                     del out[number]
                 reports.delivered.update(ended)
@@ -148,7 +152,10 @@ class UnsentRows:
 
     def take(self) -> Reports:
         """A call that records all reports begins."""
-        self._taken.join(self._reports)
+        if self._taken:
+            self._taken.join(self._reports)
+        else:
+            self._taken = self._reports
         self._reports = Reports()
         return self._taken
 

@@ -21,29 +21,34 @@ GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before
 
 
 class Chunk:
-    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.Reports: reports go to the newest claim
-    of the source in this process."""
+    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.Reports: reports
+    go to the newest claim of the source in this process."""
 
-    __slots__ = ("_sender", "_since", "_source", "rows")
+    __slots__ = ("_newest", "_sender", "_since", "_source", "rows")
 
     def __init__(self, sender: "Sender", source: UnsentRows, since: float) -> None:
-        self._sender, self._source, self._since = sender, source, since
+        self._sender, self._since = sender, since
+        self._source = self._newest = source
         self.rows: dict[int, OutboxRow] = {}  # by number
 
     def delivered(self, numbers: Sequence[int]) -> None:
-        arrived = self._newest().arrived([self.rows[number] for number in numbers])
+        newest = self._follow()
+        if newest is self._source:
+            arrived = newest.delivered(numbers)
+        else:
+            arrived = newest.arrived([self.rows[number] for number in numbers])
         if arrived:
             self._sender.took(self._since, arrived)
 
     def refused(self, number: int, outcome: str, text: str) -> None:
-        row, source = self.rows.get(number), self._newest()
+        row, source = self.rows.get(number), self._follow()
         if row is not None and source.under_way(row):
             self._sender.refused(source, row, outcome, text)
 
-    def _newest(self) -> UnsentRows:
-        while self._source.heir is not None:
-            self._source = self._source.heir
-        return self._source
+    def _follow(self) -> UnsentRows:
+        while self._newest.heir is not None:
+            self._newest = self._newest.heir
+        return self._newest
 
 
 class Sender:

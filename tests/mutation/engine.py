@@ -236,12 +236,9 @@ GUARDS = (
     ),
     Guard(
         "late reports of rows that went back change nothing", "streams/outbox/handed.py",
-        "            if out and arrived < len(rows):\n"
-        "                ended = {row.number: row.lineage or row.id for row in rows if out.get(row.number) is row}\n"
-        "                for number in ended:\n                    del out[number]\n",
-        "            if arrived < len(rows):\n"
-        "                ended = {row.number: row.lineage or row.id for row in rows}\n"
-        "                for number in ended:\n                    out.pop(number, None)\n", RELAY,
+        "        return self.arrived([self.out[number] for number in numbers if number in self.out])",
+        "        for number in numbers:\n            self.out.pop(number, None)\n"
+        '        self._reports.delivered.update(dict.fromkeys(numbers, ""))\n        return len(numbers)', RELAY,
     ),
     Guard(
         "a row of a lane that was lost and taken again is not handed over again", "streams/outbox/lane_run.py",
