@@ -5,7 +5,6 @@ from datetime import datetime
 from uuid import UUID
 
 from sluicegate.streams.contracts.leased_values import Timeout
-
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 
 
