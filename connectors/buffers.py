@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sluicegate.connectors.times import length
-from sluicegate.streams.contracts.leased_values import Entry, Gate, Progress, SealedBatch, Types, resolved
+from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, WatermarkMove, resolved
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 
@@ -38,7 +38,7 @@ def at_least_one(limit: int | None) -> int | None:
     return limit
 
 
-def moved(name: str, progress: Progress, stands: int) -> WatermarkMoved:
+def moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
     place = f"{progress.topic_id}/{progress.partition}"
     text = f"buffer {name}: the watermark of {place} stands at {stands}, not {progress.expected}: read again from there"
     return WatermarkMoved(text, stands)

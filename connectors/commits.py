@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow
 from sluicegate.streams.errors import SluicegateError
 
 MAX_ENTRY = 4 * 1024 * 1024
@@ -64,10 +64,10 @@ def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
     )
 
 
-def remaining(trying: Trying | None, processes: Sequence[str]) -> Trying | None:
+def remaining(trying: CrashMark | None, processes: Sequence[str]) -> CrashMark | None:
     """The crash mark without these names; None when none is left."""
     left = tuple(name for name in trying.processes if name not in processes) if trying else ()
-    return Trying(trying.offset, left) if trying and left else None
+    return CrashMark(trying.offset, left) if trying and left else None
 
 
 def runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

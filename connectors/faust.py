@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.leased import NOT_KEPT, AggregatorBuffer
-from sluicegate.streams.contracts.leased_values import Entry, Filled, Gate, Header, InsertResult, Progress, SealedBatch, entry_key
+from sluicegate.streams.contracts.leased_values import Entry, Filled, Gate, InsertResult, SealedBatch, WatermarkMove, entry_key
 from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.record import Header
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ConfigurationError, WatermarkMoved
 
 log = logging.getLogger("sluicegate.connectors.faust")
@@ -23,7 +25,6 @@ log = logging.getLogger("sluicegate.connectors.faust")
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds after a call that failed
 MOST = 1000
 
-Place = tuple[str, int]
 """Topic and partition."""
 
 
@@ -44,7 +45,7 @@ def _headers(headers: Any) -> Iterator[Header]:
     return ((str(name), value) for name, value in pairs)
 
 
-class Source(NamedTuple):
+class FaustPosition(NamedTuple):
     """Where a partition stands: `next` is its watermark, valid for one assignment (`generation`) of one topic (`topic_id`)."""
 
     topic_id: str
@@ -76,7 +77,7 @@ class BufferSink:
         self._name, self._topic_id, self._gate, self._keep_keys = name, topic_id, gate, keep_keys
         self._entry, self._most = entry, most
         self._waiting: list[Any] = []  # read and not durable yet: an agent that is started again goes on with them
-        self._sources: dict[Place, Source] = {}
+        self._sources: dict[TopicPartition, FaustPosition] = {}
 
     async def fill(self, stream: Any) -> AsyncIterator[Filled]:
         """Insert what came, acknowledge it, and yield what the insert came to (the batches that it completed are leased to us), until Faust
@@ -112,7 +113,7 @@ class BufferSink:
             return False
         return True
 
-    async def _stored(self, app: Any, place: Place) -> Filled | None:
+    async def _stored(self, app: Any, place: TopicPartition) -> Filled | None:
         """What waits of one partition is durable, then acknowledged; None when it was assigned anew meanwhile: it will come again."""
         pause = FIRST_PAUSE
         while True:
@@ -135,7 +136,7 @@ class BufferSink:
         self._waiting = [event for event in self._waiting if _place(event) != place]
         return filled
 
-    async def _insert(self, place: Place, generation: int, events: Sequence[Any]) -> Filled:
+    async def _insert(self, place: TopicPartition, generation: int, events: Sequence[Any]) -> Filled:
         """Insert what the watermark does not know yet. Raises whatever the store, the brokers or `entry` do."""
         while True:
             source = await self._source(place, generation, events[0].message.offset)
@@ -143,7 +144,7 @@ class BufferSink:
             known = len(events) - len(new)
             if not new:
                 return Filled(InsertResult(0, known), ())
-            progress = Progress(source.topic_id, place[1], source.next, new[-1].message.offset + 1)
+            progress = WatermarkMove(source.topic_id, place[1], source.next, new[-1].message.offset + 1)
             try:
                 filled = await asyncio.to_thread(self._written, new, progress)
             except WatermarkMoved as moved:
@@ -152,7 +153,7 @@ class BufferSink:
             self._sources[place] = source._replace(next=progress.next)
             return filled._replace(result=filled.result._replace(duplicates=filled.result.duplicates + known))
 
-    def _written(self, events: Sequence[Any], progress: Progress) -> Filled:
+    def _written(self, events: Sequence[Any], progress: WatermarkMove) -> Filled:
         entries = [self._entry(event) for event in events]
         if failpoints.armed:
             failpoints.hit("faust-received")
@@ -160,14 +161,14 @@ class BufferSink:
             return self._buffer.insert_and_seal(self._name, entries, self._gate, progress, self._keep_keys)
         return Filled(self._buffer.insert(self._name, entries, progress, self._keep_keys), ())
 
-    async def _source(self, place: Place, generation: int, first: int) -> Source:
+    async def _source(self, place: TopicPartition, generation: int, first: int) -> FaustPosition:
         """Where the partition stands; asked again after each assignment, and when offsets went back: the topic may be another one."""
         source = self._sources.get(place)
         if source is not None and source.generation == generation and first >= source.next:
             return source
         id = await asyncio.to_thread(self._topic_id, place[0])
         if source is None or (source.generation, source.topic_id) != (generation, id):
-            source = Source(id, generation, await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1]))
+            source = FaustPosition(id, generation, await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1]))
             self._sources[place] = source
             if 0 < source.next < first:
                 what = "buffer %s: offsets %d to %d of %s/%d did not come: retention, transactions' markers, or committed by others"
@@ -175,7 +176,7 @@ class BufferSink:
         return source
 
 
-def _place(event: Any) -> Place:
+def _place(event: Any) -> TopicPartition:
     return event.message.topic, event.message.partition
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 Number = int | float
-Value = int | float | str | bool | list | dict  # type: ignore[type-arg]  # any JSON value but null, which counts as missing
+JsonValue = int | float | str | bool | list | dict  # type: ignore[type-arg]  # any JSON value but null, which counts as missing
 Decode = Callable[[bytes], Any]
 
 _any = msgspec.json.Decoder()
@@ -31,7 +31,7 @@ class Field(NamedTuple):
     required: bool = True
 
 
-class Wanted(NamedTuple):
+class FieldDecoder(NamedTuple):
     """A decoder of bytes into a record and, field by field, the way to its value. `attributes[i]` is the plain
     attribute name where the field is at the top level, else None."""
 
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
     record_type: type
 
 
-def wanted(fields: Sequence[Field]) -> Wanted:
+def wanted(fields: Sequence[Field]) -> FieldDecoder:
     """Compile the fields. Raises ValueError when one path is a part of another one."""
     tree: dict[str, Any] = {}
     for field in fields:
@@ -58,7 +58,7 @@ def wanted(fields: Sequence[Field]) -> Wanted:
     record = _struct(tree, "", "", names)
     getters = tuple(_getter(names[f.path]) for f in fields)
     attributes = tuple(None if "." in names[f.path] or "/" in names[f.path] else names[f.path] for f in fields)
-    return Wanted(msgspec.json.Decoder(record).decode, getters, attributes, record)
+    return FieldDecoder(msgspec.json.Decoder(record).decode, getters, attributes, record)
 
 
 def _struct(tree: dict[str, Any], path: str, chain: str, names: dict[str, str]) -> type:
@@ -78,7 +78,7 @@ def _struct(tree: dict[str, Any], path: str, chain: str, names: dict[str, str]) 
             continue
         names[full] = chain + attribute
         if child.required:
-            columns.append((attribute, Number if child.numeric else Value))
+            columns.append((attribute, Number if child.numeric else JsonValue))
         else:
             columns.append((attribute, Any, None))
     columns.sort(key=len)

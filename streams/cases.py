@@ -10,7 +10,7 @@ PARTITIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendCase:
     line: int
     topic: str
     key: str | None
@@ -41,13 +41,13 @@ class ExpectNothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class AdvanceStep:
     line: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class SetupFile:
     """A file of SQL that makes the tables of the test, relative to the folder of the app's file."""
 
     line: int
@@ -63,7 +63,7 @@ class ExpectRows:
     rows: tuple[Mapping[str, object], ...]
 
 
-Step = Setup | ExpectRows | Send | Expect | ExpectNothing | Advance
+CaseStep = SetupFile | ExpectRows | SendCase | Expect | ExpectNothing | AdvanceStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +72,4 @@ class Case:
 
     name: str
     line: int
-    steps: tuple[Step, ...]
+    steps: tuple[CaseStep, ...]

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 LONGEST = 300  # characters of a message
 LONGEST_READ = 2_000  # characters of it that are looked at
 MASK = "<value>"
-Origin = Literal["user", "installed", "library", "ours"]
+CodeOrigin = Literal["user", "installed", "library", "ours"]
 
 _ESCAPE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _WORD = re.compile(rf"(?:{_ESCAPE}|(?<=\d)[.,](?=\d)|[^\W_]|[^\x00-\x7f])+")
@@ -141,7 +141,7 @@ def _users(trace: TracebackType | None) -> list[Frame]:
 
 
 @cache
-def origin(file: str) -> Origin:
+def origin(file: str) -> CodeOrigin:
     """Whose code a file is."""
     if file.startswith("<"):
         return "library"

@@ -43,7 +43,7 @@ def result_schema(agent: Agent) -> str:
     """The fixed fields of a result (schemas/documents/result.avsc) and the computed ones, all of which have defaults. Raises ValueError."""
     schema = json.loads((files("sluicegate.schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
     schema["namespace"] = "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
-    types = _Types(agent)
+    types = FieldTypes(agent)
     for reducer in agent.aggregation.compute if agent.aggregation else ():
         if not re.fullmatch(AVRO_NAME, reducer.name):
             raise ValueError(f"cannot hold the computed field {reducer.name!r}; name it with letters, digits and _ only")
@@ -51,7 +51,7 @@ def result_schema(agent: Agent) -> str:
     return json.dumps(schema)
 
 
-class _Types:
+class FieldTypes:
     """The types of computed fields: exact where the input is Avro and says them, else what JSON allows."""
 
     def __init__(self, agent: Agent) -> None:

@@ -26,7 +26,7 @@ class _Admin(AdminClient):  # type: ignore[misc]
         return next((found for error in self._heard if (found := problems.turned_away(error, self._kafka))), None)
 
 
-class Topic(NamedTuple):
+class TopicDescription(NamedTuple):
     """A topic as the brokers describe it; `id` is empty when they cannot say, `replication` is the lowest of its partitions."""
 
     id: str
@@ -42,9 +42,9 @@ def open_admin(kafka: settings.Settings) -> Any:
         raise problems.refused(error) from error
 
 
-def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, Topic | None]:
+def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, TopicDescription | None]:
     """Each topic, or None when it is not there. Raises SystemNotReady within `timeout` seconds, NotAuthenticated as soon as that shows."""
-    found: dict[str, Topic | None] = {}
+    found: dict[str, TopicDescription | None] = {}
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
         try:
             found[name] = _topic(problems.answer(future, timeout + 1, f"describing topic {name}", admin.turned_away))
@@ -113,8 +113,8 @@ def _setting(admin: Any, topic: str, name: str, timeout: float) -> int | None:
         return None
 
 
-def _topic(description: Any) -> Topic:
+def _topic(description: Any) -> TopicDescription:
     text = "" if description.topic_id is None else str(description.topic_id)
     known = "" if set(text) <= {"A"} else text  # 22 times A: the id of no topic
     partitions = description.partitions
-    return Topic(known, len(partitions), min((len(each.replicas) for each in partitions), default=0))
+    return TopicDescription(known, len(partitions), min((len(each.replicas) for each in partitions), default=0))

@@ -2,37 +2,37 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import OffsetSpec
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, open_admin
 from sluicegate.connectors.kafka.settings import Settings
+from sluicegate.streams.contracts.stores import TopicPartition
 
-Place = tuple[str, int]
 
-
-def ends(kafka: Settings, partitions: Sequence[Place], timeout: float = TIMEOUT) -> dict[Place, int]:
+def ends(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT) -> dict[TopicPartition, int]:
     """The next offset of each partition. Raises SystemNotReady within `timeout` seconds."""
     return _asked(kafka, partitions, OffsetSpec.latest(), timeout)
 
 
-def bounds(kafka: Settings, partitions: Sequence[Place], timeout: float = TIMEOUT) -> dict[Place, tuple[int, int]]:
+def bounds(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT) -> dict[TopicPartition, tuple[int, int]]:
     """The first and the next offset of each partition. Raises SystemNotReady within twice `timeout` seconds."""
     low, high = (_asked(kafka, partitions, spec, timeout) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
     return {place: (low[place], high[place]) for place in partitions}
 
 
-def since(kafka: Settings, partitions: Sequence[Place], moment: float, timeout: float = TIMEOUT) -> dict[Place, int]:
+def since(kafka: Settings, partitions: Sequence[TopicPartition], moment: float, timeout: float = TIMEOUT) -> dict[TopicPartition, int]:
     """How many offsets each partition has from the first record at or after `moment` (seconds since 1970) on. Raises SystemNotReady."""
     begins = _asked(kafka, partitions, OffsetSpec.for_timestamp(max(0, int(moment * 1000))), timeout)
     return {place: end - begins[place] if begins[place] >= 0 else 0 for place, end in ends(kafka, partitions, timeout).items()}
 
 
-def _asked(kafka: Settings, partitions: Sequence[Place], spec: OffsetSpec, timeout: float) -> dict[Place, int]:
+def _asked(kafka: Settings, partitions: Sequence[TopicPartition], spec: OffsetSpec, timeout: float) -> dict[TopicPartition, int]:
     if not partitions:
         return {}
-    asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+    asked = {Position(topic, number): spec for topic, number in partitions}
     found = {}
     admin = open_admin(kafka)  # its futures never end when it is collected before them
     for partition, future in admin.list_offsets(asked, request_timeout=timeout).items():

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Producer, murmur2
 
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.connectors.kafka.admin import described, open_admin
-from sluicegate.streams.contracts.stores import Report, Reports
+from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
 
@@ -23,7 +23,7 @@ def open_producer(kafka: settings.Settings, defaults: settings.Settings = settin
     return KafkaProducer(kafka, defaults=defaults)
 
 
-class _Handed(msgspec.Struct, gc=False):
+class RowCallback(msgspec.Struct, gc=False):
     """What librdkafka calls with the report of one row: a `partial` in its place would cost 2 us a row."""
 
     number: int
@@ -40,7 +40,7 @@ class _Handed(msgspec.Struct, gc=False):
 class _Single:
     """The reports of one row."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: DeliveryReport) -> None:
         self._report = report
 
     def delivered(self, numbers: Sequence[int]) -> None:
@@ -76,7 +76,7 @@ class KafkaProducer:
     ) -> None:
         self._kafka, self._clock, self._defaults = kafka, clock, defaults
         self._out = 0
-        self._together: dict[Reports, _Together] = {}
+        self._together: dict[BatchReports, _Together] = {}
         self._suspicion = False
         self._alone_since: float | None = None
         self._counts: dict[str, tuple[float, int]] = {}
@@ -85,17 +85,17 @@ class KafkaProducer:
         self._refusal: SystemNotReady | None = None
         self._producer = self._made()
 
-    def produce(self, row: OutboxRow, report: Report) -> bool:
+    def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         """One row by itself; False: the queue is full, nothing was taken."""
         return self.produce_all((row,), _Single(report)) == 1
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         """A row that librdkafka refuses at once is reported by the next `poll`, like all others."""
         together = self._together.setdefault(reports, _Together())
         produce, delivered, failed = self._producer.produce, together.delivered, together.failed
         taken = 0
         for row in rows:
-            done = _Handed(row.number, delivered, failed)
+            done = RowCallback(row.number, delivered, failed)
             try:
                 produce(row.topic, row.value, row.key, row.partition, done, headers=list(row.headers))
             except BufferError:
@@ -191,7 +191,7 @@ class KafkaProducer:
         for reports, together in list(self._together.items()):
             self._tell(reports, together)
 
-    def _tell(self, reports: Reports, together: _Together) -> None:
+    def _tell(self, reports: BatchReports, together: _Together) -> None:
         delivered, failed, refused = together.delivered[:], together.failed[:], together.refused[:]
         for known in (together.delivered, together.failed, together.refused):
             known.clear()

@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import problems, settings
-from sluicegate.connectors.kafka.ends import Place
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import SystemNotReady
 
 PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records at once; seconds to wait for them, and without any progress
 
 
-def scan(kafka: settings.Settings, parts: Mapping[Place, tuple[int, int]], patience: float = PATIENCE) -> Iterator[Record]:
+def scan(kafka: settings.Settings, parts: Mapping[TopicPartition, tuple[int, int]], patience: float = PATIENCE) -> Iterator[Record]:
     """The records of each partition from the first offset up to, and without, the second, in order within a partition. Compacted
     records, and those of transactions that were given up, do not come. Raises SystemNotReady after `patience` seconds without any, as
     behind a transaction that stays open."""
@@ -23,7 +24,7 @@ def scan(kafka: settings.Settings, parts: Mapping[Place, tuple[int, int]], patie
     wanted = {**settings.consumer(kafka, "sluicegate", "sluicegate", lambda _: None), "enable.partition.eof": True}
     consumer: Any = Consumer(wanted)
     try:
-        consumer.assign([TopicPartition(*place, parts[place][0]) for place in left])
+        consumer.assign([Position(*place, parts[place][0]) for place in left])
         waited = 0.0
         while left and waited < patience:
             page = consumer.consume(PAGE, WAIT)
@@ -36,7 +37,7 @@ def scan(kafka: settings.Settings, parts: Mapping[Place, tuple[int, int]], patie
         consumer.close()
 
 
-def _wanted(page: list[Any], left: dict[Place, int]) -> Iterator[Record]:
+def _wanted(page: list[Any], left: dict[TopicPartition, int]) -> Iterator[Record]:
     """The records before their partition's end; a partition that has come to it leaves `left`."""
     for message in page:
         place, error = (message.topic(), message.partition()), message.error()

@@ -9,7 +9,7 @@ from sluicegate.connectors.kafka import problems, settings
 from sluicegate.streams.errors import SystemNotReady
 
 
-class Read(NamedTuple):
+class TailReader(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
@@ -27,7 +27,7 @@ class Tail:
         self._consumer: Any = Consumer(settings.consumer(kafka, "tail", "tail", lambda _error: None))
         self._consumer.assign([TopicPartition(topic, number, 0) for topic, number in self._next])
 
-    def take(self, timeout: float = 0.0) -> list[Read]:
+    def take(self, timeout: float = 0.0) -> list[TailReader]:
         """What came since the last call; waits up to `timeout` seconds for a first record."""
         first = self._consumer.poll(timeout)
         messages = [] if first is None else [first, *self._consumer.consume(10_000, 0)]
@@ -51,9 +51,9 @@ class Tail:
             return False
         raise problems.not_ready(f"reading {message.topic()}/{message.partition()} failed", error)
 
-    def _read(self, message: Any) -> Read:
+    def _read(self, message: Any) -> TailReader:
         topic, number, offset = message.topic(), message.partition(), message.offset()
         if offset != self._next[topic, number]:
             raise SystemNotReady(f"{topic}/{number} goes from offset {self._next[topic, number] - 1} to {offset}: records were dropped")
         self._next[topic, number] = offset + 1
-        return Read(topic, message.key(), message.value(), message.headers() or [])
+        return TailReader(topic, message.key(), message.value(), message.headers() or [])

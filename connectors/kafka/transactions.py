@@ -30,7 +30,7 @@ from sluicegate.streams.errors import Fenced, SystemNotReady
 OPENING = 10.0  # seconds for a coordinator to answer, each time it is asked anew
 SENDING = settings.TRANSACTION_TIMEOUT
 LATE = 5.0  # seconds by which librdkafka may miss a timeout
-Job = tuple[Callable[[], object], "SimpleQueue[Exception | None]"]
+ProducerCall = tuple[Callable[[], object], "SimpleQueue[Exception | None]"]
 RAISED = (KafkaException, SystemError)
 """confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is inside another
 callback, as the cause of a SystemError."""
@@ -179,7 +179,7 @@ class Aside:
     gets another."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Job | None] | None = None
+        self._jobs: SimpleQueue[ProducerCall | None] | None = None
 
     def run(self, call: Callable[[], object], seconds: float) -> bool:
         """Did the call return within so many seconds? Raises what it raised."""
@@ -204,7 +204,7 @@ class Aside:
         self._jobs = None
 
 
-def _serve(jobs: "SimpleQueue[Job | None]") -> None:
+def _serve(jobs: "SimpleQueue[ProducerCall | None]") -> None:
     while (job := jobs.get()) is not None:
         call, outcome = job
         try:

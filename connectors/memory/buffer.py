@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from sluicegate.connectors import buffers
-from sluicegate.connectors.memory.buffered import Batch, Buffered, Row, known
+from sluicegate.connectors.memory.buffered import Buffered, BufferRow, StoredBatch, known
 from sluicegate.connectors.times import clock, length, moment
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
@@ -16,10 +16,10 @@ from sluicegate.streams.contracts.leased_values import (
     Gate,
     InsertResult,
     Pack,
-    Progress,
     SealedBatch,
     Snapshot,
     Types,
+    WatermarkMove,
     positive,
     singles,
 )
@@ -43,12 +43,12 @@ class MemoryBuffer:
         self._names: dict[str, Buffered] = {}
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         with self._lock:
             return self._insert(name, entries, progress, keep_keys, self._now())
 
-    def _insert(self, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta, now: int) -> InsertResult:
+    def _insert(self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, now: int) -> InsertResult:
         held = self._held(name)
         if progress is not None:
             place = progress.topic_id, progress.partition
@@ -64,7 +64,7 @@ class MemoryBuffer:
         return InsertResult(stored, len(entries) - stored)
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> Filled:
         with self._lock:
             now, held = self._now(), self._held(name)
@@ -81,7 +81,7 @@ class MemoryBuffer:
         held.set_deadline(group, gate)
         return ids
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
@@ -177,7 +177,7 @@ class MemoryBuffer:
                 given.attempts = batch.attempts if attempts is None else attempts
             return ours
 
-    def _ours(self, held: Buffered, batch: SealedBatch) -> list[Row]:
+    def _ours(self, held: Buffered, batch: SealedBatch) -> list[BufferRow]:
         """The rows that the caller has, none when the batch is another's."""
         found = held.batches.get(batch.id)
         return found.rows if found and found.token == batch.token else []
@@ -186,13 +186,13 @@ class MemoryBuffer:
         positive(lease)
         with self._lock:
             now, held = self._now(), self._held(name)
-            everything: list[Row | Batch] = [*_leased_by(held, token).values(), *held.batches.values()]
+            everything: list[BufferRow | StoredBatch] = [*_leased_by(held, token).values(), *held.batches.values()]
             ours = [each for each in everything if each.token == token and each.expires > now]
             if not ours:
                 raise buffers.taken(name, "lease")
             for each in ours:
                 each.expires = now + length(lease)
-                if isinstance(each, Batch) and attempts is not None:
+                if isinstance(each, StoredBatch) and attempts is not None:
                     each.attempts = attempts
             return moment(now + length(lease))
 
@@ -234,20 +234,20 @@ class MemoryBuffer:
     def _held(self, name: str) -> Buffered:
         return self._names.setdefault(name, Buffered())
 
-    def _decoded(self, rows: Iterable[Row]) -> buffers.Decoded:
+    def _decoded(self, rows: Iterable[BufferRow]) -> buffers.Decoded:
         return buffers.decoded(((str(row.id), row.entry) for row in rows), self._types)
 
 
-def _leased_by(held: Buffered, token: str) -> dict[int, Row]:
+def _leased_by(held: Buffered, token: str) -> dict[int, BufferRow]:
     return {row.id: row for row in held.rows.values() if token and row.token == token}
 
 
-def _free(rows: Iterable[Row]) -> int:
+def _free(rows: Iterable[BufferRow]) -> int:
     freed = list(rows)
     for row in freed:
         row.token, row.expires = "", 0
     return len(freed)
 
 
-def _age(item: tuple[str, Batch]) -> int:
+def _age(item: tuple[str, StoredBatch]) -> int:
     return item[1].rows[0].id

@@ -9,7 +9,7 @@ from sluicegate.streams.contracts.leased_values import Entry, Gate, Types, batch
 
 
 @dataclass(slots=True)
-class Row:
+class BufferRow:
     id: int
     entry: Entry
     at: int
@@ -24,10 +24,10 @@ class Row:
 
 
 @dataclass(slots=True)
-class Batch:
+class StoredBatch:
     group: str
     reason: str
-    rows: list[Row]
+    rows: list[BufferRow]
     token: str = ""
     expires: int = 0
     attempts: int = 0
@@ -38,12 +38,12 @@ class Buffered:
     """`open` has the rows of each group that are in no batch and were not set back from one."""
 
     last: int = 0
-    rows: dict[int, Row] = field(default_factory=dict)
+    rows: dict[int, BufferRow] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
     removed: dict[str, int] = field(default_factory=dict)
-    open: dict[str, dict[int, Row]] = field(default_factory=dict)
+    open: dict[str, dict[int, BufferRow]] = field(default_factory=dict)
     deadlines: dict[str, int] = field(default_factory=dict)
-    batches: dict[str, Batch] = field(default_factory=dict)
+    batches: dict[str, StoredBatch] = field(default_factory=dict)
     watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def knows(self, key: str, now: int) -> bool:
@@ -51,12 +51,12 @@ class Buffered:
 
     def add(self, entry: Entry, now: int, keep: int) -> None:
         self.last += 1
-        row = self.rows[self.last] = Row(self.last, entry, now, keep)
+        row = self.rows[self.last] = BufferRow(self.last, entry, now, keep)
         self.keys.add(entry.idempotency_key)
         self.removed.pop(entry.idempotency_key, None)
         self.open.setdefault(entry.group, {})[row.id] = row
 
-    def drop(self, rows: Iterable[Row], now: int) -> int:
+    def drop(self, rows: Iterable[BufferRow], now: int) -> int:
         """Their keys stay known as long as was asked for; returns how many."""
         dropped = 0
         for row in list(rows):
@@ -74,27 +74,27 @@ class Buffered:
         for key, _ in list(takewhile(lambda each: each[1] <= now, self.removed.items())):
             del self.removed[key]
 
-    def _unseal(self, row: Row) -> None:
+    def _unseal(self, row: BufferRow) -> None:
         batch = self.batches.get(row.batch)
         if batch is not None:
             batch.rows.remove(row)
             if not batch.rows:
                 del self.batches[row.batch]
 
-    def _close(self, row: Row) -> None:
+    def _close(self, row: BufferRow) -> None:
         group = self.open.get(row.entry.group, {})
         group.pop(row.id, None)
         if not group:
             self.open.pop(row.entry.group, None)
             self.deadlines.pop(row.entry.group, None)
 
-    def ready(self, group: str, types: Types | None, now: int) -> list[Row]:
+    def ready(self, group: str, types: Types | None, now: int) -> list[BufferRow]:
         """Those that a gate counts, oldest first."""
         return [row for row in self.open.get(group, {}).values() if row.free(now) and known(row.entry, types)]
 
-    def seal(self, name: str, group: str, reason: str, rows: list[Row]) -> str:
+    def seal(self, name: str, group: str, reason: str, rows: list[BufferRow]) -> str:
         id = batch_id(name, group, str(rows[0].id))
-        self.batches[id] = Batch(group, reason, rows)
+        self.batches[id] = StoredBatch(group, reason, rows)
         for row in rows:
             row.batch, row.token, row.expires = id, "", 0
             self._close(row)

@@ -8,7 +8,7 @@ from sluicegate.streams.contracts.messages import Attempt, OutboxMessage
 
 
 @dataclass(slots=True)
-class Row:
+class MessageRow:
     """`state` is pending, dispatched or dead; `number` 0 until its lane's holder gave it one. Times are seconds since 1970."""
 
     seq: int
@@ -26,32 +26,32 @@ class Row:
     history: list[Attempt] = field(default_factory=list)
 
 
-def blocked(row: Row, now: float) -> float | None:
+def blocked(row: MessageRow, now: float) -> float | None:
     """Until when it waits: for its back-off, or for whoever claimed it alone."""
     until = max(row.next_attempt_at or 0.0, row.held_until if row.holder else 0.0)
     return until if until > now else None
 
 
 @dataclass(slots=True)
-class Lane:
+class MemoryLane:
     """Pending rows: `given` by number, those without one `waiting` by seq; `number` is the last one given."""
 
     token: str = ""
     expires_at: float = 0.0
     number: int = 0
-    given: dict[int, Row] = field(default_factory=dict)
-    waiting: dict[int, Row] = field(default_factory=dict)
+    given: dict[int, MessageRow] = field(default_factory=dict)
+    waiting: dict[int, MessageRow] = field(default_factory=dict)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[MessageRow]:
         return chain(self.given.values(), self.waiting.values())
 
-    def forget(self, row: Row) -> None:
+    def forget(self, row: MessageRow) -> None:
         self.given.pop(row.number, None)
         self.waiting.pop(row.seq, None)
 
-    def taken(self, limit: int, after: int, now: float) -> tuple[Sequence[Row], float | None]:
+    def taken(self, limit: int, after: int, now: float) -> tuple[Sequence[MessageRow], float | None]:
         """Up to `limit` rows above `after`, now with numbers, none behind one that waits; and until when the first such waits."""
-        rows: list[Row] = []
+        rows: list[MessageRow] = []
         for row in self.given.values():
             if (until := blocked(row, now)) is not None:
                 return rows, until

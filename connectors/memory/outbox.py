@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import count, islice
 from typing import Any
 
-from sluicegate.connectors.memory.messages import Lane, Row, blocked
+from sluicegate.connectors.memory.messages import MemoryLane, MessageRow, blocked
 from sluicegate.connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
 from sluicegate.connectors.sessions import MemorySession, joined
 from sluicegate.streams.contracts.lane_row import LaneRow
@@ -31,8 +31,8 @@ class MemoryOutbox:
     ) -> None:
         self._lock = threading.Condition(lock)
         self._clock, self._options, self._new_token = clock, options, new_token
-        self._rows: dict[str, Row] = {}
-        self._count, self._lanes = LANES, {number: Lane() for number in range(LANES)}
+        self._rows: dict[str, MessageRow] = {}
+        self._count, self._lanes = LANES, {number: MemoryLane() for number in range(LANES)}
         self._sequence = count(1)
         self._added = self._told = 0
 
@@ -47,7 +47,7 @@ class MemoryOutbox:
         with self._lock:
             for message in messages:
                 if message.id not in self._rows:
-                    row = self._rows[message.id] = Row(next(self._sequence), message, lane_of(message, self._count), self._clock())
+                    row = self._rows[message.id] = MessageRow(next(self._sequence), message, lane_of(message, self._count), self._clock())
                     self._lanes[row.lane].waiting[row.seq] = row
                     self._added += 1
             self._lock.notify_all()
@@ -60,7 +60,7 @@ class MemoryOutbox:
             check_lanes(count, self.count())
             self._count = count
             for number in range(count):
-                self._lanes.setdefault(number, Lane())
+                self._lanes.setdefault(number, MemoryLane())
 
     def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
         with self._lock:
@@ -97,7 +97,7 @@ class MemoryOutbox:
         if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:
             raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now")
 
-    def _settle(self, row: Row, outcome: Outcome) -> None:
+    def _settle(self, row: MessageRow, outcome: Outcome) -> None:
         now = self._clock()
         row.holder = ""
         if outcome.kind == "outage":
@@ -140,7 +140,7 @@ class MemoryOutbox:
         with self._lock:
             return sum(1 for row in self._rows.values() if row.state == state)
 
-    def _pending(self) -> Iterator[Row]:
+    def _pending(self) -> Iterator[MessageRow]:
         return (row for lane in self._lanes.values() for row in lane.rows())
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
@@ -189,23 +189,23 @@ class MemoryOutbox:
             return len(rows)
 
 
-def _is_held(row: Row, batch: LaneBatch, each: LaneRow) -> bool:
+def _is_held(row: MessageRow, batch: LaneBatch, each: LaneRow) -> bool:
     if row.state != "pending":
         return False
     return row.number == each.number if batch.lane != ANY_LANE else row.holder == batch.token
 
 
-def _counted(row: Row, batch: LaneBatch, each: LaneRow, outcome: Outcome) -> bool:
+def _counted(row: MessageRow, batch: LaneBatch, each: LaneRow, outcome: Outcome) -> bool:
     """A failure that an earlier call of this batch has marked: its reply was lost."""
     return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != each.attempts
 
 
-def _lane_row(row: Row, number: int) -> LaneRow:
+def _lane_row(row: MessageRow, number: int) -> LaneRow:
     it = row.message
     return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, row.attempts, at(row.created_at))
 
 
-def _stored(row: Row) -> StoredMessage:
+def _stored(row: MessageRow) -> StoredMessage:
     dispatched = None if row.dispatched_at is None else at(row.dispatched_at)
     following = None if row.next_attempt_at is None else at(row.next_attempt_at)
     return StoredMessage(row.message, row.state, row.lane, row.attempts, at(row.created_at), dispatched, following, row.reason)

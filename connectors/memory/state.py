@@ -26,7 +26,7 @@ from sluicegate.streams.errors import Fenced, SluicegateError
 
 
 @dataclass(slots=True)
-class _Row:
+class PartitionRow:
     claim: Claim
     entries: dict[int, bytes] = field(default_factory=dict)
     unsent: dict[int, OutboxRow] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.RLock()
         self._values: dict[str, Any] = {}
-        self._rows: dict[Partition, _Row] = {}
+        self._rows: dict[Partition, PartitionRow] = {}
         self.outbox = MemoryOutbox(self._lock, clock, options.outbox)
 
     @cached_property
@@ -63,7 +63,7 @@ class MemoryStore:
         with self._lock:
             row = self._rows.get(partition)
             if row is None:
-                row = self._rows[partition] = _Row(_unclaimed(partition, self.incarnation))
+                row = self._rows[partition] = PartitionRow(_unclaimed(partition, self.incarnation))
             row.claim = msgspec.structs.replace(row.claim, token=token, member=member, store_time=self._clock())
             return row.claim
 
@@ -99,13 +99,13 @@ class MemoryStore:
         values.apply()
         self.outbox.write(values.messages)
 
-    def _held(self, claim: Claim) -> _Row:
+    def _held(self, claim: Claim) -> PartitionRow:
         row = self._rows.get(claim.partition)
         if row is None or not _holds(row.claim, claim):
             raise Fenced(f"{'/'.join(map(str, claim.partition))}: a newer claim or commit exists")
         return row
 
-    def _write(self, row: _Row, claim: Claim, changes: Changes) -> Claim:
+    def _write(self, row: PartitionRow, claim: Claim, changes: Changes) -> Claim:
         after = following(claim, changes, self._clock())
         _settle(row, changes)
         _append(row, changes, claim, after)
@@ -189,7 +189,7 @@ def _holds(held: Claim, claim: Claim) -> bool:
     return held.token == claim.token and held.version == claim.version
 
 
-def _settle(row: _Row, changes: Changes) -> None:
+def _settle(row: PartitionRow, changes: Changes) -> None:
     for dead in changes.dead:
         lost = row.unsent.pop(dead.number, None)
         if lost is not None:
@@ -202,7 +202,7 @@ def _settle(row: _Row, changes: Changes) -> None:
         row.order = list(row.unsent)
 
 
-def _append(row: _Row, changes: Changes, claim: Claim, after: Claim) -> None:
+def _append(row: PartitionRow, changes: Changes, claim: Claim, after: Claim) -> None:
     for number, entry in enumerate(changes.entries, claim.last + 1):
         row.entries[number] = bytes(entry)
     for number in range(claim.first, after.first):

@@ -14,15 +14,15 @@ from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import OutboxMessage, emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
 
-Place = tuple[int, str]
+DueOrder = tuple[int, str]
 """Due time in microseconds and id: the order."""
 _ANY = UUID(int=0)
 
 
 @dataclass(slots=True)
-class _Row:
+class TimeoutRow:
     timeout: Timeout
-    place: Place
+    place: DueOrder
     locked_until: int = 0
     locked_by: str = ""
 
@@ -39,8 +39,8 @@ class MemoryTimeouts:
         new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._lock, self._clock, self._options, self._write, self._new_owner = lock, clock, options, write, new_owner
-        self._rows: dict[UUID, _Row] = {}
-        self._order: list[tuple[Place, UUID]] = []
+        self._rows: dict[UUID, TimeoutRow] = {}
+        self._order: list[tuple[DueOrder, UUID]] = []
 
     # -- due ---------------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ class MemoryTimeouts:
             expires = times.moment(until) if found else None
             return TimeoutBatch(tuple(row.timeout for row in found), owner, expires, self._next(now))
 
-    def _due(self, now: int) -> Iterator[_Row]:
+    def _due(self, now: int) -> Iterator[TimeoutRow]:
         for (due_at, _), id in self._order:
             if due_at > now:
                 return
@@ -74,13 +74,13 @@ class MemoryTimeouts:
             if row is not None:
                 row.locked_until, row.locked_by = 0, ""
 
-    def _held(self, id: UUID, owner: str | None) -> _Row | None:
+    def _held(self, id: UUID, owner: str | None) -> TimeoutRow | None:
         row = self._rows.get(id)
         if owner is not None and not self._ours(row, owner):
             raise scheduling.lost(id)
         return row
 
-    def _ours(self, row: _Row | None, owner: str) -> bool:
+    def _ours(self, row: TimeoutRow | None, owner: str) -> bool:
         return row is not None and row.locked_by == owner and row.locked_until > self._now()
 
     # -- emission ----------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class MemoryTimeouts:
         self._add([timeout for timeout in timeouts if timeout.id not in self._rows])
 
     def _add(self, timeouts: Sequence[Timeout]) -> None:
-        rows = {each.id: _Row(each, (times.micros(each.due_at), each.id.hex)) for each in reversed(timeouts)}
+        rows = {each.id: TimeoutRow(each, (times.micros(each.due_at), each.id.hex)) for each in reversed(timeouts)}
         self._rows |= rows
         placed = [(row.place, id) for id, row in rows.items()]
         if len(placed) == 1:

@@ -11,10 +11,11 @@ from sluicegate.connectors import buffers
 from sluicegate.connectors.mongodb import buffered, connection
 from sluicegate.connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
 from sluicegate.connectors.mongodb.completing import complete
+from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
 from sluicegate.connectors.mongodb.sealing import Sealing
-from sluicegate.connectors.mongodb.steps import Document, Steps, locked, until
+from sluicegate.connectors.mongodb.steps import StepRunner, locked, until
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
@@ -23,10 +24,10 @@ from sluicegate.streams.contracts.leased_values import (
     Gate,
     InsertResult,
     Pack,
-    Progress,
     SealedBatch,
     Snapshot,
     Types,
+    WatermarkMove,
     positive,
     singles,
 )
@@ -44,17 +45,17 @@ class MongoBuffer:
 
     at_once = 1_000
 
-    def __init__(self, steps: Steps, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(self, steps: StepRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._steps, self._types, self._new_token = steps, types, new_token
         self._data, self._rows, self._sealed = steps.data, steps.data[BUFFER], steps.data[SEALED]
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         return self._inserted(name, entries, progress, keep_keys, lambda result, now, session: result)
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> Filled:
         groups = list(dict.fromkeys(entry.group for entry in entries))
 
@@ -67,7 +68,7 @@ class MongoBuffer:
         self,
         name: str,
         entries: Sequence[Entry],
-        progress: Progress | None,
+        progress: WatermarkMove | None,
         keep: timedelta,
         then: Callable[[InsertResult, datetime, ClientSession], T],
     ) -> T:
@@ -89,14 +90,14 @@ class MongoBuffer:
 
         return self._steps.run(work, _lock(name))
 
-    def _advance(self, name: str, progress: Progress, session: ClientSession) -> None:
+    def _advance(self, name: str, progress: WatermarkMove, session: ClientSession) -> None:
         place = {"_id": _place(name, progress.topic_id, progress.partition)}
         stands = (self._data[WATERMARK].find_one(place, session=session) or {}).get("next", 0)
         if stands != progress.expected:
             raise buffers.moved(name, progress, stands)
         self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:

@@ -9,9 +9,11 @@ from pymongo import DeleteOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import buffers, times
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, KEY, SEALED
-from sluicegate.connectors.mongodb.steps import Data, Document, until
-from sluicegate.streams.contracts.leased_values import Entry, Gate, Header, Types
+from sluicegate.connectors.mongodb.steps import until
+from sluicegate.streams.contracts.leased_values import Entry, Gate, Types
+from sluicegate.streams.contracts.record import Header
 
 HIGHEST = 2**63 - 1
 OPEN: Document = {"batch": None, "broken": None}
@@ -62,7 +64,7 @@ def known(types: Types | None) -> Document:
     return {} if types is None else {"type": {"$in": list(types)}}
 
 
-def remembered(data: Data, name: str, keys: Sequence[str], now: datetime, session: ClientSession) -> set[str]:
+def remembered(data: MongoDatabase, name: str, keys: Sequence[str], now: datetime, session: ClientSession) -> set[str]:
     """Those of the keys whose row is there, or was, not long enough ago."""
     there = data[BUFFER].find({"name": name, "key": {"$in": keys}}, {"key": 1, "_id": 0}, batch_size=len(keys) + 1, session=session)
     ids = [{"name": name, "key": key} for key in keys]
@@ -70,7 +72,7 @@ def remembered(data: Data, name: str, keys: Sequence[str], now: datetime, sessio
     return {each["key"] for each in there} | {each["_id"]["key"] for each in gone}
 
 
-def drop(data: Data, name: str, rows: Sequence[Document], now: datetime, session: ClientSession) -> int:
+def drop(data: MongoDatabase, name: str, rows: Sequence[Document], now: datetime, session: ClientSession) -> int:
     """Their keys stay known as long as was asked for, and no deadline or batch is left of rows that are not; returns how many."""
     if not rows:
         return 0
@@ -91,7 +93,7 @@ def _tombstone(name: str, found: Document, now: datetime) -> ReplaceOne[Document
     return ReplaceOne({"_id": id}, {"until": until(now, found["keep"] * timedelta(microseconds=1))}, upsert=True)
 
 
-def forget(data: Data, name: str, groups: Sequence[str], session: ClientSession) -> None:
+def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> None:
     """The deadlines of those groups that have no open rows."""
     timed = [
         each["_id"] for each in data[GROUP].find({"_id": {"$in": [{"name": name, "group": each} for each in groups]}}, session=session)
@@ -101,7 +103,7 @@ def forget(data: Data, name: str, groups: Sequence[str], session: ClientSession)
         data[GROUP].delete_many({"_id": {"$in": [each for each in timed if each["group"] not in left]}}, session=session)
 
 
-def spans(data: Data, name: str, groups: Sequence[str], session: ClientSession) -> dict[str, tuple[datetime, datetime]]:
+def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> dict[str, tuple[datetime, datetime]]:
     """When the first and the last open row of each group came; groups without any are left out."""
     found = data[BUFFER].aggregate(
         [
@@ -113,7 +115,7 @@ def spans(data: Data, name: str, groups: Sequence[str], session: ClientSession) 
     return {each["_id"]: (each["first"], each["last"]) for each in found}
 
 
-def set_deadlines(data: Data, name: str, groups: Sequence[str], gate: Gate, session: ClientSession) -> None:
+def set_deadlines(data: MongoDatabase, name: str, groups: Sequence[str], gate: Gate, session: ClientSession) -> None:
     timed = gate.after_first is not None or gate.after_last is not None
     ends = {group: _deadline(gate, *span) for group, span in spans(data, name, groups, session).items()} if timed else {}
     writes: list[Any] = [

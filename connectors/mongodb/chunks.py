@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 from pymongo.client_session import ClientSession
-from pymongo.database import Database
 
+from sluicegate.connectors.mongodb.connection import MongoDatabase
 from sluicegate.connectors.mongodb.migrations import DEAD, OUTBOX
 from sluicegate.streams.contracts.values import Changes, DeadRow, OutboxRow
 
@@ -24,7 +24,6 @@ HIGHEST = 2**63 - 1
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
 
-Data = Database[dict[str, Any]]
 
 
 def place(key: str, number: int) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def packed(key: str, rows: Sequence[OutboxRow]) -> list[dict[str, Any]]:
     return [document | {"_id": place(key, document["unsent"][-1])} for document in documents]
 
 
-def settle(data: Data, key: str, changes: Changes, session: ClientSession) -> None:
+def settle(data: MongoDatabase, key: str, changes: Changes, session: ClientSession) -> None:
     """Take what was delivered, and what will never be, out of the outbox."""
     if changes.dead:
         _bury(data, key, changes, session)
@@ -66,7 +65,7 @@ def settle(data: Data, key: str, changes: Changes, session: ClientSession) -> No
         data[DEAD].delete_many({"_id": {"$in": [place(key, number) for number in changes.revived]}}, session=session)
 
 
-def unsent(data: Data, key: str, after: int, limit: int) -> list[OutboxRow]:
+def unsent(data: MongoDatabase, key: str, after: int, limit: int) -> list[OutboxRow]:
     found: list[OutboxRow] = []
     with data[OUTBOX].find({"_id": between(key, after + 1)}, batch_size=4).sort("_id") as documents:
         for document in documents:
@@ -77,12 +76,12 @@ def unsent(data: Data, key: str, after: int, limit: int) -> list[OutboxRow]:
     return found[:limit]
 
 
-def dead(data: Data, key: str, limit: int) -> list[tuple[OutboxRow, DeadRow]]:
+def dead(data: MongoDatabase, key: str, limit: int) -> list[tuple[OutboxRow, DeadRow]]:
     found = data[DEAD].find({"_id": between(key)}).sort("_id").limit(limit)
     return [(_row(each["message"]), DeadRow(each["_id"]["number"], each["reason"], each["attempts"])) for each in found]
 
 
-def count(data: Data, key: str, session: ClientSession) -> int:
+def count(data: MongoDatabase, key: str, session: ClientSession) -> int:
     """How many rows are unsent."""
     total = {"$group": {"_id": None, "rows": {"$sum": {"$size": "$unsent"}}}}
     return sum(found["rows"] for found in data[OUTBOX].aggregate([{"$match": {"_id": between(key)}}, total], session=session))
@@ -96,7 +95,7 @@ def _holding(key: str, numbers: Sequence[int]) -> dict[str, Any]:
     return {"_id": between(key, min(numbers), max(numbers) + SPAN - 1)}
 
 
-def _bury(data: Data, key: str, changes: Changes, session: ClientSession) -> None:
+def _bury(data: MongoDatabase, key: str, changes: Changes, session: ClientSession) -> None:
     dead = {each.number: each for each in changes.dead}
     buried = []
     for document in data[OUTBOX].find(_holding(key, list(dead)) | {"unsent": {"$in": list(dead)}}, session=session):

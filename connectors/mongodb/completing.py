@@ -9,12 +9,12 @@ from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.mongodb import buffered
+from sluicegate.connectors.mongodb.connection import MongoDatabase
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED
-from sluicegate.connectors.mongodb.steps import Data
 
 
-def complete(data: Data, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession) -> list[bool]:
+def complete(data: MongoDatabase, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession) -> list[bool]:
     """Rows that could not be decoded go back to the buffer, marked. Raises ConcurrencyError when a batch has other rows
     than it was sealed with: then nothing may be committed."""
     ids = [batch.id for batch, _ in ends]

@@ -14,6 +14,7 @@ import bson
 import msgspec
 import pymongo
 from pymongo.client_session import ClientSession
+from pymongo.database import Database
 from pymongo.driver_info import DriverInfo
 from pymongo.errors import BulkWriteError, ConnectionFailure, InvalidName, NetworkTimeout, PyMongoError
 from pymongo.errors import ConfigurationError as WrongSetting
@@ -44,8 +45,9 @@ _UNAUTHORIZED = 13
 _FORM = "mongodb://[user:password@]host[:port][,host...][/database][?options]"
 
 Document = dict[str, Any]
+MongoDatabase = Database[Document]
 Client = pymongo.MongoClient[Document]
-Session = ClientSession
+MongoSession = ClientSession
 T = TypeVar("T")
 
 # At DEBUG it would log our documents.
@@ -107,7 +109,7 @@ def database(server: Client) -> pymongo.database.Database[Document]:
     )
 
 
-def transact(session: Session, concern: WriteConcern, work: Callable[[Session], T], attempts: int = ATTEMPTS) -> T:
+def transact(session: MongoSession, concern: WriteConcern, work: Callable[[MongoSession], T], attempts: int = ATTEMPTS) -> T:
     """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
     transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
     time is up. Locks that stay may belong to a transaction that was left open: it is ended. Raises PersistenceError."""
@@ -128,7 +130,7 @@ def transact(session: Session, concern: WriteConcern, work: Callable[[Session], 
         raise AssertionError("the last attempt returns or raises")
 
 
-def _attempt(session: Session, concern: WriteConcern, work: Callable[[Session], T]) -> T:
+def _attempt(session: MongoSession, concern: WriteConcern, work: Callable[[MongoSession], T]) -> T:
     session.start_transaction(ReadConcern("snapshot"), concern, pymongo.ReadPreference.PRIMARY)
     try:
         result = work(session)
@@ -139,7 +141,7 @@ def _attempt(session: Session, concern: WriteConcern, work: Callable[[Session], 
         raise
 
 
-def _ended(session: Session, error: BaseException) -> None:
+def _ended(session: MongoSession, error: BaseException) -> None:
     """At the server, too, even when the time of `answering` is over: the driver would not even send that, and the locks of the transaction
     would stand for transactionLifetimeLimitSeconds."""
 

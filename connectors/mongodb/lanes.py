@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 
-from sluicegate.connectors.mongodb.messages import MOST, MOST_BYTES, Row, changing, document, relaned, rows_of, settle
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
+from sluicegate.connectors.mongodb.messages import MOST, MOST_BYTES, OutboxDocument, changing, document, relaned, rows_of, settle
 from sluicegate.connectors.mongodb.migrations import LOCK, MESSAGE, META
-from sluicegate.connectors.mongodb.steps import Data, Document, locked, server_time, until
+from sluicegate.connectors.mongodb.steps import locked, server_time, until
 from sluicegate.connectors.outboxes import ANY_LANE, check_claim, verdict
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
@@ -23,7 +24,7 @@ _SIZES = {"first": 1, "count": 1, "next_at": 1}
 _LEAN = {"ids": 0}  # they stand in the rows, too
 
 
-def claim(data: Data, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession) -> LaneBatch | None:
+def claim(data: MongoDatabase, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession) -> LaneBatch | None:
     held = locked(data, _key(lane), session)
     now: datetime = held["now"]
     if held.get("token", token) != token and held["expires_at"] > now:
@@ -46,7 +47,7 @@ def claim(data: Data, lane: int, token: str, limit: int, after: int, lease: time
 
 
 def _sent_next(
-    data: Data, own: Document, after: int, limit: int, now: datetime, session: ClientSession
+    data: MongoDatabase, own: Document, after: int, limit: int, now: datetime, session: ClientSession
 ) -> tuple[list[object], int, datetime | None]:
     """The numbered documents with the next rows after that number, how many these are, and until when the one behind them waits."""
     chosen: list[object] = []
@@ -63,12 +64,12 @@ def _sent_next(
     return chosen, some, None
 
 
-def _read(data: Data, chosen: list[object], after: int, session: ClientSession) -> list[LaneRow]:
+def _read(data: MongoDatabase, chosen: list[object], after: int, session: ClientSession) -> list[LaneRow]:
     found = data[MESSAGE].find({"_id": {"$in": chosen}}, _LEAN, session=session).sort("first") if chosen else ()
     return [row for each in found for row in _lane_rows(each, rows_of(each)) if row.number > after]
 
 
-def _given(data: Data, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
+def _given(data: MongoDatabase, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
     """Rows of the lane that had no number, with one."""
     found, some = [], 0
     unnumbered = data[MESSAGE].find(own | {"numbered": False}, _LEAN, batch_size=max(2, min(limit, 101)), session=session)
@@ -114,7 +115,7 @@ def _plain(found: Document) -> bool:
     return found["count"] < SMALL and not ({"history", "token", "next_at"} & found.keys())
 
 
-def claim_any(data: Data, token: str, limit: int, lease: timedelta, session: ClientSession) -> LaneBatch:
+def claim_any(data: MongoDatabase, token: str, limit: int, lease: timedelta, session: ClientSession) -> LaneBatch:
     """First what is free, then the lease on it."""
     now = locked(data, "any", session)["now"]
     expires = until(now, lease)
@@ -130,7 +131,7 @@ def claim_any(data: Data, token: str, limit: int, lease: timedelta, session: Cli
     return LaneBatch(ANY_LANE, token, expires, sorted(rows, key=lambda row: row.number))
 
 
-def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, session: ClientSession) -> None:
+def mark(data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, session: ClientSession) -> None:
     if batch.lane == ANY_LANE:
         now = server_time(data, session)
         found = list(data[MESSAGE].find({"token": batch.token, "state": "pending"}, session=session))
@@ -149,7 +150,7 @@ def mark(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], options: Out
         settle(data, each, fates, session)
 
 
-def _marked(data: Data, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession) -> list[Document]:
+def _marked(data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession) -> list[Document]:
     """Marks the documents of which all rows were sent, unread, and returns the others that have outcomes."""
     said = {outcome.id: outcome.kind for outcome in outcomes if outcome.kind != "outage"}
     numbers = {row.number: said[row.id] for row in batch.rows if row.id in said}
@@ -191,7 +192,7 @@ def _fate(found: Document, outcome: Outcome | None, before: int | None, now: dat
     return tried | {"state": "dead", "reason": outcome.error, "next_at": None}
 
 
-def release(data: Data, batch: LaneBatch, session: ClientSession) -> None:
+def release(data: MongoDatabase, batch: LaneBatch, session: ClientSession) -> None:
     if batch.lane == ANY_LANE:
         data[MESSAGE].update_many({"token": batch.token}, changing(_FREE), session=session)
     else:
@@ -203,10 +204,10 @@ def _key(lane: int) -> str:
     return f"lane/{lane}"
 
 
-def _lane_rows(found: Document, rows: Sequence[Row]) -> list[LaneRow]:
+def _lane_rows(found: Document, rows: Sequence[OutboxDocument]) -> list[LaneRow]:
     first, attempts = found["first"], found["attempts"]
     return [_lane_row(number, row, attempts) for number, row in enumerate(rows, first)]
 
 
-def _lane_row(number: int, it: Row, attempts: int) -> LaneRow:
+def _lane_row(number: int, it: OutboxDocument, attempts: int) -> LaneRow:
     return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, attempts, it.created_at)

@@ -18,8 +18,8 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.write_concern import WriteConcern
 
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.migrations import MESSAGE, META
-from sluicegate.connectors.mongodb.steps import Data, Document
 from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.messages import OutboxMessage, StoredMessage
 from sluicegate.streams.errors import SystemNotReady
@@ -32,7 +32,7 @@ GONE: Document = {"state": "gone"}
 _AT_ONCE = WriteConcern(1)
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class OutboxDocument(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`order` is among all rows of the store, as they were written."""
 
     id: str
@@ -46,10 +46,10 @@ class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Row]).decode
+_decode = msgspec.msgpack.Decoder(list[OutboxDocument]).decode
 
 
-def write_rows(data: Data, messages: Sequence[OutboxMessage], session: ClientSession) -> int:
+def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: ClientSession) -> int:
     """In the transaction of `session`; those whose id is there are left out. Returns how many were new.
 
     An id that another transaction adds meanwhile is a conflict, by the unique index: the transaction begins again and finds it."""
@@ -65,13 +65,13 @@ def write_rows(data: Data, messages: Sequence[OutboxMessage], session: ClientSes
     return len(wanted)
 
 
-def relaned(data: Data, lanes: int, session: ClientSession) -> None:
+def relaned(data: MongoDatabase, lanes: int, session: ClientSession) -> None:
     """Rows whose transaction began before the number of lanes was changed and ended after it go where they belong now."""
     for found in data[MESSAGE].find({"state": "pending", "lanes": {"$ne": lanes}}, session=session):
         settle(data, found, [{"lane": lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)], session)
 
 
-def reserve(data: Data, count: int) -> tuple[range, int, datetime]:
+def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
     """So many numbers that nobody else has, how many lanes there are, and the server's time."""
     counts = data[META].with_options(write_concern=_AT_ONCE)
     found = counts.find_one_and_update(
@@ -83,9 +83,9 @@ def reserve(data: Data, count: int) -> tuple[range, int, datetime]:
 
 
 def _packed(messages: Sequence[OutboxMessage], numbers: range, lanes: int, now: datetime) -> Iterator[Document]:
-    of_lanes: dict[int, list[Row]] = {}
+    of_lanes: dict[int, list[OutboxDocument]] = {}
     for order, message in zip(numbers, messages, strict=True):
-        row = Row(message.id, message.topic, message.key, message.value, list(message.headers), message.lane_key, order, now)
+        row = OutboxDocument(message.id, message.topic, message.key, message.value, list(message.headers), message.lane_key, order, now)
         of_lanes.setdefault(lane_of(message, lanes), []).append(row)
     first = numbers[0]
     for lane, rows in of_lanes.items():
@@ -94,7 +94,7 @@ def _packed(messages: Sequence[OutboxMessage], numbers: range, lanes: int, now: 
             first += len(part)
 
 
-def parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def parts(rows: Sequence[OutboxDocument]) -> Iterator[Sequence[OutboxDocument]]:
     """As many in each as a document takes."""
     begin = size = 0
     for place, row in enumerate(rows):
@@ -106,16 +106,16 @@ def parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     yield rows[begin:]
 
 
-def document(rows: Sequence[Row], fields: Document) -> Document:
+def document(rows: Sequence[OutboxDocument], fields: Document) -> Document:
     about = {"count": len(rows), "oldest": rows[0].order, "created_at": rows[0].created_at, "ids": [row.id for row in rows]}
     return fields | about | {"rows": _encode(rows)}
 
 
-def rows_of(found: Document) -> list[Row]:
+def rows_of(found: Document) -> list[OutboxDocument]:
     return _decode(found["rows"])
 
 
-def settle(data: Data, found: Document, fates: Sequence[Document | None], session: ClientSession) -> None:
+def settle(data: MongoDatabase, found: Document, fates: Sequence[Document | None], session: ClientSession) -> None:
     """Change what must change of each row of the document `found` (None: nothing): a field that becomes None is taken away."""
     groups = [(fate, len(list(group))) for fate, group in groupby(fates)]
     if len(groups) == 1:
@@ -142,11 +142,11 @@ def changing(fields: Document) -> Document:
     return ({"$set": kept} if kept else {}) | ({"$unset": gone} if gone else {})
 
 
-def message_of(row: Row) -> OutboxMessage:
+def message_of(row: OutboxDocument) -> OutboxMessage:
     return OutboxMessage(row.topic, row.key, row.value, row.headers, row.id, row.lane_key)
 
 
-def stored(found: Document, row: Row) -> StoredMessage:
+def stored(found: Document, row: OutboxDocument) -> StoredMessage:
     known: Any = found.get
     return StoredMessage(
         message_of(row), found["state"], found["lane"], known("attempts", 0), row.created_at, known("dispatched_at"), known("next_at"),

@@ -3,12 +3,11 @@ two at once: a step that was killed half-way is finished by the next run."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from pymongo import IndexModel
-from pymongo.database import Database
 from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
 
+from sluicegate.connectors.mongodb.connection import MongoDatabase
 from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.errors import SystemNotReady
 
@@ -23,15 +22,14 @@ SAME_INDEX = (85, 86)
 """There is one of these fields, or of this name, with other options: somebody's who had reasons. Correctness rests on one index only,
 the unique one of the ids of the outbox."""
 
-Data = Database[dict[str, Any]]
 
 
-def _collections(data: Data) -> None:
+def _collections(data: MongoDatabase) -> None:
     for name in (META, CLAIM, CHANGELOG, OUTBOX, DEAD):
         _create(data, name)
 
 
-def _leased(data: Data) -> None:
+def _leased(data: MongoDatabase) -> None:
     for name in (LOCK, WATERMARK):
         _create(data, name)
     # Each index of rows that are updated costs the server a quarter of the update, touched or not: these are as few as can be.
@@ -49,13 +47,13 @@ def _leased(data: Data) -> None:
         data[META].insert_one({"_id": "outbox", "lanes": LANES, "last": 0})
 
 
-STEPS: tuple[tuple[str, Callable[[Data], None]], ...] = (
+STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
     ("collections for claims, changelog, outbox and dead rows", _collections),
     ("collections and indexes for buffers, timeouts and the outbox of applications", _leased),
 )
 
 
-def _create(data: Data, name: str, *indexes: IndexModel) -> None:
+def _create(data: MongoDatabase, name: str, *indexes: IndexModel) -> None:
     try:
         data.create_collection(name, check_exists=False)
     except CollectionInvalid:
@@ -67,7 +65,7 @@ def _create(data: Data, name: str, *indexes: IndexModel) -> None:
         _index(data, name, list(indexes))
 
 
-def _index(data: Data, name: str, indexes: list[IndexModel]) -> None:
+def _index(data: MongoDatabase, name: str, indexes: list[IndexModel]) -> None:
     try:
         data[name].create_indexes(indexes)
     except OperationFailure as error:
@@ -78,7 +76,7 @@ def _index(data: Data, name: str, indexes: list[IndexModel]) -> None:
             _index(data, name, [index])
 
 
-def outstanding(data: Data) -> Sequence[tuple[int, str, Callable[[Data], None]]]:
+def outstanding(data: MongoDatabase) -> Sequence[tuple[int, str, Callable[[MongoDatabase], None]]]:
     """The steps that these data lack, numbered from 1. Raises SystemNotReady when they are ahead of this program."""
     done = {step["_id"] for step in data[STEP].find({}, {"_id": 1})}
     if done and max(done) > len(STEPS):
@@ -86,7 +84,7 @@ def outstanding(data: Data) -> Sequence[tuple[int, str, Callable[[Data], None]]]
     return [(number, name, work) for number, (name, work) in enumerate(STEPS, 1) if number not in done]
 
 
-def apply(data: Data, new_name: str) -> Sequence[str]:
+def apply(data: MongoDatabase, new_name: str) -> Sequence[str]:
     """Do what is outstanding and name the data if they have no name; returns the steps that nobody else did meanwhile."""
     done = []
     for number, name, work in outstanding(data):
@@ -99,7 +97,7 @@ def apply(data: Data, new_name: str) -> Sequence[str]:
     return done
 
 
-def name_data(data: Data, new_name: str) -> str:
+def name_data(data: MongoDatabase, new_name: str) -> str:
     """The name of the data: the one they have, else the new one. Raises SystemNotReady before the first `migrate`."""
     found = incarnation(data)
     if found is None:
@@ -111,6 +109,6 @@ def name_data(data: Data, new_name: str) -> str:
     return str(found)
 
 
-def incarnation(data: Data) -> str | None:
+def incarnation(data: MongoDatabase) -> str | None:
     found = data[META].find_one({"_id": "incarnation"})
     return str(found["value"]) if found else None

@@ -9,9 +9,10 @@ from typing import Any
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors.mongodb import connection, lanes
-from sluicegate.connectors.mongodb.messages import GONE, Row, message_of, reserve, rows_of, settle, stored, write_rows
+from sluicegate.connectors.mongodb.connection import Document
+from sluicegate.connectors.mongodb.messages import GONE, OutboxDocument, message_of, reserve, rows_of, settle, stored, write_rows
 from sluicegate.connectors.mongodb.migrations import MESSAGE, META
-from sluicegate.connectors.mongodb.steps import Document, Steps, server_time
+from sluicegate.connectors.mongodb.steps import StepRunner, server_time
 from sluicegate.connectors.mongodb.unit import joining
 from sluicegate.connectors.mongodb.wakeups import Wakeups
 from sluicegate.connectors.outboxes import check_claim, check_lanes, check_states, outcomes_of
@@ -28,7 +29,7 @@ _AGAIN: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_
 class MongoOutbox:
     """Any thread may call; `new_token` gives a random text."""
 
-    def __init__(self, steps: Steps, options: OutboxOptions, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(self, steps: StepRunner, options: OutboxOptions, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._steps, self._options, self._new_token = steps, options, new_token
         self._data, self._rows = steps.data, steps.data[MESSAGE]
         self._wakeups = Wakeups(self._rows)
@@ -165,6 +166,6 @@ class MongoOutbox:
         return self._steps.run(work)
 
 
-def _again(row: Row, lanes: int, number: int) -> Document:
+def _again(row: OutboxDocument, lanes: int, number: int) -> Document:
     """Behind all that its lane has."""
     return _AGAIN | {"first": number, "lane": lane_of(message_of(row), lanes), "lanes": lanes}

@@ -9,8 +9,9 @@ from pymongo import UpdateMany, UpdateOne
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors.mongodb.buffered import OPEN, decoded, known, number, set_deadlines, unleased
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
-from sluicegate.connectors.mongodb.steps import Data, Document, until
+from sluicegate.connectors.mongodb.steps import until
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
 
 
@@ -18,7 +19,7 @@ from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types,
 class Sealing:
     """In one transaction, in which the lock of `name` is held since `now`."""
 
-    data: Data
+    data: MongoDatabase
     name: str
     gate: Gate
     types: Types | None

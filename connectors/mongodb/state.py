@@ -15,19 +15,19 @@ from pymongo.collection import Collection
 from sluicegate.connectors.commits import check, following, one_by_one, remaining
 from sluicegate.connectors.mongodb import chunks, connection, durability, left_open, migrations, unit
 from sluicegate.connectors.mongodb.migrations import CHANGELOG, CLAIM, DEAD, OUTBOX
-from sluicegate.connectors.mongodb.steps import Steps
+from sluicegate.connectors.mongodb.steps import StepRunner
 from sluicegate.connectors.mongodb.timeouts import schedule
 from sluicegate.connectors.sessions import MongoSession, unchanged
-from sluicegate.streams.contracts.leased import AggregatorBuffer, Outbox, TimeoutStore
+from sluicegate.streams.contracts.leased import AggregatorBuffer, OutboxStore, TimeoutStore
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
-from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, Level, OutboxRow, Partition, PartitionView, Source
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 _PAGE = 16
 
 _encode = msgspec.msgpack.Encoder().encode
 _source = msgspec.msgpack.Decoder(Source).decode
-_trying = msgspec.msgpack.Decoder(Trying).decode
+_trying = msgspec.msgpack.Decoder(CrashMark).decode
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class MongoStore:
         return MongoTimeouts(self._steps, self._options.timeouts)
 
     @cached_property
-    def outbox(self) -> Outbox:
+    def outbox(self) -> OutboxStore:
         from sluicegate.connectors.mongodb.outbox import MongoOutbox
 
         return MongoOutbox(self._steps, self._options.outbox)
@@ -70,8 +70,8 @@ class MongoStore:
         return connection.client(self._url)
 
     @cached_property
-    def _steps(self) -> Steps:
-        return Steps(self._server, self._data)
+    def _steps(self) -> StepRunner:
+        return StepRunner(self._server, self._data)
 
     @property
     def incarnation(self) -> str:

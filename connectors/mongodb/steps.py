@@ -8,13 +8,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
-from pymongo.database import Database
 
 from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.migrations import LEASED, LOCK, META, STEP
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 
@@ -24,15 +24,13 @@ CONFLICTS = 1000
 TURNS = 64
 """Locks of this process, for all keys."""
 
-Document = dict[str, Any]
-Data = Database[Document]
 T = TypeVar("T")
 
 
-class Steps:
+class StepRunner:
     """`run` each step of a contract on `data`; any thread may call."""
 
-    def __init__(self, server: connection.Client, data: Data) -> None:
+    def __init__(self, server: connection.Client, data: MongoDatabase) -> None:
         if not data.write_concern.acknowledged:
             raise ConfigurationError("w=0 tells nobody whether a write landed: the leased contracts need an acknowledged write concern")
         self.server, self.data = server, data
@@ -65,7 +63,7 @@ class Steps:
             raise SystemNotReady("the store lacks the collections of buffers, timeouts and outbox: run `sluicegate migrate`")
 
 
-def locked(data: Data, key: str, session: ClientSession, **counts: int) -> Document:
+def locked(data: MongoDatabase, key: str, session: ClientSession, **counts: int) -> Document:
     """The lock document of this key, with the server's time as `now`, its `counts` raised by so much: first in the transaction, so that
     a conflict with another one comes early."""
     update = {"$currentDate": {"now": True}} | ({"$inc": counts} if counts else {})
@@ -73,7 +71,7 @@ def locked(data: Data, key: str, session: ClientSession, **counts: int) -> Docum
     return found or {}
 
 
-def server_time(data: Data, session: ClientSession | None = None) -> datetime:
+def server_time(data: MongoDatabase, session: ClientSession | None = None) -> datetime:
     """Locks nothing."""
     found = list(data[META].aggregate([{"$match": {"_id": "outbox"}}, {"$project": {"now": "$$NOW"}}], session=session))
     if not found:

@@ -11,9 +11,10 @@ from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import scheduling
 from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import TIMEOUT
-from sluicegate.connectors.mongodb.steps import Data, Document, Steps, locked, server_time, until
+from sluicegate.connectors.mongodb.steps import StepRunner, locked, server_time, until
 from sluicegate.connectors.times import micros, moment
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
@@ -30,7 +31,7 @@ _decode = msgspec.msgpack.Decoder(tuple[bytes | None, list[tuple[str, bytes | No
 class MongoTimeouts:
     """Any thread may call; `new_owner` gives a random text."""
 
-    def __init__(self, steps: Steps, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(self, steps: StepRunner, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._steps, self._options, self._new_owner = steps, options, new_owner
         self._data, self._rows = steps.data, steps.data[TIMEOUT]
 
@@ -130,7 +131,7 @@ class MongoTimeouts:
             return self._rows.count_documents({})
 
 
-def schedule(data: Data, changes: Changes, session: ClientSession) -> None:
+def schedule(data: MongoDatabase, changes: Changes, session: ClientSession) -> None:
     """What a commit cancels and inserts, those that are there left as they are."""
     if changes.cancels:
         data[TIMEOUT].delete_many({"_id": {"$in": [str(id) for id in changes.cancels]}}, session=session)
@@ -141,7 +142,7 @@ def schedule(data: Data, changes: Changes, session: ClientSession) -> None:
         data[TIMEOUT].insert_many([_document(each) for each in new.values()], session=session)
 
 
-def _known(data: Data, timeouts: Sequence[Timeout], session: ClientSession) -> list[str]:
+def _known(data: MongoDatabase, timeouts: Sequence[Timeout], session: ClientSession) -> list[str]:
     ids = [str(each.id) for each in timeouts]
     return [row["_id"] for row in data[TIMEOUT].find({"_id": {"$in": ids}}, {"_id": 1}, session=session)] if ids else []
 

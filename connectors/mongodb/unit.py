@@ -6,11 +6,11 @@ from typing import Any, NoReturn, TypeVar
 
 import pymongo
 from pymongo.client_session import ClientSession
-from pymongo.database import Database
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.connection import MongoDatabase
 from sluicegate.connectors.sessions import ENDED, REFUSED, MongoSession, Raised, working
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
@@ -19,11 +19,10 @@ ABORTED = "an error that the handler caught had ended the transaction: let error
 _NO_SUCH_TRANSACTION = 251
 _ENDS = ("commit_transaction", "abort_transaction", "end_session")
 
-Data = Database[dict[str, Any]]
 T = TypeVar("T")
 
 
-def worked(session: ClientSession, data: Data, work: Callable[[MongoSession], T]) -> T:
+def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSession], T]) -> T:
     """What `work` made inside the transaction of `session`. Raises Raised for what it raised, but pymongo's errors that are worth
     another attempt, or mean that the server failed, as they are."""
     try:
@@ -39,7 +38,7 @@ def worked(session: ClientSession, data: Data, work: Callable[[MongoSession], T]
 
 
 @contextmanager
-def transaction(server: connection.Client, data: Data) -> Iterator[MongoSession]:
+def transaction(server: connection.Client, data: MongoDatabase) -> Iterator[MongoSession]:
     """Commits at the end of the block. Raises NotCommitted when the server gave it up, PersistenceError when it does not tell."""
     with server.start_session() as session:
         session.start_transaction(ReadConcern("snapshot"), data.write_concern, pymongo.ReadPreference.PRIMARY)
@@ -67,7 +66,7 @@ def _commit(session: ClientSession) -> None:
 
 
 @contextmanager
-def joining(session: MongoSession, data: Data) -> Iterator[None]:
+def joining(session: MongoSession, data: MongoDatabase) -> Iterator[None]:
     """Inside the transaction of the session, which another handle of the same database may have begun. What is worth another attempt
     of the whole comes out as it is."""
     if session.database.name != data.name:

@@ -41,7 +41,7 @@ class Address:
     login: dict[str, Any] = field(repr=False)
 
 
-class Server:
+class RedisServer:
     """`server()` is the client, made when first asked for: a cluster's connects at once."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -64,11 +64,11 @@ class Server:
                 sentinel.close()
 
 
-def server(url: str) -> Server:
+def server(url: str) -> RedisServer:
     """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say. Raises ConfigurationError."""
     address = parsed(url)
     make = {"": _single, "sentinel": _primary, "cluster": _cluster}[address.kind]
-    return Server(lambda: make(_admitted(address)))
+    return RedisServer(lambda: make(_admitted(address)))
 
 
 def clustered(client: Any) -> bool:

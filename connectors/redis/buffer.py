@@ -14,7 +14,7 @@ from sluicegate.connectors.redis import packs
 from sluicegate.connectors.redis import scripts_buffer as scripts
 from sluicegate.connectors.redis import scripts_packs as packing
 from sluicegate.connectors.redis import scripts_snapshots as snapshots
-from sluicegate.connectors.redis.addresses import Server
+from sluicegate.connectors.redis.addresses import RedisServer
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import encode, instant, outbox_arguments, step, text
 from sluicegate.connectors.redis.scripts_leased import PREFIX
@@ -25,19 +25,19 @@ from sluicegate.streams.contracts.leased_values import (
     Entry,
     Filled,
     Gate,
-    Header,
     InsertResult,
     Pack,
-    Progress,
     SealedBatch,
     Snapshot,
     Types,
+    WatermarkMove,
     batch_id,
     positive,
     resolved,
     singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.record import Header
 
 _PAGE = 1000
 _NO_GATE = ("", 0, "", "", "")
@@ -49,7 +49,7 @@ class RedisBuffer:
 
     at_once = 30_000
 
-    def __init__(self, server: Server, types: Types | None, new_token: Callable[[], str]) -> None:
+    def __init__(self, server: RedisServer, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
         self._insert, self._due = step(server, scripts.INSERT), step(server, packing.DUE)
         self._insert_packs, self._complete_packs = step(server, packing.INSERT_PACKS), step(server, packing.COMPLETE_PACKS)
@@ -63,16 +63,16 @@ class RedisBuffer:
         self._page = step(server, snapshots.PAGE)
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         return self._filled(name, entries, None, progress, keep_keys).result
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> Filled:
         return self._filled(name, entries, gate, progress, keep_keys)
 
-    def _filled(self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: Progress | None, keep_keys: timedelta) -> Filled:
+    def _filled(self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: WatermarkMove | None, keep_keys: timedelta) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
         rows = [part for entry in entries for part in _arguments(entry, length(keep_keys))]
         while (answer := self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows]))[0] == b"packed":
@@ -83,7 +83,7 @@ class RedisBuffer:
         batches = [self._batch(name, each) for each in sealed[0]]
         return Filled(InsertResult(count, len(entries) - count), batches)
 
-    def insert_packs(self, name: str, packed: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+    def insert_packs(self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
         said, *answer = self._insert_packs([name, *self._gated(gate), *_moves(progress), *packs.given(packed)])
         if said == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
@@ -268,7 +268,7 @@ def _list(name: str, group: bytes) -> bytes:
     return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(called), called, group)
 
 
-def _moves(progress: Progress) -> tuple[str, int, int]:
+def _moves(progress: WatermarkMove) -> tuple[str, int, int]:
     return _source(progress.topic_id, progress.partition), progress.expected, progress.next
 
 

@@ -10,7 +10,7 @@ import msgspec
 import redis
 
 from sluicegate.connectors import admission
-from sluicegate.connectors.redis.addresses import CERTIFICATES, Server, clustered, sentinels
+from sluicegate.connectors.redis.addresses import CERTIFICATES, RedisServer, clustered, sentinels
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import PersistenceError, permanent
 
@@ -23,7 +23,7 @@ DATABASES = "; correct the number of the database in the store's URL"
 Script = Callable[[Sequence[str], Sequence[Any]], Any]
 
 
-def script(server: Server, text: str) -> Script:
+def script(server: RedisServer, text: str) -> Script:
     """Run by its hash, sent in full when the server does not know it; the server runs it once in either case."""
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
@@ -37,7 +37,7 @@ def script(server: Server, text: str) -> Script:
     return run
 
 
-def together(server: Server, text: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
+def together(server: RedisServer, text: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
     """The script once for each call, all sent before the first answer is read: the server then waits for its disk once. A call
     that failed has a PersistenceError in place of its answer. Not for a cluster."""
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
@@ -51,7 +51,7 @@ def together(server: Server, text: str, calls: Sequence[tuple[Sequence[str], Seq
     return [_answered(server, text, call, answer) for call, answer in zip(calls, answers, strict=True)]
 
 
-def _answered(server: Server, text: str, call: tuple[Sequence[str], Sequence[Any]], answer: Any) -> Any:
+def _answered(server: RedisServer, text: str, call: tuple[Sequence[str], Sequence[Any]], answer: Any) -> Any:
     if not isinstance(answer, Exception):
         return answer
     keys, args = call
@@ -81,7 +81,7 @@ def translated() -> Iterator[None]:
         raise PersistenceError(f"redis: a stored value cannot be read: {type(error).__name__}") from error
 
 
-def level(server: Server) -> Level:
+def level(server: RedisServer) -> Level:
     """What the settings of these servers give; a setting that cannot be read counts as wrong."""
     with translated():
         client = server()

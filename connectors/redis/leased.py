@@ -13,19 +13,19 @@ import msgspec
 
 from sluicegate.connectors import times
 from sluicegate.connectors.redis import connection
-from sluicegate.connectors.redis.addresses import Server
+from sluicegate.connectors.redis.addresses import RedisServer
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.values import Changes
 
-Step = Callable[[Sequence[Any]], Any]
+ScriptStep = Callable[[Sequence[Any]], Any]
 
 encode = msgspec.msgpack.Encoder().encode
 
 
-def step(server: Server, text: str) -> Step:
+def step(server: RedisServer, text: str) -> ScriptStep:
     """The script, to be called with its arguments."""
     run = connection.script(server, text)
     return lambda args: run((PREFIX,), args)

@@ -11,7 +11,7 @@ import msgspec
 from sluicegate.connectors.outboxes import ANY_LANE, STATES, check_claim, check_lanes, check_states, outcomes_of
 from sluicegate.connectors.redis import scripts_care
 from sluicegate.connectors.redis import scripts_outbox as scripts
-from sluicegate.connectors.redis.addresses import REPLY_SECONDS, Server, clustered
+from sluicegate.connectors.redis.addresses import REPLY_SECONDS, RedisServer, clustered
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import instant, outbox_arguments, step
 from sluicegate.connectors.redis.scripts_leased import PREFIX
@@ -20,9 +20,10 @@ from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.lanes import LANES
 from sluicegate.streams.contracts.leased import LANE_LEASE
-from sluicegate.streams.contracts.leased_values import Header, positive
+from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from sluicegate.streams.contracts.options import OutboxOptions
+from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import ConcurrencyError, ConfigurationError, PersistenceError
 
 _KEYS = PREFIX + "outbox:"
@@ -41,7 +42,7 @@ class Packed(msgspec.Struct, array_like=True, gc=False):
     lane_key: bytes | None
 
 
-class Stored(msgspec.Struct, array_like=True, gc=False):
+class StoredRow(msgspec.Struct, array_like=True, gc=False):
     """A row as the scripts store it: `hashed` of its key, `created` in microseconds since 1970, its place in the order of all rows."""
 
     hashed: int
@@ -50,8 +51,8 @@ class Stored(msgspec.Struct, array_like=True, gc=False):
     message: Packed
 
 
-_rows = msgspec.msgpack.Decoder(list[Stored]).decode
-_stored = msgspec.msgpack.Decoder(Stored).decode
+_rows = msgspec.msgpack.Decoder(list[StoredRow]).decode
+_stored = msgspec.msgpack.Decoder(StoredRow).decode
 _failed = msgspec.msgpack.Decoder(tuple[int, int, str]).decode
 _history = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
 
@@ -59,7 +60,7 @@ _history = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
 class RedisOutbox:
     """`new_token` gives random ones. Any thread may call; each that waits has a subscription of its own."""
 
-    def __init__(self, server: Server, options: OutboxOptions, new_token: Callable[[], str]) -> None:
+    def __init__(self, server: RedisServer, options: OutboxOptions, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
         self._add, self._set_lanes = step(server, scripts.ADD), step(server, scripts.SET_LANES)
         self._claim, self._claim_any = step(server, scripts.CLAIM), step(server, scripts.CLAIM_ANY)

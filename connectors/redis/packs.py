@@ -17,7 +17,7 @@ _SMALL = 512  # bytes that are not compressed
 _RATIO = 255  # of LZ4 at most
 
 
-class Stored(NamedTuple):
+class StoredPack(NamedTuple):
     """A pack of `items` records, the first of which has this number in the buffer."""
 
     number: int
@@ -48,7 +48,7 @@ def given(packs: Sequence[Pack]) -> Iterator[Any]:
         yield b"".join((_GIVEN.pack(items, 0, len(called)), called, *kept))
 
 
-def stored(blobs: Sequence[bytes], group: str) -> list[Stored]:
+def stored(blobs: Sequence[bytes], group: str) -> list[StoredPack]:
     """Their entries have their data as value. Raises PersistenceError."""
     with translated():
         return [_stored(blob, group) for blob in blobs]
@@ -64,7 +64,7 @@ def rows(blobs: Sequence[bytes], group: str) -> Iterator[Any]:
             yield from (at, name, blob[:8] + encode((name, 0, name, PACK, group)) + encode((single.data, ())))
 
 
-def _stored(blob: bytes, group: str) -> Stored:
+def _stored(blob: bytes, group: str) -> StoredPack:
     if len(blob) < _STORED.size:
         raise ValueError("a pack is cut off")
     _, number, items, skipped, length = _STORED.unpack_from(blob)
@@ -73,7 +73,7 @@ def _stored(blob: bytes, group: str) -> Stored:
     if skipped:
         called = f"{called}+{skipped:.0f}"
     data = pack_slice(_plain(blob[end : end + 1], blob[end + 1 :]), int(skipped), int(items))
-    return Stored(int(number), int(items), Entry(called, called, PACK, data, (), group, data))
+    return StoredPack(int(number), int(items), Entry(called, called, PACK, data, (), group, data))
 
 
 def _plain(kind: bytes, data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.redis.timeouts import RedisTimeouts
 from sluicegate.connectors.sessions import RedisSession, unchanged
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
-from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, Level, OutboxRow, Partition, PartitionView, Source
 from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
 _dead = msgspec.msgpack.Decoder(tuple[str, int, OutboxRow]).decode
 _source = msgspec.msgpack.Decoder(Source).decode
-_trying = msgspec.msgpack.Decoder(Trying).decode
+_trying = msgspec.msgpack.Decoder(CrashMark).decode
 
 
 class RedisStore:

@@ -9,7 +9,7 @@ import msgspec
 
 from sluicegate.connectors import scheduling
 from sluicegate.connectors.redis import scripts_timeouts as scripts
-from sluicegate.connectors.redis.addresses import Server
+from sluicegate.connectors.redis.addresses import RedisServer
 from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import (
     due,
@@ -23,9 +23,10 @@ from sluicegate.connectors.redis.leased import (
 )
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.times import length
-from sluicegate.streams.contracts.leased_values import Header, Timeout, TimeoutBatch
+from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
 from sluicegate.streams.contracts.options import TimeoutOptions
+from sluicegate.streams.contracts.record import Header
 
 _PAYLOADS = PREFIX + "timeouts:payloads"
 _PAGE = 1000
@@ -35,7 +36,7 @@ _rest = msgspec.msgpack.Decoder(tuple[str, bytes | None, bytes | None, list[Head
 class RedisTimeouts:
     """`new_token` gives random ones: the owners of batches."""
 
-    def __init__(self, server: Server, options: TimeoutOptions, new_token: Callable[[], str]) -> None:
+    def __init__(self, server: RedisServer, options: TimeoutOptions, new_token: Callable[[], str]) -> None:
         self._server, self._options, self._new_token = server, options, new_token
         self._insert, self._batch = step(server, scripts.INSERT), step(server, scripts.BATCH)
         self._remove, self._release = step(server, scripts.REMOVE), step(server, scripts.RELEASE)

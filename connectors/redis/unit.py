@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import redis
 from redis.client import Pipeline
 
-from sluicegate.connectors.redis.addresses import Server, clustered
+from sluicegate.connectors.redis.addresses import RedisServer, clustered
 from sluicegate.connectors.redis.connection import QUOTED, translated
 from sluicegate.connectors.sessions import REFUSED, RedisSession, working
 from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, PersistenceError
@@ -42,7 +42,7 @@ class Queue(Pipeline):
 
 
 @contextmanager
-def transaction(server: Server, key: str) -> Iterator[Any]:
+def transaction(server: RedisServer, key: str) -> Iterator[Any]:
     """A pipeline on a connection of the server that has the key."""
     with translated():
         client = server()
@@ -62,7 +62,7 @@ def watched(pipe: Any, keys: Sequence[str], script: Sequence[Any]) -> Any:
         return pipe.immediate_execute_command("EVAL", *script)
 
 
-def worked(server: Server, pipe: Pipeline, claim_key: str, work: Callable[[RedisSession], T]) -> tuple[T, Queue]:
+def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[RedisSession], T]) -> tuple[T, Queue]:
     """What `work` made, and what it queued. Raises Raised for what it raised, ConfigurationError for keys on other servers."""
     queue = _queue(pipe)
     tag = claim_key.removesuffix(":claim")
@@ -72,7 +72,7 @@ def worked(server: Server, pipe: Pipeline, claim_key: str, work: Callable[[Redis
 
 
 @contextmanager
-def application(server: Server, beginning: str) -> Iterator[RedisSession]:
+def application(server: RedisServer, beginning: str) -> Iterator[RedisSession]:
     """A transaction that is no partition's; in a cluster its keys lie where those with this beginning do."""
     with transaction(server, beginning) as pipe:
         queue = _queue(pipe)
@@ -86,7 +86,7 @@ def _queue(pipe: Pipeline) -> Queue:
     return Queue(pipe.connection_pool, pipe.response_callbacks, True, None)
 
 
-def _check_slots(server: Server, key: str, queue: Queue) -> None:
+def _check_slots(server: RedisServer, key: str, queue: Queue) -> None:
     client = server()
     if clustered(client):
         with translated():  # redis-py asks a server for the keys of commands that it does not know

@@ -15,7 +15,7 @@ from sluicegate.connectors.sql import buffer_rows, buffer_seals
 from sluicegate.connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, pages, read
 from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW, BUFFER_WATERMARK
 from sluicegate.connectors.sql.outbox_rows import write_rows
-from sluicegate.connectors.sql.transactions import Transactions
+from sluicegate.connectors.sql.transactions import TransactionRunner
 from sluicegate.connectors.times import clock, length, moment
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
@@ -25,10 +25,10 @@ from sluicegate.streams.contracts.leased_values import (
     Gate,
     InsertResult,
     Pack,
-    Progress,
     SealedBatch,
     Snapshot,
     Types,
+    WatermarkMove,
     positive,
     singles,
 )
@@ -44,7 +44,7 @@ class SqlBuffer:
 
     at_once = 1_000
 
-    def __init__(self, transactions: Transactions, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(self, transactions: TransactionRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
         self._transactions, self._types, self._new_token = transactions, types, new_token
 
     def _changed(self, name: str, nothing: T, work: Callable[[Locked], T], taking: bool = True) -> T:
@@ -62,12 +62,12 @@ class SqlBuffer:
     # -- intake ------------------------------------------------------------------------------------------------------
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         return self._transactions.run(lambda connection: self._insert(connection, name, entries, progress, keep_keys, False)[1])
 
     def _insert(
-        self, connection: Connection, name: str, entries: Sequence[Entry], progress: Progress | None, keep_keys: timedelta, taking: bool
+        self, connection: Connection, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, taking: bool
     ) -> tuple[Locked, InsertResult]:
         at = buffer_rows.made(connection, lambda: self._now(connection), name, taking)
         if progress is not None:
@@ -77,7 +77,7 @@ class SqlBuffer:
         return at, buffer_rows.add(at, entries, length(keep_keys))
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> Filled:
         def work(connection: Connection) -> Filled:
             at, result = self._insert(connection, name, entries, progress, keep_keys, True)
@@ -89,7 +89,7 @@ class SqlBuffer:
     def _handed_out(self, at: Locked, holds: Sequence[buffer_seals.Hold], gate: Gate) -> Sequence[SealedBatch]:
         return buffer_seals.handed_out(at, holds, gate, self._types, self._new_token)
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:

@@ -9,7 +9,8 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, dele
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
-from sluicegate.streams.contracts.leased_values import Entry, Header, InsertResult, Progress, Types
+from sluicegate.streams.contracts.leased_values import Entry, InsertResult, Types, WatermarkMove
+from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import PersistenceError
 
 PAGE = 500  # values in one statement
@@ -76,7 +77,7 @@ def made(connection: Connection, now: Callable[[], int], name: str, taking: bool
     return found
 
 
-def move(at: Locked, progress: Progress) -> None:
+def move(at: Locked, progress: WatermarkMove) -> None:
     """The source's watermark. Raises WatermarkMoved."""
     place = {"name": at.name, "topic_id": progress.topic_id, "partition_number": progress.partition}
     here = [BUFFER_WATERMARK.c[name] == value for name, value in place.items()]

@@ -24,7 +24,7 @@ Row = tuple[str, int, bytes]
 """The partition's key, number and value."""
 
 
-class Session(Protocol):
+class StoreSession(Protocol):
     """What a statement is run on: the driver's connection, autocommitting outside of `begin` and `commit`."""
 
     connection: Any
@@ -109,7 +109,7 @@ class Product(Protocol):
         """Make what is connected to, where that is ours to make."""
         return
 
-    def session(self, connection: Any) -> AbstractContextManager[Session]:
+    def session(self, connection: Any) -> AbstractContextManager[StoreSession]:
         """PostgreSQL gets its statements without a wait for the answers; asking for rows is what waits."""
 
     def code(self, error: Exception) -> str:
@@ -142,7 +142,7 @@ class Product(Protocol):
     def if_absent(self, insert: str) -> str:
         return f"{insert} on conflict do nothing"
 
-    def add_missing(self, db: Session, insert: str, rows: Sequence[Sequence[object]]) -> None:
+    def add_missing(self, db: StoreSession, insert: str, rows: Sequence[Sequence[object]]) -> None:
         """`insert` names table and columns. What is there already stays as it is."""
         marks = f"({', '.join(['%s'] * len(rows[0]))})"
         db.run(
@@ -150,13 +150,13 @@ class Product(Protocol):
             [value for row in rows for value in row],
         )
 
-    def drop_unsent(self, db: Session, key: str, runs: Sequence[tuple[int, int]]) -> None:
+    def drop_unsent(self, db: StoreSession, key: str, runs: Sequence[tuple[int, int]]) -> None:
         """Each run is the first and the last number."""
         for at in range(0, len(runs), RUNS):
             page = runs[at : at + RUNS]
             db.run(statements.dropping(len(page)), (key, *(number for run in page for number in run)))
 
-    def add_rows(self, db: Session, insert: str, rows: Sequence[Row]) -> None:
+    def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:
         """`insert` names table and columns, the rows are of one partition and not empty."""
 
     def level(self, ask: Ask) -> Level: ...
@@ -172,7 +172,7 @@ class Database:
         self.product = product
         self._pool = product.pool()
 
-    def run(self, work: Callable[[Session], T], begin: Sequence[str] = (), end: str = "") -> T:
+    def run(self, work: Callable[[StoreSession], T], begin: Sequence[str] = (), end: str = "") -> T:
         """`work` in a transaction (without `begin`: each statement for itself), again as a whole after a deadlock."""
 
         def once(connection: Any) -> T:

@@ -11,7 +11,7 @@ from sluicegate.connectors.outboxes import ANY_LANE, check_claim, check_states
 from sluicegate.connectors.sessions import SqlSession, joined
 from sluicegate.connectors.sql import outbox_care, outbox_claims, outbox_lanes, outbox_marks, outbox_reading
 from sluicegate.connectors.sql.outbox_rows import lanes, write_rows
-from sluicegate.connectors.sql.transactions import Transactions
+from sluicegate.connectors.sql.transactions import TransactionRunner
 from sluicegate.streams.contracts.leased import LANE_LEASE
 from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
@@ -27,7 +27,7 @@ class SqlOutbox:
 
     def __init__(
         self,
-        transactions: Transactions,
+        transactions: TransactionRunner,
         options: OutboxOptions,
         wait: Callable[[float], bool] = lambda seconds: False,
         new_token: Callable[[], str] = lambda: uuid.uuid4().hex,

@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from sluicegate.connectors.outboxes import ANY_LANE, at
-from sluicegate.connectors.sql.outbox_lanes import Given, Held, locked, save
+from sluicegate.connectors.sql.outbox_lanes import Given, LaneHold, locked, save
 from sluicegate.connectors.sql.outbox_rows import headers_of, in_pages, lanes, plain
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage
 from sluicegate.streams.errors import PersistenceError
 
-Stored = Sequence[Any]
+SelectedRow = Sequence[Any]
 """seq, attempts, held_until, then the columns of the message."""
 
 _STORED = """
@@ -32,11 +32,11 @@ _HOLD = "update sluicegate_message_pending set holder = :holder, held_until = :u
 _created = lru_cache(maxsize=256)(at)
 
 
-def fetched(connection: Connection, statement: str) -> Sequence[Stored]:
+def fetched(connection: Connection, statement: str) -> Sequence[SelectedRow]:
     """The rows of a statement without parameters; PostgreSQL sends them as they are and not as text."""
     if connection.dialect.name == "postgresql":
         driver: Any = connection.connection.driver_connection
-        found: Sequence[Stored] = driver.execute(statement.encode(), binary=True).fetchall()
+        found: Sequence[SelectedRow] = driver.execute(statement.encode(), binary=True).fetchall()
         return found
     return connection.exec_driver_sql(statement).fetchall()
 
@@ -67,14 +67,14 @@ def claim_lane(connection: Connection, lane: int, token: str, limit: int, after:
     if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: who looks again and again writes nothing.
         return LaneBatch(lane, token, at(held.expires_at), rows, None if until is None else at(until))
-    save(connection, Held(lane, token, expires_at, max(held.next_number, given[-1].number + 1 if given else 0), given))
+    save(connection, LaneHold(lane, token, expires_at, max(held.next_number, given[-1].number + 1 if given else 0), given))
     return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
 
 
-def _without_number(connection: Connection, lane: int, given: Sequence[Given], limit: int) -> Sequence[Stored]:
+def _without_number(connection: Connection, lane: int, given: Sequence[Given], limit: int) -> Sequence[SelectedRow]:
     """The first by their sequence. What was committed late lies before rows that have numbers already."""
     top = max((each.seq for each in given), default=0)
-    late: list[Stored] = []
+    late: list[SelectedRow] = []
     if given:
         known = {each.seq for each in given}
         earlier = fetched(connection, _EARLIER.format(lane=lane, top=top, limit=len(known) + limit))
@@ -85,15 +85,15 @@ def _without_number(connection: Connection, lane: int, given: Sequence[Given], l
     return late + list(fetched(connection, _STORED.format(lane=lane, condition=f"p.seq > {top:d}", limit=limit - len(late))))
 
 
-def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int, Stored]:
-    found: dict[int, Stored] = {}
+def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int, SelectedRow]:
+    found: dict[int, SelectedRow] = {}
     for page in in_pages(seqs):
         condition = f"p.seq {among(connection, page)}"
         found.update({row[0]: row for row in fetched(connection, _STORED.format(lane=lane, condition=condition, limit=len(page)))})
     return found
 
 
-def _unheld(rows: Sequence[Stored], now: float) -> tuple[Sequence[Stored], float | None]:
+def _unheld(rows: Sequence[SelectedRow], now: float) -> tuple[Sequence[SelectedRow], float | None]:
     """Those before the first that somebody claimed alone, and until when that one has it."""
     for index, row in enumerate(rows):
         if row[2] is not None and row[2] > now:
@@ -124,7 +124,7 @@ def _claim_free(connection: Connection, lane: int, token: str, limit: int, until
     return _lane_rows(list(found), list(found.values()))
 
 
-def _lane_rows(numbers: Sequence[int], stored: Sequence[Stored]) -> list[LaneRow]:
+def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow]) -> list[LaneRow]:
     if stored and not isinstance(stored[0][3], str):
         stored = [(*row[:3], plain(row[3]), plain(row[4]), *row[5:]) for row in stored]
     return [

@@ -25,7 +25,7 @@ class Given(NamedTuple):
     until: float | None = None
 
 
-class Held(NamedTuple):
+class LaneHold(NamedTuple):
     """`given` ascend by number; `expires_at` in seconds since 1970."""
 
     lane: int
@@ -42,7 +42,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Given]).decode
 
 
-def locked(connection: Connection, lane: int, wait: bool = True) -> Held | None:
+def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | None:
     """Nobody else changes it before the transaction ends. Makes it when it is not there. None: another has it, and we do not wait."""
     found = _row(connection, lane, wait)
     if found is None and (wait or not _is_there(connection, lane)):
@@ -51,10 +51,10 @@ def locked(connection: Connection, lane: int, wait: bool = True) -> Held | None:
     return found
 
 
-def _row(connection: Connection, lane: int, wait: bool) -> Held | None:
+def _row(connection: Connection, lane: int, wait: bool) -> LaneHold | None:
     lock = "" if connection.dialect.name == "sqlite" else " for update" if wait else " for update skip locked"
     row: Any = connection.execute(text(_SELECT + lock), {"lane": lane}).first()
-    return None if row is None else Held(lane, plain(row.token), row.expires_at, row.next_number, _decode(row.given))
+    return None if row is None else LaneHold(lane, plain(row.token), row.expires_at, row.next_number, _decode(row.given))
 
 
 def _is_there(connection: Connection, lane: int) -> bool:
@@ -68,11 +68,11 @@ def _add(connection: Connection, lane: int) -> None:
     connection.execute(text(statement), {"lane": lane, "given": _encode([])})
 
 
-def save(connection: Connection, held: Held) -> None:
+def save(connection: Connection, held: LaneHold) -> None:
     connection.execute(text(_SET), held._asdict() | {"given": _encode(held.given)})
 
 
-def of_token(connection: Connection, lane: int, token: str) -> Held:
+def of_token(connection: Connection, lane: int, token: str) -> LaneHold:
     """Locked. Raises ConcurrencyError when it is another's."""
     held = locked(connection, lane)
     if held is None or held.token != token:

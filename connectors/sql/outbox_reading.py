@@ -25,7 +25,7 @@ _SENT_OF = "select dispatched_at, lane, seqs from sluicegate_message_sent where 
 _TRIED = "select seq, number, tried_at, outcome, error from sluicegate_message_attempt where seq {among} order by seq, number"
 
 
-class _State(NamedTuple):
+class RowState(NamedTuple):
     name: str
     lane: int
     attempts: int
@@ -85,27 +85,27 @@ def _messages(connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[fl
     return {row[0]: (row[1], message_of(row[2:8])) for row in found}
 
 
-def _states(connection: Connection, messages: Mapping[int, OutboxMessage]) -> dict[int, _State]:
+def _states(connection: Connection, messages: Mapping[int, OutboxMessage]) -> dict[int, RowState]:
     """By seq. No pending row lies in another lane than that of its key."""
-    found: dict[int, _State] = {}
+    found: dict[int, RowState] = {}
     count = lanes(connection)
     by_lane: dict[int, list[int]] = {}
     for seq, message in messages.items():
         by_lane.setdefault(lane_of(message, count), []).append(seq)
     for lane, seqs in by_lane.items():
         for seq, _, attempts, until in fetched(connection, _PENDING_OF.format(lane=lane, among=among(connection, seqs))):
-            found[seq] = _State("pending", lane, attempts, next_attempt_at=until)
+            found[seq] = RowState("pending", lane, attempts, next_attempt_at=until)
     for seq, lane, attempts, reason in fetched(connection, _DEAD_OF.format(among=among(connection, list(messages)))):
-        found[seq] = _State("dead", lane, attempts, reason=bytes(reason).decode())
+        found[seq] = RowState("dead", lane, attempts, reason=bytes(reason).decode())
     return _sent_states(connection, [seq for seq in messages if seq not in found]) | found
 
 
-def _sent_states(connection: Connection, seqs: Sequence[int]) -> dict[int, _State]:
+def _sent_states(connection: Connection, seqs: Sequence[int]) -> dict[int, RowState]:
     if not seqs:
         return {}
     wanted, failed = set(seqs), _failed(connection, seqs)
     return {
-        seq: _State("dispatched", lane, failed.get(seq, 0), dispatched_at=sent)
+        seq: RowState("dispatched", lane, failed.get(seq, 0), dispatched_at=sent)
         for sent, lane, page in fetched(connection, _SENT_OF.format(first=min(seqs), last=max(seqs)))
         for seq in wanted.intersection(unpacked(page))
     }
@@ -119,7 +119,7 @@ def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def _stored(message: OutboxMessage, created: float, state: _State) -> StoredMessage:
+def _stored(message: OutboxMessage, created: float, state: RowState) -> StoredMessage:
     dispatched = None if state.dispatched_at is None else at(state.dispatched_at)
     following = None if state.next_attempt_at is None else at(state.next_attempt_at)
     return StoredMessage(message, state.name, state.lane, state.attempts, at(created), dispatched, following, state.reason)

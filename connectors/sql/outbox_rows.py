@@ -8,8 +8,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
 from sluicegate.streams.contracts.lanes import LANES, lane_of
-from sluicegate.streams.contracts.leased_values import Header
 from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import PersistenceError
 
 CHANNEL = "sluicegate_outbox"

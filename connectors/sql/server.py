@@ -19,7 +19,7 @@ RECYCLE_SECONDS = 1800
 BULK_BYTES = 1024 * 1024
 
 
-class Server(Product):
+class SqlServer(Product):
     lender: Lender
     clock: str
     """The query of its time."""
@@ -37,7 +37,7 @@ class Server(Product):
 class Connections:
     """At most CONNECTIONS at a time. One that saw an exception is not used again."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: SqlServer) -> None:
         self._name = server.name
         self._pool = QueuePool(
             server.connect,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sluicegate.connectors.sql import statements
-from sluicegate.connectors.sql.database import Ask, Product, Row, Session
+from sluicegate.connectors.sql.database import Ask, Product, Row, StoreSession
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, SluicegateError, SystemNotReady, permanent
 
@@ -134,14 +134,14 @@ class Sqlite(Product):
 
     # A small statement that is compiled once is faster than a large one. SQLite looks at the whole partition for an `or`
     # of runs: 100 of them took 12 ms instead of 0.8.
-    def add_missing(self, db: Session, insert: str, rows: Sequence[Sequence[object]]) -> None:
+    def add_missing(self, db: StoreSession, insert: str, rows: Sequence[Sequence[object]]) -> None:
         marks = ", ".join("?" * len(rows[0]))
         db.connection.executemany(self.if_absent(f"{insert} values ({marks})"), rows)
 
-    def drop_unsent(self, db: Session, key: str, runs: Sequence[tuple[int, int]]) -> None:
+    def drop_unsent(self, db: StoreSession, key: str, runs: Sequence[tuple[int, int]]) -> None:
         db.connection.executemany(_question_marks(statements.dropping(1)), [(key, first, last) for first, last in runs])
 
-    def add_rows(self, db: Session, insert: str, rows: Sequence[Row]) -> None:
+    def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:
         db.connection.executemany(f"{insert} values (?, ?, ?)", rows)
 
     def level(self, ask: Ask) -> Level:

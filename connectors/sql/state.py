@@ -12,16 +12,16 @@ import msgspec
 from sluicegate.connectors.commits import alone, check, following, remaining, runs
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, timeout_rows, units
-from sluicegate.connectors.sql.database import Database, Product, Session
+from sluicegate.connectors.sql.database import Database, Product, StoreSession
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
-from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, Level, OutboxRow, Partition, PartitionView, Source
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 if TYPE_CHECKING:
     from sluicegate.connectors.sql.buffer import SqlBuffer
     from sluicegate.connectors.sql.outbox import SqlOutbox
     from sluicegate.connectors.sql.timeouts import SqlTimeouts
-    from sluicegate.connectors.sql.transactions import Transactions
+    from sluicegate.connectors.sql.transactions import TransactionRunner
 
 _PAGE = 16
 _COLUMNS = (
@@ -42,7 +42,7 @@ _COLUMNS = (
 _encode = msgspec.msgpack.Encoder().encode
 _row = msgspec.msgpack.Decoder(OutboxRow).decode
 _source = msgspec.msgpack.Decoder(Source).decode
-_trying = msgspec.msgpack.Decoder(Trying).decode
+_trying = msgspec.msgpack.Decoder(CrashMark).decode
 
 
 class SqlStore:
@@ -73,11 +73,11 @@ class SqlStore:
         return _text(found[0][0])
 
     @cached_property
-    def _transactions(self) -> "Transactions":
+    def _transactions(self) -> "TransactionRunner":
         _ = self._product.lender
-        from sluicegate.connectors.sql.transactions import Transactions
+        from sluicegate.connectors.sql.transactions import TransactionRunner
 
-        return Transactions(self._database)
+        return TransactionRunner(self._database)
 
     @cached_property
     def buffer(self) -> "SqlBuffer":
@@ -103,7 +103,7 @@ class SqlStore:
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         key = _key(partition)
 
-        def work(db: Session) -> Claim:
+        def work(db: StoreSession) -> Claim:
             taken = token, self._product.prose(member), key
             db.rows(statements.INCARNATION) or db.run(
                 self._product.if_absent(statements.NAME_DATA), (self._new_name(),)
@@ -134,7 +134,7 @@ class SqlStore:
         except SystemNotReady as gone:
             return [Fenced(f"{_key(claim.partition)}: the store's data are gone: {gone}") for claim, _ in commits]
 
-    def _write(self, db: Session, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
+    def _write(self, db: StoreSession, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         afters = [following(claim, changes, claim.store_time) for claim, changes in commits]
         # In one order everywhere, so that two workers with the same partitions do not wait for each other.
         fences = {key: db.run(statements.FENCE, values) for key, values in sorted(map(_fence, commits, afters))}
@@ -170,12 +170,12 @@ class SqlStore:
     def transaction(self) -> AbstractContextManager[SqlSession]:
         return self._transactions.open()
 
-    def _hold(self, db: Session, claim: Claim) -> None:
+    def _hold(self, db: StoreSession, claim: Claim) -> None:
         """Nobody claims or commits until our transaction ends."""
         if not db.rows(statements.HELD + self._product.locking, (_key(claim.partition), claim.token, claim.version)):
             raise Fenced(f"{_key(claim.partition)}: a newer claim or commit exists")
 
-    def _write_alone(self, db: Session, claim: Claim, changes: Changes) -> Claim:
+    def _write_alone(self, db: StoreSession, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
         return alone(lambda commits: self._write(db, commits), claim, changes)
 
@@ -195,7 +195,7 @@ class SqlStore:
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         key = _key(partition)
 
-        def work(db: Session) -> None:
+        def work(db: StoreSession) -> None:
             for mark, owner in db.rows(statements.TRYING + self._product.locking, (key,)):
                 trying = None if mark is None else _trying(mark)
                 left = remaining(trying, processes)
@@ -207,7 +207,7 @@ class SqlStore:
     def read(self, partition: Partition) -> PartitionView | None:
         key = _key(partition)
 
-        def work(db: Session) -> PartitionView | None:
+        def work(db: StoreSession) -> PartitionView | None:
             found = db.rows(statements.CLAIM, (key,))
             if not found:
                 return None
@@ -238,7 +238,7 @@ class SqlStore:
         self._waiter.close()
         self._database.close()
 
-    def _settle(self, db: Session, key: str, changes: Changes) -> None:
+    def _settle(self, db: StoreSession, key: str, changes: Changes) -> None:
         for dead in changes.dead:
             db.run(statements.ADD_DEAD, (self._product.prose(dead.reason), dead.attempts, key, dead.number))
         gone = runs(changes.dispatched) + [(dead.number, dead.number) for dead in changes.dead]
@@ -247,7 +247,7 @@ class SqlStore:
         for first, last in runs(changes.revived):
             db.run(statements.DROP_DEAD, (key, first, last))
 
-    def _append(self, db: Session, claim: Claim, after: Claim, changes: Changes) -> None:
+    def _append(self, db: StoreSession, claim: Claim, after: Claim, changes: Changes) -> None:
         key = _key(claim.partition)
         entries = [(key, number, entry) for number, entry in enumerate(changes.entries, claim.last + 1)]
         rows = [(key, row.number, _encode(row)) for row in changes.outbox]
@@ -257,7 +257,7 @@ class SqlStore:
         if after.first > claim.first:
             db.run(statements.DROP_ENTRIES, (key, after.first))
 
-    def _schedule(self, db: Session, changes: Changes) -> None:
+    def _schedule(self, db: StoreSession, changes: Changes) -> None:
         """In the order of ids, so that two workers do not wait for each other."""
         cancels = sorted(id.hex for id in changes.cancels)
         timeouts = sorted(map(timeout_rows.values, changes.timeouts), key=itemgetter(0))

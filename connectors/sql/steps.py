@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from sluicegate.connectors.sql import statements, tables
-from sluicegate.connectors.sql.database import Database, Product, Session
+from sluicegate.connectors.sql.database import Database, Product, StoreSession
 from sluicegate.streams.errors import SystemNotReady
 
 
-def outstanding(product: Product, db: Session) -> Sequence[int]:
+def outstanding(product: Product, db: StoreSession) -> Sequence[int]:
     """The steps that this database lacks, from 1. Raises SystemNotReady when it is ahead of this program."""
     exists = db.rows(product.steps_exist)[0][0]
     done = {number for (number,) in db.rows(statements.STEPS_DONE)} if exists else set()
@@ -34,7 +34,7 @@ def apply(database: Database, new_name: str) -> Sequence[str]:
     """Do what is outstanding; returns the names of the steps done."""
     product = database.product
 
-    def work(db: Session) -> Sequence[int]:
+    def work(db: StoreSession) -> Sequence[int]:
         db.run(tables.created(tables.STEP, product.dialect))
         steps = outstanding(product, db)
         for number in steps:

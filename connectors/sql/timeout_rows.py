@@ -7,7 +7,8 @@ from uuid import UUID
 import msgspec
 
 from sluicegate.connectors.times import micros, moment
-from sluicegate.streams.contracts.leased_values import Header, Timeout
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import PersistenceError
 
 COLUMNS = ("id", "destination", "due_at", "message_key", "payload", "headers", "owner", "locked_until", "locked_by")

@@ -14,7 +14,7 @@ from sluicegate.connectors import scheduling
 from sluicegate.connectors.sql import timeout_rows
 from sluicegate.connectors.sql.leased_tables import TIMEOUT
 from sluicegate.connectors.sql.outbox_rows import write_rows
-from sluicegate.connectors.sql.transactions import Transactions
+from sluicegate.connectors.sql.transactions import TransactionRunner
 from sluicegate.connectors.times import clock, length, micros, moment
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import emitted
@@ -64,7 +64,7 @@ class SqlTimeouts:
     """Any thread may call. `new_owner` gives a random name."""
 
     def __init__(
-        self, transactions: Transactions, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
+        self, transactions: TransactionRunner, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
     ) -> None:
         self._transactions, self._options, self._new_owner = transactions, options, new_owner
 

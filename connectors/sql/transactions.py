@@ -14,7 +14,7 @@ from sluicegate.connectors.sql.database import Database
 T = TypeVar("T")
 
 
-class Transactions:
+class TransactionRunner:
     def __init__(self, database: Database) -> None:
         self._database = database
 

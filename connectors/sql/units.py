@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from sluicegate.connectors.sessions import ENDED, Raised, SqlSession
 from sluicegate.connectors.sql import statements
-from sluicegate.connectors.sql.database import Database, Session
+from sluicegate.connectors.sql.database import Database, StoreSession
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
 ABORTED = "an error that the handler caught had ended the transaction: use connection.begin_nested() around statements that may fail"
@@ -15,7 +15,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def unit(database: Database, fence: Callable[[Session], None], work: Callable[[SqlSession], T], write: Callable[[Session, T], R]) -> R:
+def unit(database: Database, fence: Callable[[StoreSession], None], work: Callable[[SqlSession], T], write: Callable[[StoreSession, T], R]) -> R:
     """`fence` raises when the claim is lost, `write` gets what `work` made. Again as a whole after a deadlock and the like. Raises
     Raised for what `work` raised."""
     result = database.repeated(lambda connection: _once(database, connection, fence, work, write))
@@ -27,9 +27,9 @@ def unit(database: Database, fence: Callable[[Session], None], work: Callable[[S
 def _once(
     database: Database,
     connection: Any,
-    fence: Callable[[Session], None],
+    fence: Callable[[StoreSession], None],
     work: Callable[[SqlSession], T],
-    write: Callable[[Session, T], R],
+    write: Callable[[StoreSession, T], R],
 ) -> R | Raised:
     """What `work` raised is returned when it is rolled back, so that the connection lives; raised when the driver raised it."""
     product = database.product
@@ -81,7 +81,7 @@ def _undone(database: Database, connection: Any, error: Exception) -> Raised:
     return raised
 
 
-def _begin(database: Database, connection: Any, fence: Callable[[Session], None]) -> None:
+def _begin(database: Database, connection: Any, fence: Callable[[StoreSession], None]) -> None:
     with database.product.session(connection) as db:
         for text in database.product.begin_unit:
             db.run(text)
@@ -108,7 +108,7 @@ def _raised(database: Database, connection: Any, error: Exception) -> Raised:
     return Raised(error)
 
 
-def _ended(database: Database, connection: Any, write: Callable[[Session], R]) -> R:
+def _ended(database: Database, connection: Any, write: Callable[[StoreSession], R]) -> R:
     """Our own writes, answered, and then the commit: so its errors are told from theirs."""
     product, written = database.product, False
     try:

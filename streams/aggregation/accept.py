@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, State
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN, GroupState
 from sluicegate.streams.aggregation.reducers import plus
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record
@@ -122,7 +122,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
             groups.complete(key, state, read, now)
 
 
-def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> State | None:
+def _make_room(groups: Groups, key: bytes | None, record: Record, size: int, now: float) -> GroupState | None:
     """The group to put `size` bytes into, opened if need be; None: the record was refused."""
     if key is not None and not groups.admits(key, groups.states.get(key), record, size, now):
         return None
@@ -162,7 +162,7 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
     return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
 
 
-def _add(groups: Groups, key: bytes, state: State, record: Record, read: Any, items: list[Any], now: float) -> None:
+def _add(groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float) -> None:
     rule = groups.rule
     state[COUNT] += 1
     state[LAST] = record.offset()

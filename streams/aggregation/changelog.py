@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sluicegate.streams.aggregation.entry import Amendment, Entry, Section, halves, packed, unpacked
+from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, State
-from sluicegate.streams.aggregation.seen import Seen, weight
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, GroupState
+from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
 
 ENTRY_LIMIT = 4 * 1024 * 1024
@@ -45,7 +45,7 @@ class Changelog:
         "_boundary", "_compress", "_ids", "_live", "_queue", "_refreshed", "_sealed", "_seen", "amended", "groups", "kept", "last", "size",
     )  # fmt: skip
 
-    def __init__(self, groups: Groups, first: int, seen: Seen | None = None, sealed: SealedItems | None = None) -> None:
+    def __init__(self, groups: Groups, first: int, seen: KnownIds | None = None, sealed: SealedItems | None = None) -> None:
         self.groups, self._seen, self._sealed = groups, seen, sealed
         self.kept: deque[tuple[int, int]] = deque()
         self.amended: dict[Amendment, None] = {}  # in their order, each once: compaction writes them again
@@ -69,7 +69,7 @@ class Changelog:
         sealed = self._sealed.changes() if self._sealed is not None else Section()
         if not states and not senders and not ids and sealed.empty and self._queue is None:
             return [], None
-        entry = Entry(self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "", sealed)
+        entry = ChangelogEntry(self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "", sealed)
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._queue, self._boundary, self._refreshed = deque(groups.states), self.last + 1, 0
             self._ids = self._seen.remembered() if self._seen is not None else deque()
@@ -86,7 +86,7 @@ class Changelog:
             self.size += len(blob)
         return packed, self._forget(self._boundary) if done else None
 
-    def _refresh(self, entry: Entry) -> bool:
+    def _refresh(self, entry: ChangelogEntry) -> bool:
         """Put a slice of old state into the entry; True when none is left."""
         groups, queue = self.groups, self._queue or deque()
         grown = sum(len(key) + 48 for key in entry.states) + sum(len(i) for b in entry.added.values() for i in b) * 64
@@ -109,7 +109,7 @@ class Changelog:
             self._live = self._refreshed + (self._sealed.bytes if self._sealed is not None else 0)
         return not queue and not self._ids
 
-    def _refresh_ids(self, entry: Entry, budget: int) -> None:
+    def _refresh_ids(self, entry: ChangelogEntry, budget: int) -> None:
         if self._seen is not None and self._ids:
             old = self._seen.slice(self._ids, budget, entry.at)
             self._refreshed += sum(weight(ids) for _, ids in old)
@@ -120,12 +120,12 @@ class Changelog:
             self.size -= self.kept.popleft()[1]
         return boundary
 
-    def _split(self, entry: Entry) -> list[bytes]:
+    def _split(self, entry: ChangelogEntry) -> list[bytes]:
         """The entry as blobs of at most ENTRY_LIMIT, numbered one after the other."""
         blobs: list[bytes] = []
         waiting, entry.amended, amended = [entry], [], entry.amended
         if amended:
-            waiting.append(Entry(0, entry.at, {}, {}, {}, {}, {}, amended=amended))
+            waiting.append(ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, amended=amended))
         while waiting:
             part = waiting.pop()
             part.number = self.last + 1 + len(blobs)
@@ -138,7 +138,7 @@ class Changelog:
 
     def withdrawal(self, ids: list[bytes], now: float) -> bytes:
         """The entry that takes ids of this commit's other entries back; it is kept when `withdrawn` is called."""
-        return packed(Entry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids), self._compress)
+        return packed(ChangelogEntry(self.last + 1, now, {}, {}, {}, {}, {}, withdrawn=ids), self._compress)
 
     def withdrawn(self, blob: bytes, ids: list[bytes]) -> None:
         """That entry was committed."""
@@ -184,12 +184,12 @@ class Changelog:
             self._seen.settle(at)
             self._live += self._seen.bytes
 
-    def _weight(self, key: bytes, state: State) -> int:
+    def _weight(self, key: bytes, state: GroupState) -> int:
         """About the bytes of a group in the log."""
         return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in self.groups.rule.plan.folds)
 
 
-def _apply(groups: Groups, entry: Entry) -> None:
+def _apply(groups: Groups, entry: ChangelogEntry) -> None:
     states, bags, kinds = groups.states, groups.bags, groups.rule.plan.bags
     for key, state in entry.states.items():
         if state is None:
@@ -228,7 +228,7 @@ def _settle(groups: Groups) -> None:
     groups.rearm()
 
 
-def _sound(state: State, width: int) -> bool:
+def _sound(state: GroupState, width: int) -> bool:
     """Could the fixed columns of a state have been written by us?"""
     count, first, last, opened, seen, trace, size = state[:COLUMNS]
     numbers = type(count) is type(first) is type(last) is type(size) is int

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf
 
 from sluicegate.streams.agent import Aggregation
-from sluicegate.streams.aggregation.layout import OPENED, SEEN, State
+from sluicegate.streams.aggregation.layout import OPENED, SEEN, GroupState
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Completion:
     def timed(self) -> bool:
         return self.since_first < inf or self.since_last < inf
 
-    def due(self, state: State, idle: float = 0.0) -> float:
+    def due(self, state: GroupState, idle: float = 0.0) -> float:
         """The moment at which this group times out, on the owner's clock; infinity for never.
 
         `since_last` counts from the last record, but never from before `idle`: the time of earlier records is not kept.

@@ -6,8 +6,8 @@ from typing import Any
 import lz4.frame
 import msgspec
 
-from sluicegate.streams.aggregation.layout import Bags, State
-from sluicegate.streams.aggregation.seen import Batch
+from sluicegate.streams.aggregation.layout import Bags, GroupState
+from sluicegate.streams.aggregation.seen import SeenIds
 from sluicegate.streams.aggregation.seen import halves as seen_halves
 from sluicegate.streams.errors import BufferFull, ChangelogIncomplete
 
@@ -45,18 +45,18 @@ class Amendment(msgspec.Struct, frozen=True, array_like=True):
     detail: str = ""
 
 
-class Entry(msgspec.Struct, array_like=True):
+class ChangelogEntry(msgspec.Struct, array_like=True):
     """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a default: older
     entries lack them."""
 
     number: int
     at: float
-    states: dict[bytes, State | None]
+    states: dict[bytes, GroupState | None]
     added: dict[bytes, Bags]
     whole: dict[bytes, Bags]
     senders: dict[str, list[int]]
     all_senders: dict[str, list[Any]]
-    seen: list[Batch] = []  # ids accepted, new and old ones; what they were read from
+    seen: list[SeenIds] = []  # ids accepted, new and old ones; what they were read from
     seen_source: str = ""
     sealed: Section = Section()
     withdrawn: list[bytes] = []  # ids that do not count, after all
@@ -69,10 +69,10 @@ def _ext(code: int, data: memoryview) -> Any:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry, ext_hook=_ext).decode
+_decode = msgspec.msgpack.Decoder(ChangelogEntry, ext_hook=_ext).decode
 
 
-def packed(entry: Entry, compress: bool) -> bytes:
+def packed(entry: ChangelogEntry, compress: bool) -> bytes:
     try:
         body = _encode(entry)
     except OverflowError:
@@ -85,7 +85,7 @@ def framed(content: bytes) -> bytes:
     return CHECKED + zlib.crc32(content).to_bytes(4, "big") + content
 
 
-def unpacked(blob: bytes) -> Entry:
+def unpacked(blob: bytes) -> ChangelogEntry:
     """Raises ChangelogIncomplete."""
     if blob == REBUILDING:
         raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay FILE AGENT --rebuild` again")
@@ -100,7 +100,7 @@ def unpacked(blob: bytes) -> Entry:
         raise ChangelogIncomplete(f"a changelog entry cannot be read: {type(e).__name__}") from e
 
 
-def halves(entry: Entry) -> list[Entry]:
+def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """The same changes as two entries: the ids apart, by keys, or when there is one key, by the items of its bags."""
     if entry.seen:
         return _seen_apart(entry)
@@ -110,7 +110,7 @@ def halves(entry: Entry) -> list[Entry]:
     if len(keys) > 1:
         one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
         parts = [
-            Entry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}) for some in (one, two)
+            ChangelogEntry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}) for some in (one, two)
         ]
     elif not keys or entry.senders or entry.all_senders:
         return _sender_halves(entry)
@@ -122,51 +122,51 @@ def halves(entry: Entry) -> list[Entry]:
         back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
         whole = bool(entry.whole)
         parts = [
-            Entry(0, entry.at, entry.states, {} if whole else front, front if whole else {}, {}, {}),
-            Entry(0, entry.at, entry.states, back, {}, {}, {}),
+            ChangelogEntry(0, entry.at, entry.states, {} if whole else front, front if whole else {}, {}, {}),
+            ChangelogEntry(0, entry.at, entry.states, back, {}, {}, {}),
         ]
     parts[0].senders, parts[0].all_senders = entry.senders, entry.all_senders
     return parts
 
 
-def _seen_apart(entry: Entry) -> list[Entry]:
+def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """The ids apart from all else, or in two."""
     parts = [entry.seen]
     others = [msgspec.structs.replace(entry, seen=[])]
     if not (entry.states or entry.senders or entry.all_senders or not entry.sealed.empty):
         parts, others = list(seen_halves(entry.seen)), []
-    return others + [Entry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
+    return others + [ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
 
 
-def _sender_halves(entry: Entry) -> list[Entry]:
+def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """The one group apart from the senders, or the senders by name."""
     if entry.states:
-        states = Entry(0, entry.at, entry.states, entry.added, entry.whole, {}, {})
-        return [states, Entry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
+        states = ChangelogEntry(0, entry.at, entry.states, entry.added, entry.whole, {}, {})
+        return [states, ChangelogEntry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
     names = sorted({*entry.senders, *entry.all_senders})
     if len(names) < 2:
         raise BufferFull("what is remembered of one sender is larger than a changelog entry may be")
     one, two = set(names[: len(names) // 2]), set(names[len(names) // 2 :])
-    return [Entry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some)) for some in (one, two)]
+    return [ChangelogEntry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some)) for some in (one, two)]
 
 
 def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
     return {key: value for key, value in values.items() if key in keys}
 
 
-def _sealed_apart(entry: Entry) -> list[Entry]:
+def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """The sealed items apart from all else, or in two. What else is said of them follows."""
     items, rest = dict(entry.sealed.items), msgspec.structs.replace(entry.sealed, items={})
     if entry.states or entry.senders or entry.all_senders:
-        return [msgspec.structs.replace(entry, sealed=Section()), Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=entry.sealed)]
+        return [msgspec.structs.replace(entry, sealed=Section()), ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, sealed=entry.sealed)]
     if len(items) < 2:
         raise BufferFull("what waits for a handler is larger than a changelog entry may be; lower max_record_bytes and max_bytes")
     numbers = list(items)
     one = {number: items[number] for number in numbers[: len(numbers) // 2]}
     other = {number: items[number] for number in numbers[len(numbers) // 2 :]}
     return [
-        Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=Section(one)),
-        Entry(0, entry.at, {}, {}, {}, {}, {}, sealed=msgspec.structs.replace(rest, items=other)),
+        ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, sealed=Section(one)),
+        ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, sealed=msgspec.structs.replace(rest, items=other)),
     ]
 
 

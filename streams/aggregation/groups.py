@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire, Refused
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, State
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
@@ -47,9 +47,9 @@ class Groups:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.states: dict[bytes, State] = {}
+        self.states: dict[bytes, GroupState] = {}
         self.bags: dict[bytes, Bags] = {}
-        self.touched: dict[bytes, State | None] = {}
+        self.touched: dict[bytes, GroupState | None] = {}
         self.added: dict[bytes, Bags] = {}
         self.heap: list[tuple[float, bytes]] = []
         self.events: list[Fire | Refused] = []
@@ -60,7 +60,7 @@ class Groups:
         self.idle = 0.0
         self.counts = {"skipped": 0, "discarded": 0}
 
-    def open(self, key: bytes | None, record: Record, now: float) -> State | None:
+    def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         """A new group for this record, or None when the record was refused."""
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
@@ -69,7 +69,7 @@ class Groups:
         if len(self.states) >= aggregation.max_groups and not self.relieve(record, now, f"max_groups {aggregation.max_groups}"):
             return None
         offset = record.offset()
-        state: State = [0, offset, offset, now, None, traceparent(record), 0, *self.rule.plan.blank]
+        state: GroupState = [0, offset, offset, now, None, traceparent(record), 0, *self.rule.plan.blank]
         self.states[key] = self.touched[key] = state
         if self.rule.plan.bags:
             self.bags[key] = [{} if bag.unique else [] for bag in self.rule.plan.bags]
@@ -81,7 +81,7 @@ class Groups:
                 heappush(self.heap, (self.due(state), key))
         return state
 
-    def due(self, state: State) -> float:
+    def due(self, state: GroupState) -> float:
         """The moment at which this group times out, on the owner's clock; infinity for never."""
         return self.rule.completion.due(state, self.idle)
 
@@ -96,7 +96,7 @@ class Groups:
                 total += bag.weight(item)
         return total
 
-    def collect(self, key: bytes, state: State, items: list[Any]) -> None:
+    def collect(self, key: bytes, state: GroupState, items: list[Any]) -> None:
         """Put what the bags take of a record into them; None is nothing."""
         held, fresh, size = self.bags[key], self.added.get(key), 0
         if fresh is None:
@@ -125,7 +125,7 @@ class Groups:
             Fire(key, state[COUNT], reason, state[FIRST], state[LAST], state[OPENED], max(now, state[OPENED]), state[TRACE], values)
         )
 
-    def drop(self, key: bytes) -> tuple[State, Bags]:
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         """Close the group without a result; returns what it held."""
         state, bags = self.states.pop(key), self.bags.pop(key, [])
         self.touched[key] = None
@@ -144,7 +144,7 @@ class Groups:
         else:
             self.refuse(record, "key", "too-large", f"the key has {len(key)} bytes, more than {longest}")
 
-    def complete(self, key: bytes, state: State, read: Any, now: float) -> None:
+    def complete(self, key: bytes, state: GroupState, read: Any, now: float) -> None:
         """The group ends with this record: by its count, its `until`, or by a limit."""
         if state[COUNT] >= self.rule.completion.count:
             self.fire(key, "count", now)
@@ -160,7 +160,7 @@ class Groups:
         else:
             self.full.add(key)
 
-    def admits(self, key: bytes, state: State | None, record: Record, size: int, now: float) -> bool:
+    def admits(self, key: bytes, state: GroupState | None, record: Record, size: int, now: float) -> bool:
         """Is there room for `size` more bytes in the group and in the partition? Makes room where the file says so."""
         aggregation = self.rule.aggregation
         most = min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
@@ -187,7 +187,7 @@ class Groups:
         self.fire(next(iter(self.states)), "limit", now)
         return True
 
-    def fold(self, key: bytes, state: State, record: Record, value: bytes) -> bool:
+    def fold(self, key: bytes, state: GroupState, record: Record, value: bytes) -> bool:
         """The user's reducers: all of them, or none when one raises (then the record is refused)."""
         folds = self.rule.plan.folds
         try:
@@ -203,7 +203,7 @@ class Groups:
             state[fold.slot] = accumulator
         return True
 
-    def _unopened(self, key: bytes, state: State, record: Record, reason: str, error: str, where: str = "") -> bool:
+    def _unopened(self, key: bytes, state: GroupState, record: Record, reason: str, error: str, where: str = "") -> bool:
         """Refuse a record that its reducers cannot take; a group that was opened for it never was. Always False."""
         self.refuse(record, "aggregate", reason, error, where)
         if not state[COUNT]:

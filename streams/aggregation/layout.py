@@ -6,7 +6,7 @@ bags, so that a changelog entry holds only the new items.
 
 from typing import Any
 
-State = list[Any]
+GroupState = list[Any]
 Bags = list[Any]
 
 COUNT = 0  # records so far

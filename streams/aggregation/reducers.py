@@ -14,17 +14,17 @@ import msgspec
 from sluicegate.schemas.codecs import base64_text
 from sluicegate.schemas.json import canonical, encode, is_number
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, Bags, State
+from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, Bags, GroupState
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import loaded
 
 Getter = Callable[[Any], Any]
-Add = Callable[[State, Any], None]
-Read = Callable[[State, Bags], Any]
+Add = Callable[[GroupState, Any], None]
+ReadReducer = Callable[[GroupState, Bags], Any]
 Kept = Callable[[Any, bytes], bytes] | None
 STATS = ("sum", "min", "max", "mean")
 ABSENT = object()
-"""What `Read` returns for a value that does not exist: the mean of nothing."""
+"""What `ReadReducer` returns for a value that does not exist: the mean of nothing."""
 
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.decode
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     adders: tuple[Add, ...]
     bags: tuple[Bag, ...]
     folds: tuple[Fold, ...]
-    reads: tuple[tuple[str, Read], ...]
+    reads: tuple[tuple[str, ReadReducer], ...]
 
 
 def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, shown: Callable[[bytes], Any], kept: Kept = None) -> Plan:
@@ -66,7 +66,7 @@ def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, 
     adders: list[Add] = []
     bags: list[Bag] = []
     folds: list[Fold] = []
-    reads: list[tuple[str, Read]] = []
+    reads: list[tuple[str, ReadReducer]] = []
     stats: dict[str, int] = {}
     for reducer in sorted(compute, key=lambda r: r.name):  # the order in the file may change under open groups, slots may not
         slot = COLUMNS + len(blank)
@@ -104,7 +104,7 @@ def imported(path: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def apply(fold: Fold, state: State, message: Any) -> bytes:
+def apply(fold: Fold, state: GroupState, message: Any) -> bytes:
     """The accumulator after this message, encoded. Raises whatever the user's function raises."""
     return _pack(fold.function(_unpack(state[fold.slot]), message))
 
@@ -125,22 +125,22 @@ def _nothing(record: Any) -> Any:
     return None
 
 
-def _count(state: State, bags: Bags) -> Any:
+def _count(state: GroupState, bags: Bags) -> Any:
     return state[COUNT]
 
 
-def _slot(slot: int) -> Read:
+def _slot(slot: int) -> ReadReducer:
     return lambda state, bags: state[slot]
 
 
-def _accumulator(slot: int) -> Read:
+def _accumulator(slot: int) -> ReadReducer:
     return lambda state, bags: _unpack(state[slot])
 
 
 def _stats(slot: int, get: Getter) -> Add:
     low, high = slot + 1, slot + 2
 
-    def add(state: State, record: Any) -> None:
+    def add(state: GroupState, record: Any) -> None:
         value = get(record)
         try:
             state[slot] += value
@@ -158,7 +158,7 @@ def _lenient_stats(slot: int, get: Getter) -> Add:
     """Counts by itself, in slot + 3, how many records had the number."""
     always = _stats(slot, get)
 
-    def add(state: State, record: Any) -> None:
+    def add(state: GroupState, record: Any) -> None:
         if is_number(get(record)):
             always(state, record)
             state[slot + 3] += 1
@@ -166,7 +166,7 @@ def _lenient_stats(slot: int, get: Getter) -> Add:
     return add
 
 
-def _stat(kind: str, slot: int, lenient: bool) -> Read:
+def _stat(kind: str, slot: int, lenient: bool) -> ReadReducer:
     if kind != "mean":
         at = slot + STATS.index(kind)
         return lambda state, bags: state[at]
@@ -182,7 +182,7 @@ def _mean(total: Any, many: int) -> float:
 
 
 def _first(slot: int, get: Getter) -> Add:
-    def add(state: State, record: Any) -> None:
+    def add(state: GroupState, record: Any) -> None:
         if state[slot] is None:
             state[slot] = get(record)
 
@@ -190,7 +190,7 @@ def _first(slot: int, get: Getter) -> Add:
 
 
 def _last(slot: int, get: Getter) -> Add:
-    def add(state: State, record: Any) -> None:
+    def add(state: GroupState, record: Any) -> None:
         value = get(record)
         if value is not None:
             state[slot] = value
@@ -220,7 +220,7 @@ def _same(value: Any) -> bytes | None:
     return canonical(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _bag(reducer: Reducer, index: int, shown: Callable[[bytes], Any]) -> Read:
+def _bag(reducer: Reducer, index: int, shown: Callable[[bytes], Any]) -> ReadReducer:
     if reducer.kind == "distinct":
         return lambda state, bags: len(bags[index])
     if reducer.field is not None:

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.schemas.codecs import as_json
-from sluicegate.schemas.json import Field, Wanted, bounded, canonical, decode_any, wanted, well_formed
+from sluicegate.schemas.json import Field, FieldDecoder, bounded, canonical, decode_any, wanted, well_formed
 from sluicegate.streams.agent import Agent, Aggregation, Reducer, Until
 from sluicegate.streams.aggregation.completion import Completion, completion
-from sluicegate.streams.aggregation.layout import Bags, State
+from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.reducers import ABSENT, STATS, Plan, plan
 from sluicegate.streams.errors import ConfigurationError
 
@@ -52,7 +52,7 @@ class Rule:
         self.utf8 = codec.name == "json" and any(r.kind == "collect" and r.field is None for r in aggregation.compute)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
 
-    def values(self, state: State, bags: Bags) -> dict[str, Any]:
+    def values(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """The computed fields of a result; one that does not exist is left out."""
         return {name: value for name, read in self.plan.reads if (value := read(state, bags)) is not ABSENT}
 
@@ -94,7 +94,7 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
     return list(found.values())
 
 
-def _decoder(codec: Codec, want: Wanted, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
+def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
     """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON can."""
     compute = agent.aggregation.compute if agent.aggregation else ()
     read = want.decode if want.getters else well_formed
@@ -111,7 +111,7 @@ def _decoder(codec: Codec, want: Wanted, fields: Sequence[Field], agent: Agent) 
     return lambda value: read(text(value))
 
 
-def _kept(codec: Codec, want: Wanted) -> Callable[[Any, bytes], bytes] | None:
+def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | None:
     """What is kept of a record that is collected, None: the record itself. Where no field is wanted `_decoder` has made the text."""
     text = codec.text
     if text is None:

@@ -12,11 +12,11 @@ from itertools import repeat
 LEAST_FORGOTTEN = 1_000  # expired ids per commit, beyond twice as many as are new in it
 LOGGED = 6  # bytes of the log that an id takes beside its own
 
-Batch = tuple[float, list[bytes]]
+SeenIds = tuple[float, list[bytes]]
 """When these ids were accepted, and the ids."""
 
 
-class Seen:
+class KnownIds:
     """`source` says what the ids were read from: those of another one mean something else. `early` counts the ids forgotten
     before their horizon since it was last set to 0."""
 
@@ -28,7 +28,7 @@ class Seen:
         self._at: dict[bytes, float] = {}
         self._order: deque[bytes] = deque()  # as accepted; an id that was accepted again after its horizon stands in it twice
         self._when: deque[float] = deque()
-        self._fresh: list[Batch] = []
+        self._fresh: list[SeenIds] = []
 
     @property
     def size(self) -> int:
@@ -52,7 +52,7 @@ class Seen:
         for identity in ids:
             self._at.pop(identity, None)
 
-    def changes(self, now: float) -> list[Batch]:
+    def changes(self, now: float) -> list[SeenIds]:
         """What was accepted since the last call. Forgets a bounded number of those that are expired."""
         fresh, self._fresh = self._fresh, []
         budget = LEAST_FORGOTTEN + 2 * sum(len(ids) for _, ids in fresh)
@@ -65,9 +65,9 @@ class Seen:
         """All of them as they are now, the oldest first; some may stand there twice."""
         return self._order.copy()
 
-    def slice(self, queue: deque[bytes], budget: int, now: float) -> list[Batch]:
+    def slice(self, queue: deque[bytes], budget: int, now: float) -> list[SeenIds]:
         """Take ids of about `budget` bytes from the queue: those that are still known, with their times."""
-        found: list[Batch] = []
+        found: list[SeenIds] = []
         while queue and budget > 0:
             identity = queue.popleft()
             at = self._at.get(identity)
@@ -79,7 +79,7 @@ class Seen:
             budget -= len(identity) + LOGGED
         return found
 
-    def replay(self, batches: Iterable[Batch], source: str) -> None:
+    def replay(self, batches: Iterable[SeenIds], source: str) -> None:
         """Apply what one changelog entry says; `settle` follows the last one."""
         if source == self.source:
             for at, ids in batches:
@@ -119,7 +119,7 @@ def weight(ids: Iterable[bytes]) -> int:
     return sum(len(identity) + LOGGED for identity in ids)
 
 
-def halves(batches: Sequence[Batch]) -> Iterator[list[Batch]]:
+def halves(batches: Sequence[SeenIds]) -> Iterator[list[SeenIds]]:
     """The same as two parts: by batches, or the ids of the only one."""
     if len(batches) > 1:
         middle = len(batches) // 2

@@ -13,7 +13,7 @@ LAST = 5.0  # seconds for each call under way when an error ends us: cut off in 
 Failed = Callable[[SluicegateError], object]
 
 
-class Calls:
+class BackgroundCalls:
     """`begin` from the loop; what follows a call runs in the loop's `turn`. `wake` ends the loop's rest, from any thread."""
 
     def __init__(self, pool: Pool, wake: Callable[[], object]) -> None:

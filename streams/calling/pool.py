@@ -6,13 +6,13 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-Job = Callable[[], None]
+Task = Callable[[], None]
 
 
 class Pool(Protocol):
     """What runs jobs; a job never raises."""
 
-    def submit(self, job: Job) -> None: ...
+    def submit(self, job: Task) -> None: ...
 
     def free(self) -> int:
         """How many more would run at once now."""
@@ -21,14 +21,14 @@ class Pool(Protocol):
         """The result of a coroutine, from inside a job."""
 
 
-class Inline:
+class InlinePool:
     """Runs a job at once, in the caller's thread: handlers inside the commit, and tests. Satisfies Pool."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._runner: asyncio.Runner | None = None
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Task) -> None:
         job()
 
     def free(self) -> int:
@@ -45,12 +45,12 @@ class Threads:
 
     def __init__(self, size: int) -> None:
         self._size, self._busy, self._lock = size, 0, threading.Lock()
-        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         for number in range(size):
             threading.Thread(target=self._work, name=f"handler-{number}", daemon=True).start()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Task) -> None:
         with self._lock:
             self._busy += 1
         self._jobs.put(job)

@@ -7,7 +7,7 @@ import typer
 
 from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
 from sluicegate.streams.cli.outcome import DONE, USAGE, complain, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 
 @ending
 def accept_gap(
-    file: File,
+    file: FileArgument,
     agent: AgentName,
     places: Places = None,
     all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
@@ -47,14 +47,14 @@ def accept_gap(
     json: AsJson = False,
 ) -> int:
     """Let partitions go on that halted because records or the store's data are gone."""
-    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.cli.output import print_json
     from sluicegate.streams.operations import accepting
 
     if bool(places) == all or (all and truncated):
         raise ConfigurationError("name the partitions, or write --all (without --truncated, which is about single partitions)")
     with opened(file, agent) as (app, its, store):
-        wanted = _named(its, places or ()) if places else Topics(app).places(its.topics)
+        wanted = _named(its, places or ()) if places else BrokerTopics(app).places(its.topics)
         chosen, lacking = _look(app, its, store, wanted, truncated)
         if all and not chosen:
             raise ConfigurationError(f"no partition of agent {agent} has a gap, so there is nothing to accept")
@@ -77,11 +77,11 @@ def _look(
     app: "App", agent: "Agent", store: "Store", wanted: "Sequence[tuple[str, int]]", truncated: bool
 ) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
     """Those with a gap, and those without. Changes nothing. Raises ConfigurationError for a gap that cannot be accepted."""
-    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations import accepting
 
-    topics, group = Topics(app), f"{app.name}.{agent.name}"
+    topics, group = BrokerTopics(app), f"{app.name}.{agent.name}"
     chosen, lacking = [], []
     for topic, number in wanted:
         name, partition = f"{topic}/{number}", Partition(app.name, agent.name, topic, number)

@@ -8,7 +8,7 @@ import typer
 
 from sluicegate.streams.cli.changing import opened, store_of
 from sluicegate.streams.cli.outcome import DONE, complain, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.aggregation.entry import Amendment
     from sluicegate.streams.contracts.stores import Store
 
-Place = tuple[str | None, str | None, int | None]
+AuditFilter = tuple[str | None, str | None, int | None]
 """Agent, topic, partition, as far as a change has them."""
 OF_AGENTS = ("groups ", "dead retry")
 COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
@@ -24,7 +24,7 @@ COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
 
 @ending
 def audit(
-    file: File,
+    file: FileArgument,
     agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="In the state of this agent only.", show_default=False)] = None,
     json: AsJson = False,
 ) -> int:
@@ -39,7 +39,7 @@ def audit(
     return DONE
 
 
-def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Place]]":
+def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, AuditFilter]]":
     """Also what is written down in the app's journal, of no partition or even of no agent."""
     from sluicegate.streams.cli.files import loaded
 
@@ -58,13 +58,13 @@ def _changes(file: str, agent: str | None) -> "Iterator[tuple[Amendment, Place]]
         yield from _noted(app, store)
 
 
-def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
+def _amended(app: "App", agent: "Agent", store: "Store") -> "Iterator[tuple[Amendment, AuditFilter]]":
     from sluicegate.streams.operations.open_groups import partitions
 
     return ((said, held.partition[1:]) for held in partitions(store, app.name, agent) for said in held.amended)
 
 
-def _noted(app: "App", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
+def _noted(app: "App", store: "Store") -> "Iterator[tuple[Amendment, AuditFilter]]":
     """What the journal has. A note about an agent begins with its name, which has no space."""
     from msgspec.structs import replace
 
@@ -80,7 +80,7 @@ def _noted(app: "App", store: "Store") -> "Iterator[tuple[Amendment, Place]]":
             yield said, (None, None, None)
 
 
-def _row(said: "Amendment", place: "Place") -> dict[str, object]:
+def _row(said: "Amendment", place: "AuditFilter") -> dict[str, object]:
     at = datetime.fromtimestamp(said.at, UTC).isoformat(timespec="seconds")
     where = dict(zip(("agent", "topic", "partition"), place, strict=True))
     return {"at": at, **where, "who": said.who, "what": said.what, "key": said.key, "why": said.why}

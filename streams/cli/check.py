@@ -8,17 +8,17 @@ import typer
 
 from sluicegate.streams.cli import extras
 from sluicegate.streams.cli.outcome import DONE, SYSTEM, USAGE, complain, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.cli.finding import Finding
+    from sluicegate.streams.cli.finding import SystemFinding
     from sluicegate.streams.config import Loaded, Problem
 
 
 @ending
 def check(
-    file: File,
+    file: FileArgument,
     connect: Annotated[bool, typer.Option("--connect", help="Ask store and brokers whether they are ready.")] = False,
     json: AsJson = False,
 ) -> int:
@@ -26,7 +26,7 @@ def check(
     from sluicegate.streams.config import load
 
     loaded = _traced(file, _opened(file, load(file, os.environ, tolerant=not connect)))
-    found: list[Finding] = []
+    found: list[SystemFinding] = []
     if connect and loaded.app is not None:
         from sluicegate.streams.cli.systems import inspect
 
@@ -72,7 +72,7 @@ def _traced(file: str, loaded: "Loaded") -> "Loaded":
     return loaded
 
 
-def _as_json(loaded: "Loaded", found: "list[Finding] | None", code: int) -> None:
+def _as_json(loaded: "Loaded", found: "list[SystemFinding] | None", code: int) -> None:
     from sluicegate.streams.cli.output import print_json
 
     document: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _warnings(loaded: "Loaded") -> "tuple[Problem, ...]":
     return sort((*loaded.warnings, *(p for p in loaded.unset if p not in loaded.problems)))
 
 
-def _in_words(loaded: "Loaded", found: "list[Finding]") -> None:
+def _in_words(loaded: "Loaded", found: "list[SystemFinding]") -> None:
     from sluicegate.streams.config import meaning
     from sluicegate.streams.config.words import changing, dispatching
 

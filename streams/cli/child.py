@@ -18,10 +18,10 @@ from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, T
 from sluicegate.streams.contracts.stores import OutputTransactions
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
-from sluicegate.streams.engine.worker import Parts
+from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.observe import tracing
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.processes.child import Place, Report, Runner, end, main
+from sluicegate.streams.processes.child import ReportStatus, Runner, WorkerPlan, end, main
 
 
 class SystemClock:
@@ -47,14 +47,14 @@ def leased_options(app: App) -> LeasedOptions:
     )
 
 
-def make_dispatcher(app: App, report: Report) -> Runner:
+def make_dispatcher(app: App, report: ReportStatus) -> Runner:
     """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
     from sluicegate.connectors.kafka.producer import open_producer
     from sluicegate.connectors.kafka.settings import DISPATCHER_DEFAULTS
     from sluicegate.streams.outbox import dispatcher
 
     store = open_store(app.store, app.folder, options=leased_options(app))
-    parts = dispatcher.Parts(
+    parts = dispatcher.DispatcherDependencies(
         spans=spans(app.name),
         store=store,
         close=store.close,
@@ -80,14 +80,14 @@ def transactions(app: App, agent: Agent) -> Callable[[Partition], OutputTransact
     return open_transactions(app.kafka, app.name, agent.name)
 
 
-def make_worker(place: Place, report: Report) -> Runner:
+def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
     """A worker with its own store connection and Kafka clients. Raises ConfigurationError and SystemNotReady."""
     from sluicegate.connectors.kafka.consumer import open_input
     from sluicegate.connectors.kafka.producer import open_producer
 
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
-    parts = Parts(
+    parts = WorkerDependencies(
         spans=spans(app.name),
         store=open_store(app.store, app.folder, options=leased_options(app)),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name),

@@ -10,7 +10,7 @@ import typer
 from sluicegate.streams.cli.changing import AgentName, By, Why, confirm, opened, person, store_of
 from sluicegate.streams.cli.listing import listing
 from sluicegate.streams.cli.outcome import DONE, DONE_BEFORE, SYSTEM, complain, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.dead_rows import DeadOutput
 
 dead = listing("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
-Id = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")]
+DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
+PerPartitionLimit = Annotated[int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")]
 COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")
 NEWEST, PAGE = 10_000, 1000
 
 
-class Seen(NamedTuple):
+class DeadListing(NamedTuple):
     """What there is; `missing` says why there are no letters, `older` how many records were not looked at."""
 
     rows: "list[DeadOutput]"
@@ -38,9 +38,9 @@ class Seen(NamedTuple):
 @dead.command("ls")
 @ending
 def ls(
-    file: File,
+    file: FileArgument,
     agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.", show_default=False)] = None,
-    limit: Limit = NEWEST,
+    limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
     """Oldest first; claims nothing. A letter's id is the place of its record, a row's id is its own."""
@@ -60,11 +60,11 @@ def ls(
 @dead.command("show")
 @ending
 def show(
-    file: File,
+    file: FileArgument,
     agent: AgentName,
-    id: Id,
+    id: DeadIdArgument,
     payload: Annotated[bool, typer.Option("--payload", help="Its key and value, too.")] = False,
-    limit: Limit = NEWEST,
+    limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
     """Everything about one, with its headers."""
@@ -89,7 +89,7 @@ def show(
 @dead.command("retry")
 @ending
 def retry(
-    file: File,
+    file: FileArgument,
     agent: AgentName,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
     all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")] = False,
@@ -97,7 +97,7 @@ def retry(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")] = False,
     why: Why = "",
     by: By = "",
-    limit: Limit = NEWEST,
+    limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
     """Rows go into their outbox again; the records of letters go to their topic again, each once.
@@ -137,14 +137,14 @@ def _told(said: dict[str, Any], json: bool) -> int:
 
 def _ask(app: "App", letters: "Sequence[Letter]") -> None:
     """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises ConfigurationError."""
-    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.ownership.checks import maker_of
     from sluicegate.streams.wording import counted
 
     topics = sorted({letter.topic for letter in letters})
     names, what = ", ".join(topics), counted(len(letters), "record")
     try:
-        found = Topics(app).readers(topics)
+        found = BrokerTopics(app).readers(topics)
     except SystemNotReady as error:
         said = f"whether consumer groups that are no agents of Sluicegate read {names} cannot be told ({error})"
     else:
@@ -169,19 +169,19 @@ def _opened(file: str, agent: str | None) -> "Iterator[tuple[App, list[str], Sto
         yield app, [each.name for each in app.agents], store
 
 
-def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> Seen:
-    from sluicegate.streams.cli.letters import Topics, found
+def _look(app: "App", agents: Sequence[str], store: "Store", limit: int) -> DeadListing:
+    from sluicegate.streams.cli.letters import BrokerTopics, found
     from sluicegate.streams.operations.dead_rows import dead_rows
 
     rows = list(dead_rows(store, app.name, agents, limit))
     try:
-        letters, older = found(app, Topics(app), agents, limit)
+        letters, older = found(app, BrokerTopics(app), agents, limit)
     except (ConfigurationError, SystemNotReady) as error:
-        return Seen(rows, [], str(error), 0)
-    return Seen(rows, letters, "", older)
+        return DeadListing(rows, [], str(error), 0)
+    return DeadListing(rows, letters, "", older)
 
 
-def _known(seen: Seen) -> set[str]:
+def _known(seen: DeadListing) -> set[str]:
     return {each.row.id for each in seen.rows} | {name for each in seen.letters for name in (each.place, each.id)}
 
 
@@ -194,7 +194,7 @@ def _requeued_before(app: "App", agent: str, store: "Store") -> set[str]:
     return {said.key for held in partitions(store, app.name, its) for said in held.amended if said.what == WHAT}
 
 
-def _named(seen: Seen, ids: Sequence[str], done: Container[str] = ()) -> "tuple[list[DeadOutput], list[Letter]]":
+def _named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> "tuple[list[DeadOutput], list[Letter]]":
     """Those of these ids. Raises ConfigurationError for one that is not there and was not `done`."""
     rows = [each for each in seen.rows if each.row.id in ids]
     letters = [each for each in seen.letters if each.place in ids or each.id in ids]
@@ -216,13 +216,13 @@ def _requeued(store: "Store", rows: "Sequence[DeadOutput]", why: str, by: str) -
 
 
 def _resent(app: "App", store: "Store", letters: "Sequence[Letter]", why: str, by: str, again: bool) -> dict[str, Any]:
-    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.operations import dead_letters
 
     sent, found, refused = 0, 0, list[str]()
     for at in range(0, len(letters), PAGE):
         page = letters[at : at + PAGE]
-        did = dead_letters.retry(store, app.name, Topics(app), page, person(why, by), again, _Waiting().wait)
+        did = dead_letters.retry(store, app.name, BrokerTopics(app), page, person(why, by), again, _Waiting().wait)
         sent, found, refused = sent + did.sent, found + did.found, refused + did.refused
     return {"sent": sent, "found": found, "refused": refused}
 
@@ -270,7 +270,7 @@ def _age(seconds: float | None) -> str:
     return "" if seconds is None else age(seconds)
 
 
-def _hint(seen: Seen) -> None:
+def _hint(seen: DeadListing) -> None:
     from sluicegate.streams.wording import counted
 
     if seen.missing:

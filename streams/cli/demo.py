@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from sluicegate.connectors.kafka.feed import Feed
     from sluicegate.connectors.kafka.tail import Tail
     from sluicegate.streams.demo.flights import Flight
-    from sluicegate.streams.demo.recount import Account, Message
-    from sluicegate.streams.demo.show import Advance
-    from sluicegate.streams.demo.worker import Run
+    from sluicegate.streams.demo.recount import Account, OutputRecord
+    from sluicegate.streams.demo.show import ShowAdvance
+    from sluicegate.streams.demo.worker import DemoRun
 
 WINDOW = 2 * 1024 * 1024  # bytes a partition ahead of the group: the embedded broker keeps 5 MiB
 PATIENCE = 60.0  # seconds without any progress
@@ -52,7 +52,7 @@ def moments(kills: int, total: int, random_: Callable[[], float]) -> list[int]:
     return [int(total * (part + random_()) / (kills + 0.2)) for part in range(kills)]
 
 
-def _show(stage: "Stage", total: int, seconds: float) -> None:
+def _show(stage: "DemoStage", total: int, seconds: float) -> None:
     from sluicegate.streams.cli.output import print_table
     from sluicegate.streams.demo import show
 
@@ -73,25 +73,25 @@ def _report(account: "Account") -> int:
 
 
 @contextmanager
-def _stage(folder: Path) -> "Iterator[Stage]":
+def _stage(folder: Path) -> "Iterator[DemoStage]":
     """Everything that must run, and its end in reverse order."""
     from sluicegate.connectors.kafka.embedded import EmbeddedBroker
     from sluicegate.connectors.kafka.feed import Feed
     from sluicegate.connectors.kafka.tail import Tail
     from sluicegate.streams.demo import file
     from sluicegate.streams.demo.flights import PARTITIONS
-    from sluicegate.streams.demo.worker import Run
+    from sluicegate.streams.demo.worker import DemoRun
 
     outputs = {file.OUTPUT: file.OUTPUT_PARTITIONS, file.DEAD: file.OUTPUT_PARTITIONS}
     broker = EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})
     path = folder / "flights.yaml"
     path.write_text(file.text(broker.bootstrap), "utf-8")
     print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
-    run = Run(path, folder / "run.log")
+    run = DemoRun(path, folder / "run.log")
     try:
         tail = Tail(broker.bootstrap, outputs)
         feed = Feed(broker.bootstrap, file.INPUT, PARTITIONS, file.GROUP, WINDOW)
-        yield Stage(run, feed, tail, file.DEAD)
+        yield DemoStage(run, feed, tail, file.DEAD)
         feed.close()
         tail.close()
     finally:
@@ -99,19 +99,19 @@ def _stage(folder: Path) -> "Iterator[Stage]":
         broker.close()
 
 
-class Stage:
+class DemoStage:
     """The run, what feeds it and what it gives: `results` and `dead`, repeats and all."""
 
-    def __init__(self, run: "Run", feed: "Feed", tail: "Tail", dead_topic: str) -> None:
+    def __init__(self, run: "DemoRun", feed: "Feed", tail: "Tail", dead_topic: str) -> None:
         self.run, self._feed, self._tail, self._dead_topic = run, feed, tail, dead_topic
-        self.results: list[Message] = []
-        self.dead: list[Message] = []
+        self.results: list[OutputRecord] = []
+        self.dead: list[OutputRecord] = []
         self.killed = 0
         self._done = 0
         self._seen: set[str] = set()
         self._moved_at = time.monotonic()
 
-    def play(self, flights: "Iterator[Flight]", total: int, kills: Sequence[int], advance: "Advance") -> None:
+    def play(self, flights: "Iterator[Flight]", total: int, kills: Sequence[int], advance: "ShowAdvance") -> None:
         """Feed all flights and wait until each is in some result or dead letter. Raises SystemNotReady when nothing moves."""
         for number, flight in enumerate(flights):
             while not self._feed.send(flight.partition, flight.carrier.encode(), flight.value):
@@ -129,7 +129,7 @@ class Stage:
         while not self._tail.at_the_end():
             self._take(PAUSE)
 
-    def _turn(self, kills: Sequence[int], advance: "Advance", wait: float) -> None:
+    def _turn(self, kills: Sequence[int], advance: "ShowAdvance", wait: float) -> None:
         before = self._done
         self._take(wait)
         committed = self._feed.turn()
@@ -144,10 +144,10 @@ class Stage:
             raise SystemNotReady(f"nothing moved for {PATIENCE:g} s at {self._done} flights; the run's log ends so:\n{self.run.log_end()}")
 
     def _take(self, wait: float) -> None:
-        from sluicegate.streams.demo.recount import Message
+        from sluicegate.streams.demo.recount import OutputRecord
 
         for read in self._tail.take(wait):
-            message = Message(read.key, read.value, dict(read.headers))
+            message = OutputRecord(read.key, read.value, dict(read.headers))
             is_dead = read.topic == self._dead_topic
             (self.dead if is_dead else self.results).append(message)
             name = message.header("sluicegate-id")

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.cli.finding import Finding
+from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.units import spoken_duration
 
 LATER_DUPLICATES = "a duplicate that is written later counts again: a horizon as long as the topic's retention prevents it"
 
 
-def findings(app: App, agents: Sequence[Agent], there: Mapping[str, int | None], now: float, timeout: float) -> list[Finding]:
+def findings(app: App, agents: Sequence[Agent], there: Mapping[str, int | None], now: float, timeout: float) -> list[SystemFinding]:
     """`there` has the partitions of each topic, `now` is in seconds since 1970. Raises SystemNotReady."""
     deduped = [(agent, topic) for agent in agents for topic in agent.topics if agent.dedupe and there.get(topic)]
     if not deduped:
@@ -27,18 +27,18 @@ def findings(app: App, agents: Sequence[Agent], there: Mapping[str, int | None],
     return found
 
 
-def outlived(agent: Agent, topic: str, kept: float | None) -> Finding:
+def outlived(agent: Agent, topic: str, kept: float | None) -> SystemFinding:
     """Does the topic keep records longer than the agent remembers their ids? `kept` in seconds, None: nobody knows."""
     horizon = agent.dedupe.horizon if agent.dedupe else inf
     words = "for an unknown time" if kept is None else "for ever" if kept == inf else f"for {spoken_duration(kept)}"
     text = f"topic {topic} keeps records {words}, {agent.name} remembers their ids for {spoken_duration(horizon)}"
-    return Finding("kafka", True, text, LATER_DUPLICATES if kept is None or horizon < kept else "")
+    return SystemFinding("kafka", True, text, LATER_DUPLICATES if kept is None or horizon < kept else "")
 
 
-def crowded(agent: Agent, topic: str, busiest: int) -> Finding:
+def crowded(agent: Agent, topic: str, busiest: int) -> SystemFinding:
     """Does a partition get more records within the horizon than the agent remembers ids? `busiest`: those of the fullest one."""
     dedupe = agent.dedupe
     most, horizon = (dedupe.max_ids, dedupe.horizon) if dedupe else (0, 0.0)
     text = f"topic {topic} got up to {busiest} records in a partition within {spoken_duration(horizon)}, {agent.name} remembers {most} ids"
     hint = f"ids are forgotten before their horizon: write max_ids: {2 * busiest} (128 bytes each), or a shorter horizon"
-    return Finding("kafka", True, text, hint if busiest > most else "")
+    return SystemFinding("kafka", True, text, hint if busiest > most else "")

@@ -6,17 +6,17 @@ import typer
 
 from sluicegate.streams.cli.changing import store_of
 from sluicegate.streams.cli.outcome import DONE, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import Agent, App
-    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.contracts.values import Partition
-    from sluicegate.streams.operations.explaining import Explained, Output
+    from sluicegate.streams.operations.explaining import Explained, ExplainedOutput
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")]
+OutputIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)]
+LookBackLimit = Annotated[int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")]
 NEWEST = 100_000
 MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried
 
@@ -25,18 +25,18 @@ class Found(NamedTuple):
     """The agent, and its output: what its headers say, or what can be told from the fire id alone (`place` is empty then)."""
 
     agent: "Agent"
-    output: "Output"
+    output: "ExplainedOutput"
 
 
 @ending
-def explain(file: File, id: Id, limit: Limit = NEWEST, json: AsJson = False) -> int:
+def explain(file: FileArgument, id: OutputIdArgument, limit: LookBackLimit = NEWEST, json: AsJson = False) -> int:
     """The exact input offsets behind one result, message of a handler, or dead letter; claims nothing."""
     from sluicegate.streams.cli.files import loaded
-    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.cli.output import print_json
 
     app = loaded(file)
-    topics = Topics(app)
+    topics = BrokerTopics(app)
     found = _output(app, topics, id, limit) or _from_inputs(app, topics, id, "")
     if found is None:
         raise ConfigurationError(
@@ -52,7 +52,7 @@ def explain(file: File, id: Id, limit: Limit = NEWEST, json: AsJson = False) -> 
     return DONE
 
 
-def _output(app: "App", topics: "Topics", id: str, limit: int) -> Found | None:
+def _output(app: "App", topics: "BrokerTopics", id: str, limit: int) -> Found | None:
     """By the headers of what was sent."""
     from sluicegate.streams.cli.topics import written
     from sluicegate.streams.operations.explaining import output
@@ -65,9 +65,9 @@ def _output(app: "App", topics: "Topics", id: str, limit: int) -> Found | None:
     return Found(agent, found) if found.span else _from_inputs(app, topics, found.fire, found.place) or Found(agent, found)
 
 
-def _from_inputs(app: "App", topics: "Topics", fire: str, place: str) -> Found | None:
+def _from_inputs(app: "App", topics: "BrokerTopics", fire: str, place: str) -> Found | None:
     """By trying the fire ids of what the inputs hold."""
-    from sluicegate.streams.operations.explaining import Output, Span, first_of
+    from sluicegate.streams.operations.explaining import ExplainedOutput, OffsetSpan, first_of
 
     for agent, partition, topic_id in _identified(app):
         source = partition.topic, partition.number
@@ -76,7 +76,7 @@ def _from_inputs(app: "App", topics: "Topics", fire: str, place: str) -> Found |
         if first is not None:
             last = None if agent.aggregation is not None else first
             counted = None if last is None else 1
-            return Found(agent, Output(place, "", fire, agent.name, "", counted, None, Span(source, first, last)))
+            return Found(agent, ExplainedOutput(place, "", fire, agent.name, "", counted, None, OffsetSpan(source, first, last)))
     return None
 
 
@@ -94,7 +94,7 @@ def _identified(app: "App") -> "list[tuple[Agent, Partition, str]]":
         ]
 
 
-def _explained(app: "App", topics: "Topics", found: Found) -> "Explained":
+def _explained(app: "App", topics: "BrokerTopics", found: Found) -> "Explained":
     from sluicegate.streams.operations.explaining import Explained, explained, looks_back
 
     span = found.output.span
@@ -113,7 +113,7 @@ def _explained(app: "App", topics: "Topics", found: Found) -> "Explained":
     return made._replace(notes=[*made.notes, *cut])
 
 
-def _document(found: "Output", made: "Explained") -> dict[str, object]:
+def _document(found: "ExplainedOutput", made: "Explained") -> dict[str, object]:
     (topic, number), first, last = found.span or ((None, None), None, None)
     says = {"id": found.id, "fire": found.fire, "agent": found.agent, "output": found.place, "reason": found.reason, "count": found.counted}
     where = {"topic": topic, "partition": number, "first": first, "last": last}

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Finding(NamedTuple):
+class SystemFinding(NamedTuple):
     """One thing about a system: `ok`, or what it lacks and what to do (`hint`)."""
 
     system: str

@@ -11,7 +11,7 @@ import typer
 from sluicegate.streams.cli.changing import AgentName, By, Why, Yes, confirm, opened, person
 from sluicegate.streams.cli.listing import listing
 from sluicegate.streams.cli.outcome import DONE, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.open_groups import OpenGroup
 
 groups = listing("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)]
-Place = Annotated[str | None, typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")]
+KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)]
+PartitionOption = Annotated[str | None, typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")]
 COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
 
 
 @groups.command("ls")
 @ending
-def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
+def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
     from sluicegate.streams.cli.output import print_json, print_table
 
@@ -42,7 +42,7 @@ def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
 
 @groups.command("show")
 @ending
-def show(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
+def show(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = False) -> int:
     """What a group has computed so far: values of the application; claims nothing."""
     from sluicegate.streams.cli.output import print_json, print_table
 
@@ -59,7 +59,7 @@ def show(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 
 @groups.command("why")
 @ending
-def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
+def why(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = False) -> int:
     """What a group waits for, in words; claims nothing."""
     from sluicegate.streams.cli.output import print_json
     from sluicegate.streams.operations.open_groups import why as said
@@ -76,7 +76,7 @@ def why(file: File, agent: AgentName, key: Key, json: AsJson = False) -> int:
 
 @groups.command("fire")
 @ending
-def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
+def fire(file: FileArgument, agent: AgentName, key: KeyArgument, partition: PartitionOption = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from sluicegate.streams.cli.output import print_json
     from sluicegate.streams.journal.journal import note
@@ -99,10 +99,10 @@ def fire(file: File, agent: AgentName, key: Key, partition: Place = None, why: W
 @groups.command("drop")
 @ending
 def drop(
-    file: File,
+    file: FileArgument,
     agent: AgentName,
-    key: Key,
-    partition: Place = None,
+    key: KeyArgument,
+    partition: PartitionOption = None,
     why: Why = "",
     by: By = "",
     yes: Yes = False,

@@ -8,13 +8,14 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.cli.systems import call_timeout
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
-from sluicegate.streams.operations.dead_letters import SENDING, Letter, Place, letters
+from sluicegate.streams.operations.dead_letters import SENDING, Letter, letters
 
 
-class Topics:
-    """The topics of an app's brokers, read without a group. Satisfies sluicegate.streams.operations.dead_letters.Source."""
+class BrokerTopics:
+    """The topics of an app's brokers, read without a group. Satisfies sluicegate.streams.operations.dead_letters.RetryTopics."""
 
     def __init__(self, app: App) -> None:
         """Raises ConfigurationError for the embedded broker."""
@@ -22,28 +23,28 @@ class Topics:
             raise ConfigurationError("the embedded broker answers only its own run")
         self._kafka, self._timeout = app.kafka, call_timeout(app)
 
-    def places(self, topics: Iterable[str]) -> list[Place]:
+    def places(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of those topics that there are."""
         from sluicegate.connectors.kafka.admin import existing
 
         counts = existing(self._kafka, sorted(set(topics)), self._timeout)
         return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
 
-    def bounds(self, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+    def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         from sluicegate.connectors.kafka.ends import bounds
 
         return bounds(self._kafka, places, self._timeout)
 
-    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+    def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: high for place, (_, high) in self.bounds(places).items()}
 
-    def read(self, parts: Mapping[Place, tuple[int, int]]) -> Iterable[Record]:
+    def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
         """As sluicegate.connectors.kafka.scan.scan."""
         from sluicegate.connectors.kafka.scan import scan
 
         return scan(self._kafka, parts)
 
-    def since(self, starts: Mapping[Place, int]) -> Iterable[Record]:
+    def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
         found = self.bounds(list(starts))
         return self.read({place: (max(start, found[place][0]), found[place][1]) for place, start in starts.items()})
 
@@ -92,12 +93,12 @@ class Counts:
 
     def __init__(self, app: App, limit: int) -> None:
         self._app, self._limit = app, limit
-        self._bounds: dict[Place, tuple[int, int]] | None = None
+        self._bounds: dict[TopicPartition, tuple[int, int]] | None = None
         self._found = Counter[tuple[str, str, int]]()
 
     def read(self) -> Counter[tuple[str, str, int]]:
         """Raises SystemNotReady, and ConfigurationError for the embedded broker."""
-        topics = Topics(self._app)
+        topics = BrokerTopics(self._app)
         bounds = topics.bounds(topics.places({agent.dead_letters for agent in self._app.agents}))
         if bounds != self._bounds:
             letters, _ = found(self._app, topics, [agent.name for agent in self._app.agents], self._limit)
@@ -105,7 +106,7 @@ class Counts:
         return self._found
 
 
-def found(app: App, topics: Topics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
+def found(app: App, topics: BrokerTopics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
     """The dead letters of these agents among the newest `limit` records of each partition; how many older records there are."""
     wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
     records, older = topics.newest(wanted, limit)

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from sluicegate.streams.cli.outcome import DONE, ending
-from sluicegate.streams.cli.parameters import File
+from sluicegate.streams.cli.parameters import FileArgument
 
 
 @ending
 def migrate(
-    file: File,
+    file: FileArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
 ) -> int:
     """The store's schema: stepwise, idempotent; nothing to do is fine."""

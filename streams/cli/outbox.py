@@ -7,7 +7,7 @@ import typer
 from sluicegate.streams.cli.changing import By, Why, Yes, confirm, noted, rows_of
 from sluicegate.streams.cli.listing import listing
 from sluicegate.streams.cli.outcome import DONE, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 outbox = listing("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.", show_default=False)]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+RowLimit = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
 COLUMNS = ("id", "state", "topic", "key", ">lane", ">attempts", "created", "next attempt", "reason")
 
 
 @outbox.command("ls")
 @ending
 def ls(
-    file: File,
+    file: FileArgument,
     state: Annotated[str | None, typer.Option("--state", help="pending, dispatched or dead.")] = None,
     topic: Annotated[str | None, typer.Option("--topic", help="Of this topic only.")] = None,
-    limit: Limit = 1000,
+    limit: RowLimit = 1000,
     json: AsJson = False,
 ) -> int:
     """Oldest first; dispatched rows are kept for the retention of the file."""
@@ -45,7 +45,7 @@ def ls(
 @outbox.command("show")
 @ending
 def show(
-    file: File,
+    file: FileArgument,
     id: Annotated[str, typer.Argument(metavar="ID", help="The row's id.", show_default=False)],
     payload: Annotated[bool, typer.Option("--payload", help="Its value, too.")] = False,
     json: AsJson = False,
@@ -72,7 +72,7 @@ def show(
 @outbox.command("retry")
 @ending
 def retry(
-    file: File,
+    file: FileArgument,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="All dead rows unless named.")] = None,
     why: Why = "",
     by: By = "",
@@ -85,7 +85,7 @@ def retry(
 
 @outbox.command("drop")
 @ending
-def drop(file: File, ids: Ids, yes: Yes = False, why: Why = "", by: By = "") -> int:
+def drop(file: FileArgument, ids: Ids, yes: Yes = False, why: Why = "", by: By = "") -> int:
     """Delete rows that are pending or dead: they are never sent."""
     from sluicegate.streams.wording import counted
 

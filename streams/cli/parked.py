@@ -9,7 +9,7 @@ import typer
 from sluicegate.streams.cli.changing import AgentName, By, Why, opened, person
 from sluicegate.streams.cli.listing import listing
 from sluicegate.streams.cli.outcome import DONE, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ parked = listing("parked", "What handlers failed for good, with `then: park`: li
 
 @parked.command("ls")
 @ending
-def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
+def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
     from sluicegate.streams.cli.output import print_json, print_table
 
@@ -37,7 +37,7 @@ def ls(file: File, agent: AgentName, json: AsJson = False) -> int:
 @parked.command("retry")
 @ending
 def retry(
-    file: File,
+    file: FileArgument,
     agent: AgentName,
     places: Annotated[list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="All of them unless named.")] = None,
     why: Why = "",

@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.letters import Counts
-from sluicegate.streams.cli.running import Held, halted
+from sluicegate.streams.cli.running import HaltedPartition, halted
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
@@ -19,7 +19,7 @@ Letters = Mapping[tuple[str, str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PartitionProgress:
     """One partition. None is unknown, or none; `oldest` (age) and `next_deadline` (from now, negative: overdue) are seconds
     by the store's clock. `dead` counts what `dead ls` lists: dead letters and rows that the broker refused. `note` says why the groups
     could not be read, and why the partition has halted (if it runs here)."""
@@ -60,7 +60,7 @@ class Status:
     app: str
     store: str
     level: Level
-    partitions: Sequence[Progress]
+    partitions: Sequence[PartitionProgress]
     agents: Sequence[Total]
     unreachable: str | None = None
     transactional: Sequence[str] = ()
@@ -109,18 +109,18 @@ def _kafka(app: App, timeout: float, counts: Counts) -> tuple[dict[tuple[str, in
 
 
 def _progress(
-    agent: Agent, partition: Partition, view: PartitionView | None, high: int | None, letters: Letters | None, stopped: Mapping[Held, str]
-) -> Progress:
+    agent: Agent, partition: Partition, view: PartitionView | None, high: int | None, letters: Letters | None, stopped: Mapping[HaltedPartition, str]
+) -> PartitionProgress:
     place = agent.name, partition.topic, partition.number
     dead = None if letters is None else letters.get(place, 0) + (view.dead if view else 0)
     if view is None:
-        return Progress(*place, high=high, lag=high, dead=dead)
+        return PartitionProgress(*place, high=high, lag=high, dead=dead)
     claim = view.claim
     offset = claim.offset if claim.offset >= 0 else None
     lag = None if high is None else max(0, high - (offset or 0))
     open_groups, oldest, deadline, note = _groups(agent, partition, view)
     notes = "; ".join(filter(None, (stopped.get((*place, claim.member)), note))) or None
-    return Progress(*place, claim.owner or None, offset, high, lag, open_groups, oldest, deadline, view.unsent, dead, notes)
+    return PartitionProgress(*place, claim.owner or None, offset, high, lag, open_groups, oldest, deadline, view.unsent, dead, notes)
 
 
 def _groups(agent: Agent, partition: Partition, view: PartitionView) -> tuple[int | None, float | None, float | None, str | None]:
@@ -139,7 +139,7 @@ def _groups(agent: Agent, partition: Partition, view: PartitionView) -> tuple[in
     return (None if agent.scope == "shared" and not count else count), age, deadline, note
 
 
-def _total(app: App, agent: Agent, store: Store, rows: Sequence[Progress]) -> Total:
+def _total(app: App, agent: Agent, store: Store, rows: Sequence[PartitionProgress]) -> Total:
     sums = total(agent.name, rows)
     if agent.scope != "shared":
         return sums
@@ -151,7 +151,7 @@ def _total(app: App, agent: Agent, store: Store, rows: Sequence[Progress]) -> To
     return Total(agent.name, sums.lag, (sums.open_groups or 0) + len(found), oldest, deadline, sums.unsent, sums.dead)
 
 
-def total(name: str | None, rows: "Sequence[Progress | Total]") -> Total:
+def total(name: str | None, rows: "Sequence[PartitionProgress | Total]") -> Total:
     """What is known of them together."""
     return Total(
         name,

@@ -9,20 +9,20 @@ import typer
 
 from sluicegate.streams.cli.changing import AgentName, Why, opened, person
 from sluicegate.streams.cli.outcome import DONE, complain, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import Agent, App
     from sluicegate.streams.contracts.stores import Store
-    from sluicegate.streams.operations.rebuild_plan import Planned, Plans, Wanted
+    from sluicegate.streams.operations.rebuild_plan import Planned, Plans, RebuildRange
 
 COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
 
 
 @ending
 def replay(
-    file: File,
+    file: FileArgument,
     agent: AgentName,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")] = False,
     since: Annotated[
@@ -58,7 +58,7 @@ def replay(
 
 
 @contextmanager
-def _plans(app: "App", agent: "Agent", store: "Store", wanted: "Wanted") -> Iterator["Plans"]:
+def _plans(app: "App", agent: "Agent", store: "Store", wanted: "RebuildRange") -> Iterator["Plans"]:
     """Raises SystemNotReady for a store that `run` would not use."""
     from sluicegate.connectors.kafka.history import KafkaHistory
     from sluicegate.connectors.kafka.producer import open_producer
@@ -76,18 +76,18 @@ def _plans(app: "App", agent: "Agent", store: "Store", wanted: "Wanted") -> Iter
         yield Plans(app, agent, store, history, outputs, wanted)
 
 
-def _wanted(since: str | None, accept_gaps: bool) -> "Wanted":
-    from sluicegate.streams.operations.rebuild_plan import Wanted
+def _wanted(since: str | None, accept_gaps: bool) -> "RebuildRange":
+    from sluicegate.streams.operations.rebuild_plan import RebuildRange
     from sluicegate.streams.units import moment
 
     if since is None:
-        return Wanted(accept_gaps=accept_gaps)
+        return RebuildRange(accept_gaps=accept_gaps)
     if since == "earliest" or (since.isdigit() and len(since) <= 18):
-        return Wanted(since=0 if since == "earliest" else int(since), accept_gaps=accept_gaps)
+        return RebuildRange(since=0 if since == "earliest" else int(since), accept_gaps=accept_gaps)
     at = moment(since)
     if at is None:
         raise ConfigurationError(f"--from {since}: write an offset, an RFC 3339 time, or earliest")
-    return Wanted(since_time=at, accept_gaps=accept_gaps)
+    return RebuildRange(since_time=at, accept_gaps=accept_gaps)
 
 
 def _document(planned: "Planned") -> dict[str, object]:

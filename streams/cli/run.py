@@ -9,7 +9,7 @@ import typer
 
 from sluicegate.streams.cli import extras
 from sluicegate.streams.cli.outcome import DEBUG, ending
-from sluicegate.streams.cli.parameters import File
+from sluicegate.streams.cli.parameters import FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class LogLevel(StrEnum):
 
 @ending
 def run(
-    file: File,
+    file: FileArgument,
     agent: Annotated[list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes per agent.")] = 1,
     flush: Annotated[bool, typer.Option("--flush", help="Fire open groups whose key, compute or format the file changed.")] = False,

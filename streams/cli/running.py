@@ -5,7 +5,7 @@ import socket
 
 from sluicegate.streams.agent import App, Http
 
-Held = tuple[str, str, int, str]
+HaltedPartition = tuple[str, str, int, str]
 """Agent, topic, partition, and the owner's name in its claim."""
 
 SECONDS = 1.0
@@ -18,7 +18,7 @@ def member(agent: str, worker: int, pid: int | None = None) -> str:
     return f"{agent}-{worker}-{socket.gethostname()}-{os.getpid() if pid is None else pid}"
 
 
-def halted(app: App) -> dict[Held, str]:
+def halted(app: App) -> dict[HaltedPartition, str]:
     """Why a partition stands still until a person acts. Empty when no run answers here within SECONDS."""
     import json
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate.streams.cli.outcome import DONE, SYSTEM, complain, ending, failed
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ REFRESH = 2.0
 
 @ending
 def status(
-    file: File,
+    file: FileArgument,
     watch: Annotated[bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")] = False,
     agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only this agent.", show_default=False)] = None,
     json: AsJson = False,

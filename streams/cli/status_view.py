@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.streams.cli.output import age
-from sluicegate.streams.cli.progress import Progress, Status, Total, total
+from sluicegate.streams.cli.progress import PartitionProgress, Status, Total, total
 from sluicegate.streams.wording import counted
 
 COLUMNS = ("agent, partition", "owner", ">offset", ">lag", ">open\ngroups", ">oldest", ">next\ndeadline", ">unsent", ">dead")
@@ -37,13 +37,13 @@ def _title(found: Status) -> str:
     return f"{found.app}, store {found.store}, level {found.level.name}{reasons}{sent}"
 
 
-def _fitting(rows: Sequence[Progress], room: int) -> Sequence[Progress]:
+def _fitting(rows: Sequence[PartitionProgress], room: int) -> Sequence[PartitionProgress]:
     """As many as there is room for: those with a note, then those with the most lag, in their order."""
     chosen = sorted(range(len(rows)), key=lambda at: (rows[at].note is None, -(rows[at].lag or 0)))[: max(room, 0)]
     return [rows[at] for at in sorted(chosen)]
 
 
-def _table(found: Status, shown: Sequence[Progress], owners: dict[str, str]) -> Any:
+def _table(found: Status, shown: Sequence[PartitionProgress], owners: dict[str, str]) -> Any:
     from rich import box
     from rich.table import Table
 
@@ -61,7 +61,7 @@ def _table(found: Status, shown: Sequence[Progress], owners: dict[str, str]) -> 
     return table
 
 
-def _numbers(of: Progress | Total) -> list[str]:
+def _numbers(of: PartitionProgress | Total) -> list[str]:
     groups = [_number(of.lag), _number(of.open_groups), _age(of.oldest), _age(of.next_deadline)]
     return [*groups, str(of.unsent), _number(of.dead)]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli import duplicates
-from sluicegate.streams.cli.finding import Finding
+from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.cli.topics import needed, written
 from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
 from sluicegate.streams.config import redacted
@@ -47,7 +47,7 @@ def call_timeout(app: App) -> float:
     return min(LONGEST_CALL, app.start_timeout)
 
 
-def inspect(app: App) -> list[Finding]:
+def inspect(app: App) -> list[SystemFinding]:
     """Store and brokers at the same time, each as far as it can be reached. It asks whether they are ready now: a
     system that is down is waited for only ASKED seconds."""
     asked = replace(app, start_timeout=min(app.start_timeout, ASKED))
@@ -57,14 +57,14 @@ def inspect(app: App) -> list[Finding]:
         return [*store.result(), *kafka.result()]
 
 
-def _guarded(name: str, system: System, app: App, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _guarded(name: str, system: System, app: App, look: Callable[[], list[SystemFinding]]) -> list[SystemFinding]:
     try:
         return within(app.start_timeout, look, system=system)
     except SystemNotReady as error:
-        return [Finding(name, False, str(error))]
+        return [SystemFinding(name, False, str(error))]
 
 
-def _store(app: App) -> list[Finding]:
+def _store(app: App) -> list[SystemFinding]:
     from sluicegate.connectors import open_store
 
     store = open_store(app.store, app.folder)
@@ -72,13 +72,13 @@ def _store(app: App) -> list[Finding]:
         steps, level = store.migrate(dry_run=True), store.level()
     finally:
         store.close()
-    found = [Finding("store", True, f"{redacted(app.store)} can be used")]
+    found = [SystemFinding("store", True, f"{redacted(app.store)} can be used")]
     if steps and migrates(app):
-        found.append(Finding("store", True, f"run will migrate it: {', '.join(steps)}"))
+        found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
     elif steps:
-        found.append(Finding("store", False, f"is not migrated: {', '.join(steps)}", "run `sluicegate migrate FILE`"))
+        found.append(SystemFinding("store", False, f"is not migrated: {', '.join(steps)}", "run `sluicegate migrate FILE`"))
     enough = accepted(app, level)
-    return [*found, Finding("store", enough, f"level {said(level)}", "" if enough else remedy(level))]
+    return [*found, SystemFinding("store", enough, f"level {said(level)}", "" if enough else remedy(level))]
 
 
 def migrates(app: App) -> bool:
@@ -88,26 +88,26 @@ def migrates(app: App) -> bool:
     return app.store.partition("://")[0] in ("memory", "sqlite", *REDIS)
 
 
-def _kafka(app: App) -> list[Finding]:
+def _kafka(app: App) -> list[SystemFinding]:
     if app.kafka["bootstrap.servers"] == EMBEDDED:
-        return [Finding("kafka", True, "is a broker inside `run`, which makes its topics")]
+        return [SystemFinding("kafka", True, "is a broker inside `run`, which makes its topics")]
     from sluicegate.connectors.kafka import admin
 
     topics = [need.topic for need in needed(app)]
     there = admin.existing(app.kafka, topics, call_timeout(app))
     missing = [topic for topic in topics if there[topic] is None]
-    found = [Finding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
+    found = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
     if missing:
-        found.append(Finding("kafka", False, f"has no topic {', '.join(missing)}", "run `sluicegate topics FILE --create`"))
+        found.append(SystemFinding("kafka", False, f"has no topic {', '.join(missing)}", "run `sluicegate topics FILE --create`"))
     for topic, (replicas, insync) in admin.durability(app.kafka, [t for t in topics if there[t]], call_timeout(app)).items():
         facts = f"{counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas {insync or 'unknown'}"
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
-        found.append(Finding("kafka", True, f"topic {topic}: {facts}", hint))
+        found.append(SystemFinding("kafka", True, f"topic {topic}: {facts}", hint))
     found += _transactions(app)
     return found + duplicates.findings(app, app.agents, there, time.time(), call_timeout(app))
 
 
-def _transactions(app: App) -> list[Finding]:
+def _transactions(app: App) -> list[SystemFinding]:
     """Whether the brokers let each agent with `delivery: transactional` open transactions: tried under a name that no shard has."""
     agents = [agent for agent in app.agents if agent.delivery == "transactional"]
     if not agents:
@@ -120,7 +120,7 @@ def _transactions(app: App) -> list[Finding]:
             tried.open()
         finally:
             tried.close()
-    return [Finding("kafka", True, f"transactions can be opened for {', '.join(agent.name for agent in agents)}")]
+    return [SystemFinding("kafka", True, f"transactions can be opened for {', '.join(agent.name for agent in agents)}")]
 
 
 def fragile(replicas: int, insync: int | None) -> bool:

@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, USAGE, complain, debugging, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import App
     from sluicegate.streams.cases import Case
-    from sluicegate.streams.testing.heard import Heard
-    from sluicegate.streams.testing.play import Progress, Verdict
+    from sluicegate.streams.testing.heard import TracebackLog
+    from sluicegate.streams.testing.play import CaseVerdict, ShowProgress
 
 EVERY = 0.1  # seconds between two looks at the progress
 
 
 @ending
 def play_tests(
-    file: File,
+    file: FileArgument,
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.", show_default=False)] = None,
     crash: Annotated[bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")] = False,
     json: AsJson = False,
 ) -> int:
     """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""
-    from sluicegate.streams.cases import Setup
+    from sluicegate.streams.cases import SetupFile
     from sluicegate.streams.testing.files import loaded
     from sluicegate.streams.testing.stores import on_sqlite, require_sqlalchemy
 
@@ -41,7 +41,7 @@ def play_tests(
     if found.app is None:
         return USAGE
     cases = _chosen(file, found.cases, names or [])
-    if any(on_sqlite(found.app, any(isinstance(step, Setup) for step in case.steps)) for case in cases):
+    if any(on_sqlite(found.app, any(isinstance(step, SetupFile) for step in case.steps)) for case in cases):
         require_sqlalchemy()
     verdicts = []
     with _quiet() as heard:
@@ -69,22 +69,22 @@ def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequen
     return [case for case in cases if not names or case.name in names]
 
 
-def _verdict(app: "App", case: "Case", crash: bool) -> "Verdict":
-    from sluicegate.streams.testing.play import Verdict, play, play_with_crashes
+def _verdict(app: "App", case: "Case", crash: bool) -> "CaseVerdict":
+    from sluicegate.streams.testing.play import CaseVerdict, play, play_with_crashes
 
     if not crash:
-        return Verdict(case, play(app, case))
+        return CaseVerdict(case, play(app, case))
     with _progress(case.name) as progress:
         return play_with_crashes(app, case, progress)
 
 
-def _traced(verdict: "Verdict", trace: tuple[str, ...]) -> "Verdict":
+def _traced(verdict: "CaseVerdict", trace: tuple[str, ...]) -> "CaseVerdict":
     """A test that failed, with what its handlers raised."""
     failure = verdict.failure
     return verdict if failure is None else replace(verdict, failure=replace(failure, trace=failure.trace or trace))
 
 
-def _line(file: str, verdict: "Verdict", crash: bool) -> str:
+def _line(file: str, verdict: "CaseVerdict", crash: bool) -> str:
     survived = f" ({verdict.deaths} deaths and {verdict.lost} unanswered requests survived)" if crash else ""
     if verdict.failure is None:
         return f"ok      {verdict.case.name}{survived}"
@@ -94,7 +94,7 @@ def _line(file: str, verdict: "Verdict", crash: bool) -> str:
     )
 
 
-def _as_json(file: str, verdicts: "Sequence[Verdict]") -> None:
+def _as_json(file: str, verdicts: "Sequence[CaseVerdict]") -> None:
     from sluicegate.streams.cli.output import print_json
 
     tests: list[dict[str, Any]] = [
@@ -113,7 +113,7 @@ def _as_json(file: str, verdicts: "Sequence[Verdict]") -> None:
 
 
 @contextmanager
-def _progress(name: str) -> "Iterator[Progress]":
+def _progress(name: str) -> "Iterator[ShowProgress]":
     """On a terminal one line that is gone at the end, elsewhere nothing."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
@@ -131,13 +131,13 @@ def _progress(name: str) -> "Iterator[Progress]":
 
 
 @contextmanager
-def _quiet() -> "Iterator[Heard]":
+def _quiet() -> "Iterator[TracebackLog]":
     """The engine's log is for people who run it: here only when debugging. What handlers raise is heard in any case."""
     import structlog
 
-    from sluicegate.streams.testing.heard import Heard
+    from sluicegate.streams.testing.heard import TracebackLog
 
-    before, heard = structlog.get_config(), Heard(quiet=not debugging())
+    before, heard = structlog.get_config(), TracebackLog(quiet=not debugging())
     wrapper = structlog.make_filtering_bound_logger(logging.DEBUG)
     structlog.configure(processors=[heard, *before["processors"]], wrapper_class=wrapper)
     try:

@@ -9,14 +9,14 @@ import typer
 from sluicegate.streams.cli.changing import By, Why, noted, rows_of
 from sluicegate.streams.cli.listing import listing
 from sluicegate.streams.cli.outcome import DONE, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.leased_values import Timeout
 
 timeouts = listing("timeouts", "The scheduled table: list, cancel, reschedule, add.")
-Id = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)]
+TimeoutIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)]
 When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.", show_default=False)]
 COLUMNS = ("id", "due", "destination", "key", "owner")
 
@@ -24,7 +24,7 @@ COLUMNS = ("id", "due", "destination", "key", "owner")
 @timeouts.command("ls")
 @ending
 def ls(
-    file: File,
+    file: FileArgument,
     destination: Annotated[str | None, typer.Option("--destination", help="For this topic only.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="Of this owner only (app/agent for what handlers scheduled).")] = None,
     key: Annotated[str | None, typer.Option("--key", help="With this key only.")] = None,
@@ -46,7 +46,7 @@ def ls(
 
 @timeouts.command("cancel")
 @ending
-def cancel(file: File, id: Id, why: Why = "", by: By = "") -> int:
+def cancel(file: FileArgument, id: TimeoutIdArgument, why: Why = "", by: By = "") -> int:
     """It will not be sent."""
     wanted = _uuid(id)
     with noted(file, "timeouts cancel", [id], why, by) as store:
@@ -57,7 +57,7 @@ def cancel(file: File, id: Id, why: Why = "", by: By = "") -> int:
 
 @timeouts.command("reschedule")
 @ending
-def reschedule(file: File, id: Id, when: When, why: Why = "", by: By = "") -> int:
+def reschedule(file: FileArgument, id: TimeoutIdArgument, when: When, why: Why = "", by: By = "") -> int:
     """Due at another time."""
     wanted, due = _uuid(id), _due(when)
     with noted(file, "timeouts reschedule", [f"{id} to {due.isoformat(timespec='seconds')}"], why, by) as store:
@@ -69,7 +69,7 @@ def reschedule(file: File, id: Id, when: When, why: Why = "", by: By = "") -> in
 @timeouts.command("add")
 @ending
 def add(
-    file: File,
+    file: FileArgument,
     destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.", show_default=False)],
     when: When,
     value: Annotated[str | None, typer.Option("--value", help="The message's value.", show_default=False)] = None,

@@ -8,7 +8,7 @@ import typer
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.outcome import DONE, SYSTEM, ending
-from sluicegate.streams.cli.parameters import AsJson, File
+from sluicegate.streams.cli.parameters import AsJson, FileArgument
 
 Roles = tuple[tuple[str, str], ...]
 
@@ -61,7 +61,7 @@ def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
 
 @ending
 def topics(
-    file: File,
+    file: FileArgument,
     create: Annotated[bool, typer.Option("--create", help="Make the missing ones (replication: the brokers' default).")] = False,
     partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of an input topic that is made.")] = 4,
     json: AsJson = False,

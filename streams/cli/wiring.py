@@ -11,7 +11,7 @@ import structlog
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli import duplicates
-from sluicegate.streams.cli.finding import Finding
+from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.cli.systems import SAFER, accepted, call_timeout, fragile, migrates, remedy, said
 from sluicegate.streams.cli.topics import written
 from sluicegate.streams.cli.waiting import System, kafka_of, store_of, within
@@ -98,7 +98,7 @@ def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
     return [topic for topic, (replicas, insync) in found.items() if fragile(replicas, insync)]
 
 
-def _forgetful(app: App, agents: Sequence[Agent]) -> list[Finding]:
+def _forgetful(app: App, agents: Sequence[Agent]) -> list[SystemFinding]:
     """Where `dedupe` remembers less than its topics can bring again."""
     from sluicegate.connectors.kafka.admin import existing
 

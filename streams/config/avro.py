@@ -10,9 +10,8 @@ from sluicegate.schemas import Avro
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.config.document import Unreadable, read
-from sluicegate.streams.config.models import Agent as AgentModel
-from sluicegate.streams.config.models import Destination, File
-from sluicegate.streams.config.problems import Finding, Path, did_you_mean, printable
+from sluicegate.streams.config.models import AgentModel, DestinationModel, FileModel
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, printable
 
 KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id")} | {"schema": "schema_"}
 NUMERIC = ("int", "long", "float", "double")
@@ -20,20 +19,20 @@ Unreadability = Callable[[FilePath, str], str | None]
 FIXED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
 
 
-def findings(file: File, folder: FilePath, unreadable: Unreadability) -> Iterator[Finding]:
+def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> Iterator[FileFinding]:
     """What is wrong with single keys, and schema files that cannot be read."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         form: Path = (*path, "format") if agent.format == "avro" else (*path, "to", "format")
         if "avro" in (agent.format, agent.to and agent.to.format) and not installed():
-            yield Finding(form, "the Avro library is not installed", 'pip install "sluicegate[avro]"', (form,))
+            yield FileFinding(form, "the Avro library is not installed", 'pip install "sluicegate[avro]"', (form,))
             continue
         yield from _of(agent, path, folder, unreadable)
         if agent.to is not None:
             yield from _of(agent.to, (*path, "to"), folder, unreadable)
             needs = ((*path, "to", "framing"), (*path, "to", "schema_id"))
             if agent.to.framing == "confluent" and agent.to.schema_id is None:
-                yield Finding(needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs)
+                yield FileFinding(needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs)
 
 
 def installed() -> bool:
@@ -41,32 +40,32 @@ def installed() -> bool:
     return all(find_spec(name) is not None for name in ("fastavro", "avro"))
 
 
-def _of(model: AgentModel | Destination, path: Path, folder: FilePath, unreadable: Unreadability) -> Iterator[Finding]:
+def _of(model: AgentModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability) -> Iterator[FileFinding]:
     given = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
     if model.format != "avro":
         for key in given:
             what, needs = f"belongs to format: avro, but the format is {model.format}", ((*path, key), (*path, "format"))
-            yield Finding((*path, key), what, "write format: avro, or leave it out", needs)
+            yield FileFinding((*path, key), what, "write format: avro, or leave it out", needs)
         return
     for key in ("schema", "writer_schema"):
         if key in given and (why := unreadable(folder, str(given[key]))):
-            yield Finding((*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),))
+            yield FileFinding((*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),))
     if "writer_schemas" in given:
         yield from _of_writers(given, path, folder)
     for key, other in (("writer_schema", "schema"), ("schema_id", "framing")):
         if key in given and other not in given:
-            yield Finding((*path, key), f"has no meaning without {other}", f"add {other}, or leave it out", ((*path, key), (*path, other)))
+            yield FileFinding((*path, key), f"has no meaning without {other}", f"add {other}, or leave it out", ((*path, key), (*path, other)))
 
 
-def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Iterator[Finding]:
+def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Iterator[FileFinding]:
     at = (*path, "writer_schemas")
     if not (folder / str(given["writer_schemas"])).is_dir():
-        yield Finding(at, "is no folder", "name the folder of the schema files (ID.avsc), relative to the folder of this file", (at,))
+        yield FileFinding(at, "is no folder", "name the folder of the schema files (ID.avsc), relative to the folder of this file", (at,))
     for key in [key for key in ("schema", "schema_id") if key not in given] + ["framing"] * (given.get("framing") != "confluent"):
         hint = {"schema_id": "write schema_id: NUMBER, the id of `schema`", "framing": "write framing: confluent"}
-        yield Finding(at, f"needs {key}", hint.get(key, "write schema: FILE.avsc, what all records are read as"), (at, (*path, key)))
+        yield FileFinding(at, f"needs {key}", hint.get(key, "write schema: FILE.avsc, what all records are read as"), (at, (*path, key)))
     if "writer_schema" in given:
-        yield Finding(at, "excludes writer_schema", "keep one of them", (at, (*path, "writer_schema")))
+        yield FileFinding(at, "excludes writer_schema", "keep one of them", (at, (*path, "writer_schema")))
 
 
 def unreadable(folder: FilePath, name: str) -> str | None:
@@ -78,7 +77,7 @@ def unreadable(folder: FilePath, name: str) -> str | None:
     return None
 
 
-def given(model: AgentModel | Destination, folder: FilePath) -> Avro | None:
+def given(model: AgentModel | DestinationModel, folder: FilePath) -> Avro | None:
     """As the file says it; without a schema file: None, or (of an output with a frame) with an empty schema."""
     if model.format != "avro" or (model.schema_ is None and model.framing is None):
         return None
@@ -136,7 +135,7 @@ def _written(topic: str, agents: tuple[Agent, ...]) -> list[Avro | None]:
     return [agent.avro if agent.rekeys else to.avro for agent, to in writers] or [None]
 
 
-def judged(agent: Agent, path: Path) -> Iterator[Finding]:
+def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
     """Schemas that are none or do not fit each other, and fields that the input's does not have."""
     if agent.format == "avro" and not agent.rekeys:
         yield from _compiled(lambda: formats.reads(agent), agent.avro, path, (*path, "schema"))
@@ -149,27 +148,27 @@ def judged(agent: Agent, path: Path) -> Iterator[Finding]:
             yield from _result(agent, agent.to.avro, (*to, "schema"))
 
 
-def _compiled(make: Callable[[], object], avro: Avro | None, path: Path, at: Path) -> Iterator[Finding]:
+def _compiled(make: Callable[[], object], avro: Avro | None, path: Path, at: Path) -> Iterator[FileFinding]:
     try:
         make()
     except ValueError as error:
         what, _, hint = printable(str(error)).partition("; ")
-        yield Finding(at if avro is not None else path, what, hint or "correct the schema")
+        yield FileFinding(at if avro is not None else path, what, hint or "correct the schema")
         return
     if avro is not None:
         from sluicegate.schemas.avro_check import incompatible, strict
 
         for key, text in (("schema", avro.schema), ("writer_schema", avro.writer_schema)):
             if text and (why := strict(text)):
-                yield Finding((*path, key), f"is no valid schema: {printable(why)}", "correct the schema")
+                yield FileFinding((*path, key), f"is no valid schema: {printable(why)}", "correct the schema")
                 return
         for why in incompatible(avro.schema, avro.writer_schema) if avro.writer_schema else ():
             hint = "give the field a default, or another type; or keep the schemas equal"
-            yield Finding((*path, "writer_schema"), f"cannot be read with `schema`: {printable(why)}", hint)
+            yield FileFinding((*path, "writer_schema"), f"cannot be read with `schema`: {printable(why)}", hint)
         for file in sorted(FilePath(avro.writers).glob("*.avsc")) if avro.writers else ():
             for why in _misfits(avro.schema, file):
                 what = f"{printable(file.name)} cannot be read with `schema`: {printable(why)}"
-                yield Finding((*path, "writer_schemas"), what, "correct that file, or `schema`; records of its id cannot be decoded")
+                yield FileFinding((*path, "writer_schemas"), what, "correct that file, or `schema`; records of its id cannot be decoded")
 
 
 def _misfits(schema: str, file: FilePath) -> list[str]:
@@ -186,7 +185,7 @@ def _misfits(schema: str, file: FilePath) -> list[str]:
         return [str(error)]
 
 
-def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
+def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
     """Fields that no record will have, and numbers that are none."""
     try:
         from sluicegate.schemas.avro import least_bytes, parsed
@@ -207,12 +206,12 @@ def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
             found = formats.field_type(schema, field, named) if field is not None and numeric else None
             kind = found["type"] if isinstance(found, dict) else found
             if found is not None and (kind not in NUMERIC or (isinstance(found, dict) and "logicalType" in found)):
-                yield Finding(at, f"needs a number, but {field} is none in the schema", "compute something else, or take another field")
+                yield FileFinding(at, f"needs a number, but {field} is none in the schema", "compute something else, or take another field")
             continue
-        yield Finding(at, f"wants {field}, but the schema has no such field", did_you_mean(field, top))
+        yield FileFinding(at, f"wants {field}, but the schema has no such field", did_you_mean(field, top))
 
 
-def _result(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
+def _result(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
     """Does a result fit into the schema of the user's?"""
     from sluicegate.schemas.avro import parsed
 
@@ -227,6 +226,6 @@ def _result(agent: Agent, avro: Avro, path: Path) -> Iterator[Finding]:
     unknown = sorted({field["name"] for field in schema["fields"] if "default" not in field} - made)
     hint = "correct it, or leave `schema` out: check --json shows the schema that is then made"
     if lacks := sorted(made - has - {"key_base64"}):
-        yield Finding(path, f"lacks {', '.join(lacks)}: fields of the result", hint)
+        yield FileFinding(path, f"lacks {', '.join(lacks)}: fields of the result", hint)
     if unknown:
-        yield Finding(path, f"has {', '.join(unknown)} without a default, which no result has", hint)
+        yield FileFinding(path, f"has {', '.join(unknown)} without a default, which no result has", hint)

@@ -7,15 +7,15 @@ from pathlib import Path
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import avro, kafka
 from sluicegate.streams.config.checks import dead_letters, rekeying
-from sluicegate.streams.config.dedupe import Deduplication
-from sluicegate.streams.config.leased import Outbox
-from sluicegate.streams.config.models import Agent, Aggregate, File, Reducer
+from sluicegate.streams.config.dedupe import DeduplicationModel
+from sluicegate.streams.config.leased import OutboxModel
+from sluicegate.streams.config.models import AgentModel, Aggregate, FileModel, ReducerModel
 from sluicegate.streams.config.scalars import Unknown
 
 DEFAULT_MAX_ITEMS = 100_000
 
 
-def app(file: File, folder: str) -> run.App:
+def app(file: FileModel, folder: str) -> run.App:
     agents = file.agents.values()
     here = Path(folder)
     written = {a.to.topic for a in agents if a.to} | {dead_letters(file, a) for a in agents}
@@ -35,14 +35,14 @@ def app(file: File, folder: str) -> run.App:
     )
 
 
-def _outbox(outbox: Outbox) -> run.Outbox:
+def _outbox(outbox: OutboxModel) -> run.Outbox:
     (first, most), low, high = outbox.backoff, outbox.degraded, outbox.unhealthy
     limits = run.Threshold(low.age, low.dead), run.Threshold(high.age, high.dead)
     return run.Outbox(outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, outbox.lease, *limits)
 
 
-def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:
-    result: dict[str, kafka.Setting] = {}
+def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
+    result: dict[str, kafka.KafkaSetting] = {}
     for name, value in settings.items():
         converted = str(value) if isinstance(value, Unknown) else kafka.converted(name, value)
         if converted is not None:
@@ -50,7 +50,7 @@ def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.Setting]:
     return result
 
 
-def _agents(file: File, name: str, agent: Agent, written: set[str], folder: Path) -> list[run.Agent]:
+def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> list[run.Agent]:
     """An agent with `repartition:` is two: one that re-keys, and itself on what that one writes, by the message key."""
     made = _agent(file, name, agent, written, folder)
     if agent.repartition is None or agent.key is None:
@@ -72,7 +72,7 @@ def _agents(file: File, name: str, agent: Agent, written: set[str], folder: Path
     return [first, replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,))]
 
 
-def _agent(file: File, name: str, agent: Agent, written: set[str], folder: Path) -> run.Agent:
+def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> run.Agent:
     return run.Agent(
         name=name,
         topics=tuple(s.topic for s in agent.from_),
@@ -92,7 +92,7 @@ def _agent(file: File, name: str, agent: Agent, written: set[str], folder: Path)
     )
 
 
-def _dedupe(dedupe: Deduplication) -> run.Deduplication:
+def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:
     header, field = dedupe.id.header, dedupe.id.field
     return run.Deduplication(
         by="header" if header else "field" if field else "key",
@@ -103,7 +103,7 @@ def _dedupe(dedupe: Deduplication) -> run.Deduplication:
     )
 
 
-def _handler(agent: Agent, functions: list[str]) -> run.Handler:
+def _handler(agent: AgentModel, functions: list[str]) -> run.Handler:
     retry, (first, most) = agent.retry, agent.retry.backoff
     isolate_after = retry.isolate_after or 0
     return run.Handler(tuple(functions), agent.session, agent.concurrency, retry.attempts, first, most, agent.then, isolate_after)
@@ -131,5 +131,5 @@ def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:
     )
 
 
-def _reducer(name: str, reducer: Reducer) -> run.Reducer:
+def _reducer(name: str, reducer: ReducerModel) -> run.Reducer:
     return run.Reducer(name, reducer.kind, reducer.field, reducer.function)

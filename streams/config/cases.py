@@ -7,15 +7,26 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from sluicegate.streams.cases import ANYTHING, PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
-from sluicegate.streams.config.document import Place
-from sluicegate.streams.config.fields import Duration, Text, Topic, refused, unless_unknown
-from sluicegate.streams.config.problems import Finding, Path, did_you_mean
+from sluicegate.streams.cases import (
+    ANYTHING,
+    PARTITIONS,
+    AdvanceStep,
+    Case,
+    CaseStep,
+    Expect,
+    ExpectNothing,
+    ExpectRows,
+    SendCase,
+    SetupFile,
+)
+from sluicegate.streams.config.document import LineColumn
+from sluicegate.streams.config.fields import Duration, Text, TopicField, refused, unless_unknown
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean
 from sluicegate.streams.config.scalars import Decimal, Integer, Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 KINDS = ("setup", "send", "expect", "advance", "expect_nothing", "expect_rows")
-Partition = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
+PartitionNumber = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
 Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
 
 
@@ -43,19 +54,19 @@ def _map(value: object) -> object:
 
 AnyValue = Annotated[Any, BeforeValidator(_plain), WithJsonSchema({})]
 Base64 = Annotated[bytes, BeforeValidator(_from_base64), WithJsonSchema({"type": "string"})]
-Headers = Annotated[dict[str, Text], BeforeValidator(_map)]
+HeadersField = Annotated[dict[str, Text], BeforeValidator(_map)]
 
 
 class SendStep(BaseModel):
     """One record, or `times` equal ones; its value is written in the format of the agent that reads the topic."""
 
     model_config = _CLOSED
-    topic: Topic
+    topic: TopicField
     key: Text | None = None
     value: AnyValue = None
     value_base64: Base64 | None = None
-    headers: Headers = Field(default_factory=dict)
-    partition: Partition | None = None
+    headers: HeadersField = Field(default_factory=dict)
+    partition: PartitionNumber | None = None
     times: Times = 1
 
     @model_validator(mode="after")
@@ -69,11 +80,11 @@ class ExpectStep(BaseModel):
     """The next output of the topic, and of the key if one is named."""
 
     model_config = _CLOSED
-    topic: Topic
+    topic: TopicField
     key: Text | None = None
     value: AnyValue = None
     reason: Text | None = None
-    headers: Headers = Field(default_factory=dict)
+    headers: HeadersField = Field(default_factory=dict)
 
 
 class ExpectRowsStep(BaseModel):
@@ -92,7 +103,7 @@ class StepModel(BaseModel):
     send: Annotated[SendStep, unless_unknown(lambda: SendStep.model_construct(topic="unknown"))] | None = None
     expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = None
     advance: Duration | None = None
-    expect_nothing: Topic | None = None
+    expect_nothing: TopicField | None = None
     expect_rows: Annotated[ExpectRowsStep, unless_unknown(lambda: ExpectRowsStep.model_construct(sql="", rows=[]))] | None = None
 
 
@@ -118,21 +129,21 @@ def _as_tests(value: object) -> object:
 
 
 OneStep = Annotated[StepModel, BeforeValidator(_as_step)]
-Steps = Annotated[list[OneStep], Field(json_schema_extra={"minItems": 1}), BeforeValidator(_as_steps)]
-Tests = Annotated[dict[str, Steps], BeforeValidator(_as_tests)]
+StepsField = Annotated[list[OneStep], Field(json_schema_extra={"minItems": 1}), BeforeValidator(_as_steps)]
+Tests = Annotated[dict[str, StepsField], BeforeValidator(_as_tests)]
 
 
-def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None) -> Iterator[Finding]:
+def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[str] | None) -> Iterator[FileFinding]:
     """Topics that no agent reads, or writes (None: not known): nothing could happen there."""
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
             if step.setup is not None and any(each.setup is None for each in steps[:number]):
-                yield Finding((*path, "setup"), "comes after another step", "begin the test with it")
+                yield FileFinding((*path, "setup"), "comes after another step", "begin the test with it")
             for kind, topic, known, verb in _topics(step, reads, writes):
                 if known is not None and topic not in known:
                     at = (*path, kind) if kind == "expect_nothing" else (*path, kind, "topic")
-                    yield Finding(at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",)))
+                    yield FileFinding(at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",)))
 
 
 def _topics(step: StepModel, reads: set[str], writes: set[str] | None) -> Iterator[tuple[str, str, set[str] | None, str]]:
@@ -144,7 +155,7 @@ def _topics(step: StepModel, reads: set[str], writes: set[str] | None) -> Iterat
         yield "expect_nothing", step.expect_nothing, writes, "writes"
 
 
-def cases(tests: Mapping[str, list[StepModel]], places: Mapping[Path, Place]) -> tuple[Case, ...]:
+def cases(tests: Mapping[str, list[StepModel]], places: Mapping[Path, LineColumn]) -> tuple[Case, ...]:
     """In the order of the file."""
     return tuple(
         Case(name, places["tests", name][0], tuple(_step(step, places["tests", name, i][0]) for i, step in enumerate(steps)))
@@ -152,19 +163,19 @@ def cases(tests: Mapping[str, list[StepModel]], places: Mapping[Path, Place]) ->
     )
 
 
-def _step(step: StepModel, line: int) -> Step:
+def _step(step: StepModel, line: int) -> CaseStep:
     if step.send is not None:
         sent = step.send
         value = sent.value if sent.value_base64 is None else sent.value_base64
-        return Send(line, sent.topic, sent.key, value, sent.headers, sent.partition, sent.times)
+        return SendCase(line, sent.topic, sent.key, value, sent.headers, sent.partition, sent.times)
     if step.expect is not None:
         wanted = step.expect
         value = wanted.value if "value" in wanted.model_fields_set else ANYTHING
         return Expect(line, wanted.topic, wanted.key, value, wanted.reason, wanted.headers)
     if step.setup is not None:
-        return Setup(line, step.setup)
+        return SetupFile(line, step.setup)
     if step.expect_rows is not None:
         return ExpectRows(line, step.expect_rows.sql, tuple(step.expect_rows.rows))
     if step.expect_nothing is not None:
         return ExpectNothing(line, step.expect_nothing)
-    return Advance(line, step.advance or 0.0)
+    return AdvanceStep(line, step.advance or 0.0)

@@ -7,23 +7,23 @@ from ipaddress import ip_address
 from sluicegate.streams.config import cases
 from sluicegate.streams.config.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.config.models import RESERVED, Agent, Aggregate, File
-from sluicegate.streams.config.problems import Finding, Path
+from sluicegate.streams.config.models import RESERVED, AgentModel, Aggregate, FileModel
+from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.observe.report import DISPATCHER
 
 SHORTEST_LEASE = 1.0
 
 
-def findings(file: File) -> Iterator[Finding]:
+def findings(file: FileModel) -> Iterator[FileFinding]:
     """Everything wrong in a file whose single values are right."""
     yield from _http(file)
     yield from _outbox(file)
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
-            yield Finding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
+            yield FileFinding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
         if name == DISPATCHER:
-            yield Finding(path, "is the name of the process that sends the outbox's rows", "give the agent another name")
+            yield FileFinding(path, "is the name of the process that sends the outbox's rows", "give the agent another name")
         yield from _parts(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
@@ -36,7 +36,7 @@ def findings(file: File) -> Iterator[Finding]:
     yield from _tests(file)
 
 
-def _tests(file: File) -> Iterator[Finding]:
+def _tests(file: FileModel) -> Iterator[FileFinding]:
     """A handler may send to any topic."""
     agents = file.agents.values()
     reads = {source.topic for agent in agents for source in agent.from_}
@@ -45,25 +45,25 @@ def _tests(file: File) -> Iterator[Finding]:
     yield from cases.findings(file.tests, reads, None if any(agent.handler for agent in agents) else writes)
 
 
-def _http(file: File) -> Iterator[Finding]:
+def _http(file: FileModel) -> Iterator[FileFinding]:
     if file.http is not None and not file.http.token and not loopback(file.http.host):
         hint = "write http.token: ${HTTP_TOKEN}, or keep host: 127.0.0.1"
-        yield Finding(("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token")))
+        yield FileFinding(("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token")))
 
 
-def _outbox(file: File) -> Iterator[Finding]:
+def _outbox(file: FileModel) -> Iterator[FileFinding]:
     if file.outbox is None:
         return
     if file.outbox.order == "none" and file.outbox.lanes is not None:
         needs: tuple[Path, ...] = (("outbox", "lanes"), ("outbox", "order"))
-        yield Finding(needs[0], "has no meaning with order: none", "leave one of them out", needs)
+        yield FileFinding(needs[0], "has no meaning with order: none", "leave one of them out", needs)
     if file.outbox.lease < SHORTEST_LEASE:
         what = f"is below {SHORTEST_LEASE:g} s: a lane would be lost while its rows are under way"
-        yield Finding(("outbox", "lease"), what, "write 30s, or another time that a process may stand still")
+        yield FileFinding(("outbox", "lease"), what, "write 30s, or another time that a process may stand still")
     for name in ("age", "dead"):
         if getattr(file.outbox.unhealthy, name) < getattr(file.outbox.degraded, name):
             needs = (("outbox", "unhealthy", name), ("outbox", "degraded", name))
-            yield Finding(needs[0], f"is below outbox.degraded.{name}", "raise it, or lower the other", needs)
+            yield FileFinding(needs[0], f"is below outbox.degraded.{name}", "raise it, or lower the other", needs)
 
 
 def loopback(host: str) -> bool:
@@ -75,30 +75,30 @@ def loopback(host: str) -> bool:
         return False
 
 
-def _parts(agent: Agent, path: Path) -> Iterator[Finding]:
+def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What an agent must have, and what has no meaning without the rest."""
     aggregate, handler = (*path, "aggregate"), (*path, "handler")
     if agent.handler is None:
         if agent.aggregate is None:
             hint = "write what completes a group, such as count: 100, or a handler: package.module:function"
-            yield Finding(aggregate, "is missing", hint, (path,))
+            yield FileFinding(aggregate, "is missing", hint, (path,))
         if agent.to is None:
-            yield Finding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
+            yield FileFinding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
         for name in [name for name in ("session", "concurrency", "retry", "then") if name in agent.model_fields_set]:
-            yield Finding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
+            yield FileFinding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
     elif agent.then == "park" and not agent.concurrency:
         needs = ((*path, "then"), (*path, "concurrency"))
-        yield Finding(needs[0], "needs concurrency: without it the whole partition would wait", "write concurrency: 1 or more", needs)
+        yield FileFinding(needs[0], "needs concurrency: without it the whole partition would wait", "write concurrency: 1 or more", needs)
     elif agent.session and agent.concurrency:
         needs = ((*path, "session"), (*path, "concurrency"))
         what = "needs concurrency 0: a slow handler would hold the store's transaction open"
-        yield Finding(needs[0], what, "leave one of them out", needs)
+        yield FileFinding(needs[0], what, "leave one of them out", needs)
     elif agent.aggregate is None and agent.key is not None and agent.repartition is None:
         what = "has no meaning without an aggregation: a handler gets every message"
-        yield Finding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))
+        yield FileFinding((*path, "key"), what, "leave it out", (aggregate, handler, (*path, "key")))
 
 
-def _isolation(agent: Agent, path: Path) -> Iterator[Finding]:
+def _isolation(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     retry, compute = (*path, "retry"), (*path, "aggregate", "compute")
     at = (*retry, "isolate_after")
     if agent.retry.isolate_after is None or agent.handler is None:
@@ -106,27 +106,27 @@ def _isolation(agent: Agent, path: Path) -> Iterator[Finding]:
     kept = agent.aggregate is not None and any(r.kind == "collect" and r.field is None for r in agent.aggregate.compute.values())
     if not kept:
         what = "has no messages to try alone: the handler gets no group that keeps them"
-        yield Finding(at, what, "add compute: {messages: collect} to the aggregate, or leave it out", (at, compute))
+        yield FileFinding(at, what, "add compute: {messages: collect} to the aggregate, or leave it out", (at, compute))
     if agent.retry.isolate_after > agent.retry.attempts:
         needs = (at, (*retry, "attempts"))
-        yield Finding(at, "is more than attempts: it would never happen", "write at most the number of attempts", needs)
+        yield FileFinding(at, "is more than attempts: it would never happen", "write at most the number of attempts", needs)
 
 
-def _repartition(file: File, name: str, agent: Agent, path: Path) -> Iterator[Finding]:
+def _repartition(file: FileModel, name: str, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     at = (*path, "repartition")
     if agent.repartition is None:
         return
     if agent.key is None:
-        yield Finding(at, "needs a key: the field to re-key by", "add key: FIELD, or leave it out", (at, (*path, "key")))
+        yield FileFinding(at, "needs a key: the field to re-key by", "add key: FIELD, or leave it out", (at, (*path, "key")))
     if agent.format == "raw":
-        yield Finding(at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format")))
+        yield FileFinding(at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format")))
     if agent.repartition in [source.topic for source in agent.from_]:
-        yield Finding(at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from")))
+        yield FileFinding(at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from")))
     if agent.dedupe is not None and agent.dedupe.id.header is None and agent.dedupe.id.field is None:
         identity = (*path, "dedupe", "id")
-        yield Finding(identity, "is the key, but repartition gives another one", "write header:NAME or a field path", (at, identity))
+        yield FileFinding(identity, "is the key, but repartition gives another one", "write header:NAME or a field path", (at, identity))
     if rekeying(name) in file.agents:
-        yield Finding(at, "takes the name of another agent", f"rename agent {rekeying(name)}", (at,))
+        yield FileFinding(at, "takes the name of another agent", f"rename agent {rekeying(name)}", (at,))
 
 
 def rekeying(name: str) -> str:
@@ -134,33 +134,33 @@ def rekeying(name: str) -> str:
     return f"{name}.repartition"
 
 
-def _aggregate(rule: Aggregate, path: Path) -> Iterator[Finding]:
+def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
     count, limit = (*path, "count"), (*path, "max_items")
     if rule.count is not None and rule.max_items is not None and rule.count > rule.max_items:
         hint = "raise max_items or lower count"
-        yield Finding(limit, "is below count: no group could reach it", hint, (count, limit))
+        yield FileFinding(limit, "is below count: no group could reach it", hint, (count, limit))
     if rule.max_bytes > rule.max_buffered_bytes:
         needs = ((*path, "max_bytes"), (*path, "max_buffered_bytes"))
-        yield Finding(needs[1], "is below max_bytes, the bound of one group", "raise it, or lower max_bytes", needs)
+        yield FileFinding(needs[1], "is below max_bytes, the bound of one group", "raise it, or lower max_bytes", needs)
     for name in rule.compute:
         if name in RESERVED:
-            yield Finding((*path, "compute", name), "is reserved in the result", "give the computed field another name")
+            yield FileFinding((*path, "compute", name), "is reserved in the result", "give the computed field another name")
         elif not 0 < len(name) <= LONGEST_NAME:
-            yield Finding((*path, "compute", name), f"is not of 1 to {LONGEST_NAME} characters", "give the computed field another name")
+            yield FileFinding((*path, "compute", name), f"is not of 1 to {LONGEST_NAME} characters", "give the computed field another name")
     if rule.on_timeout != "fire" and rule.timeout is None:
         needs = ((*path, "on_timeout"), (*path, "timeout"))
-        yield Finding(needs[0], "has no timeout to act on", "add a timeout, or leave it out", needs)
+        yield FileFinding(needs[0], "has no timeout to act on", "add a timeout, or leave it out", needs)
 
 
-def _shared(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
+def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What one buffer of all partitions cannot do."""
     scope = (*path, "scope")
     if agent.scope != "shared":
         return
     if agent.aggregate is None:
-        yield Finding(scope, "has no meaning without an aggregation", "leave it out, or add an aggregate", (scope, (*path, "aggregate")))
+        yield FileFinding(scope, "has no meaning without an aggregation", "leave it out, or add an aggregate", (scope, (*path, "aggregate")))
     if file.outbox is None:
-        yield Finding(scope, "needs the outbox: its results are sent from there", "leave out outbox: false", (scope, ("outbox",)))
+        yield FileFinding(scope, "needs the outbox: its results are sent from there", "leave out outbox: false", (scope, ("outbox",)))
     rule = agent.aggregate
     refused = [
         ((*path, "repartition"), agent.repartition is not None, "is not needed: one buffer has the groups of all partitions"),
@@ -171,57 +171,57 @@ def _shared(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
     ]
     for at, wrong, what in refused:
         if wrong:
-            yield Finding(at, what, "leave one of the two out", (at, scope))
+            yield FileFinding(at, what, "leave one of the two out", (at, scope))
 
 
-def _transactional(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
+def _transactional(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """What Kafka transactions cannot do."""
     delivery, scope = (*path, "delivery"), (*path, "scope")
     if agent.delivery != "transactional":
         return
     if agent.scope == "shared":
         what = "needs scope partition: results of a shared buffer are sent by the dispatcher, at least once, with ids"
-        yield Finding(delivery, what, "leave one of the two out", (delivery, scope))
+        yield FileFinding(delivery, what, "leave one of the two out", (delivery, scope))
     if file.kafka.get("bootstrap.servers") == EMBEDDED:
         at = ("kafka", "bootstrap.servers")
         what = "needs a real broker: the embedded one keeps no transactions, who reads it reads what was aborted, too"
-        yield Finding(delivery, what, "name a broker, or leave it out", (delivery, at))
+        yield FileFinding(delivery, what, "name a broker, or leave it out", (delivery, at))
 
 
-def _raw(agent: Agent, path: Path) -> Iterator[Finding]:
+def _raw(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """A raw record has no fields."""
     if agent.format != "raw":
         return
     form, hint = (*path, "format"), "use format: json, or leave the field out"
     if agent.key is not None and agent.aggregate is not None:
-        yield Finding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
+        yield FileFinding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
     if agent.dedupe is not None and agent.dedupe.id.field is not None:
         dedupe = (*path, "dedupe", "id")
-        yield Finding(dedupe, "needs a field, but raw records have none", "use format: json, header:NAME or key", (form, dedupe))
+        yield FileFinding(dedupe, "needs a field, but raw records have none", "use format: json, header:NAME or key", (form, dedupe))
     if agent.aggregate is None:
         return
     if agent.aggregate.until is not None:
         until = (*path, "aggregate", "until")
-        yield Finding(until, "needs a field, but raw records have none", hint, (form, until))
+        yield FileFinding(until, "needs a field, but raw records have none", hint, (form, until))
     for name, reducer in agent.aggregate.compute.items():
         if reducer.field is not None:
             compute = (*path, "aggregate", "compute", name)
-            yield Finding(compute, "needs a field, but raw records have none", hint, (form, compute))
+            yield FileFinding(compute, "needs a field, but raw records have none", hint, (form, compute))
 
 
-def _topics(file: File, agent: Agent, path: Path) -> Iterator[Finding]:
+def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     source, to = (*path, "from"), (*path, "to", "topic")
     topics = [s.topic for s in agent.from_]
     if len(set(topics)) < len(topics):
-        yield Finding(source, "names a topic twice", "name each topic once", (source,))
+        yield FileFinding(source, "names a topic twice", "name each topic once", (source,))
     if agent.to is not None and agent.to.topic in topics:
-        yield Finding(to, "is a topic that this agent reads: it would feed on its own results", "write to another topic", (source, to))
+        yield FileFinding(to, "is a topic that this agent reads: it would feed on its own results", "write to another topic", (source, to))
     dead = (*path, "dead_letters") if agent.dead_letters else ("dead_letters",)
     if dead_letters(file, agent) in topics:
         what = "is a topic that this agent reads: a dead letter would come back for ever"
         at = source if not (agent.dead_letters or file.dead_letters) else dead
-        yield Finding(at, what, "let dead letters go to another topic", (source, dead, ("app",)))
+        yield FileFinding(at, what, "let dead letters go to another topic", (source, dead, ("app",)))
 
 
-def dead_letters(file: File, agent: Agent) -> str:
+def dead_letters(file: FileModel, agent: AgentModel) -> str:
     return agent.dead_letters or file.dead_letters or f"{file.app}.dead"

@@ -46,7 +46,7 @@ _ID_SCHEMA = {
 }
 
 
-class Deduplication(BaseModel):
+class DeduplicationModel(BaseModel):
     model_config = _CLOSED
     id: Annotated[IdSource, BeforeValidator(_as_id), WithJsonSchema(_ID_SCHEMA)]
     horizon: Duration = 24 * 3600.0
@@ -54,4 +54,4 @@ class Deduplication(BaseModel):
     max_ids: Count = 1_000_000
 
 
-Dedupe = Annotated[Deduplication, unless_unknown(lambda: Deduplication.model_construct(id=IdSource()))]
+DedupeField = Annotated[DeduplicationModel, unless_unknown(lambda: DeduplicationModel.model_construct(id=IdSource()))]

@@ -7,34 +7,34 @@ from pathlib import Path as FilePath
 import yaml
 
 from sluicegate.streams.config import scalars, variables
-from sluicegate.streams.config.problems import Finding, Path
+from sluicegate.streams.config.problems import FileFinding, Path
 
 LARGEST = 1024 * 1024
 MOST_ALIASES = 100
 MOST_VALUES = 20_000
 DEEPEST = 32
 
-Place = tuple[int, int]
+LineColumn = tuple[int, int]
 """Line and column, from 1."""
 
 
 class Unreadable(Exception):
     """The file is no YAML document that we take; reading stops at `place`."""
 
-    def __init__(self, message: str, hint: str, place: Place = (1, 1)) -> None:
+    def __init__(self, message: str, hint: str, place: LineColumn = (1, 1)) -> None:
         super().__init__(message)
         self.message, self.hint, self.place = message, hint, place
 
 
 @dataclass(slots=True)
-class Document:
+class FileDocument:
     """`tree` is made of dicts, lists and scalars. `places` has the first of every key and list item, `findings` what is
     wrong already, `unset` the variables without a value, `substituted` the paths that had a variable."""
 
     tree: object = None
-    places: dict[Path, Place] = field(default_factory=dict)
-    findings: list[tuple[Finding, Place]] = field(default_factory=list)
-    unset: list[Finding] = field(default_factory=list)
+    places: dict[Path, LineColumn] = field(default_factory=dict)
+    findings: list[tuple[FileFinding, LineColumn]] = field(default_factory=list)
+    unset: list[FileFinding] = field(default_factory=list)
     substituted: set[Path] = field(default_factory=set)
 
 
@@ -82,9 +82,9 @@ def read(path: FilePath) -> str:
         raise Unreadable("is not UTF-8", "save it as UTF-8", place) from None
 
 
-def parse(text: str, environ: Mapping[str, str], folder: FilePath) -> Document:
+def parse(text: str, environ: Mapping[str, str], folder: FilePath) -> FileDocument:
     """Compose and substitute. Raises Unreadable for what ends reading; the rest is in `findings`."""
-    document = Document()
+    document = FileDocument()
     node = _compose(text)
     if node is not None:
         document.tree = _Conversion(document, environ, folder).value(node, ())
@@ -107,14 +107,14 @@ def _compose(text: str) -> yaml.Node | None:
         raise Unreadable(f"is not valid YAML ({problem})", "correct the syntax here or just above", _place(mark)) from None
 
 
-def _place(mark: yaml.Mark | None) -> Place:
+def _place(mark: yaml.Mark | None) -> LineColumn:
     return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
 
 
 class _Conversion:
     """From nodes to values. Aliases are expanded, so the number of values is bounded, too."""
 
-    def __init__(self, document: Document, environ: Mapping[str, str], folder: FilePath) -> None:
+    def __init__(self, document: FileDocument, environ: Mapping[str, str], folder: FilePath) -> None:
         self._document, self._environ, self._folder = document, environ, folder
         self._values = 0
 
@@ -168,11 +168,11 @@ class _Conversion:
             return scalars.Unknown(text)
         return scalars.plain(done.text) if done.whole or (node.style is None and not done.used) else done.text
 
-    def _wrong(self, path: Path, message: str, hint: str, place: Place) -> None:
-        self._document.findings.append((Finding(path, message, hint), place))
+    def _wrong(self, path: Path, message: str, hint: str, place: LineColumn) -> None:
+        self._document.findings.append((FileFinding(path, message, hint), place))
 
 
-def _unset(path: Path, name: str) -> Finding:
+def _unset(path: Path, name: str) -> FileFinding:
     if name.startswith("file:"):
-        return Finding(path, f"${{{name}}} cannot be read", "make the file (at most 64 KiB of UTF-8), or correct its path")
-    return Finding(path, f"${{{name}}} is not set", f"set {name}, or write ${{{name}:-default}}")
+        return FileFinding(path, f"${{{name}}} cannot be read", "make the file (at most 64 KiB of UTF-8), or correct its path")
+    return FileFinding(path, f"${{{name}}} is not set", f"set {name}, or write ${{{name}:-default}}")

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWr
 from pydantic_core import PydanticCustomError
 
 from sluicegate.streams import units
-from sluicegate.streams.config.scalars import Decimal, Integer, Native, Scalar, Unknown, as_written
+from sluicegate.streams.agent import Scalar
+from sluicegate.streams.config.scalars import Decimal, Integer, Native, Unknown, as_written
 
 NAME = r"^[A-Za-z0-9._-]+$"
 TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
@@ -73,13 +74,13 @@ def _no_object(value: object) -> object:
     return value
 
 
-Name = Annotated[
+NameField = Annotated[
     str,
     _matching(NAME, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})", LONGEST_NAME),
     WithJsonSchema({"type": "string", "pattern": NAME}),
     WrapValidator(_known_text),
 ]
-Topic = Annotated[
+TopicField = Annotated[
     str,
     _matching(TOPIC, "is no topic name", "use only letters, digits and . _ - (at most 249)", 249),
     AfterValidator(_topic),
@@ -163,7 +164,7 @@ Duration = Annotated[
     ),
     WithJsonSchema({"type": "string", "pattern": units.DURATION}),
 ]
-Span = Annotated[
+SpanField = Annotated[
     tuple[float, float],
     unless_unknown((1.0, 60.0)),
     _parsed(
@@ -175,7 +176,7 @@ Span = Annotated[
     ),
     WithJsonSchema({"type": "string", "pattern": units.SPAN}),
 ]
-Size = Annotated[
+SizeField = Annotated[
     int,
     unless_unknown(1 << 20),
     _parsed(
@@ -190,9 +191,9 @@ Size = Annotated[
 ]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
 Concurrency = Annotated[int, Field(ge=0, le=1000), unless_unknown(0)]
-Port = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]
+PortField = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]
 SchemaId = Annotated[int, Field(ge=0, le=2**32 - 1), unless_unknown(0)]
-Flag = Annotated[bool, unless_unknown(True)]
+FlagField = Annotated[bool, unless_unknown(True)]
 
 
 def _start(value: object) -> object:
@@ -271,4 +272,4 @@ def _scalar(value: object) -> object:
     return int(value) if isinstance(value, Integer) else value
 
 
-Value = Annotated[Scalar, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})]
+ValueField = Annotated[Scalar, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})]

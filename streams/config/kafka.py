@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
-from sluicegate.streams.config.problems import Finding, did_you_mean
+from sluicegate.streams.config.problems import FileFinding, did_you_mean
 from sluicegate.streams.config.scalars import Unknown, as_written
 
 EMBEDDED = "embedded"
-Setting = str | int | float | bool
+KafkaSetting = str | int | float | bool
 
 _OURS = "leave it out: Sluicegate sets it"
 _BY_THE_STORE = "offsets are committed with the state, in the store"
@@ -78,19 +78,19 @@ def allowed() -> list[str]:
     return sorted(name for name in known() if name not in REFUSED and name != "metadata.broker.list")
 
 
-def findings(settings: Mapping[str, object]) -> Iterator[Finding]:
+def findings(settings: Mapping[str, object]) -> Iterator[FileFinding]:
     """Everything wrong with the section."""
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
-        yield Finding(("kafka", "bootstrap.servers"), "is missing", "write host:9092, or embedded for a broker of our own")
+        yield FileFinding(("kafka", "bootstrap.servers"), "is missing", "write host:9092, or embedded for a broker of our own")
     for name, value in settings.items():
         finding = _finding(name, value)
         if finding is not None:
-            yield Finding(("kafka", name), *finding)
+            yield FileFinding(("kafka", name), *finding)
     if str(settings.get("group.protocol")).lower() == "consumer":
         for name in BY_THE_GROUP_COORDINATOR:
             if name in settings:
                 hint = "leave it out: the broker decides it, with group.consumer.* settings"
-                yield Finding(("kafka", name), "cannot be set with group.protocol: consumer", hint)
+                yield FileFinding(("kafka", name), "cannot be set with group.protocol: consumer", hint)
 
 
 def _finding(name: str, value: object) -> tuple[str, str] | None:
@@ -125,7 +125,7 @@ def _expected(name: str) -> tuple[str, str]:
     return "must be text", "write one line of text"
 
 
-def converted(name: str, value: object) -> Setting | None:
+def converted(name: str, value: object) -> KafkaSetting | None:
     """The value as librdkafka's client takes it, or None when it is not of the setting's kind and range."""
     kind, *rest = known()[name]
     text = as_written(value)

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from sluicegate.streams.config.fields import Count, Duration, Span, unless_unknown
+from sluicegate.streams.config.fields import Count, Duration, SpanField, unless_unknown
 from sluicegate.streams.config.scalars import Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 Order = Annotated[Literal["key", "none"], unless_unknown("key")]
 LaneCount = Annotated[int, Field(ge=1, le=1024), unless_unknown(16)]
-BatchSize = Annotated[int, Field(ge=1, le=10_000), unless_unknown(500)]
+BatchSizeField = Annotated[int, Field(ge=1, le=10_000), unless_unknown(500)]
 
 
 class Degraded(BaseModel):
@@ -26,14 +26,14 @@ class Unhealthy(BaseModel):
     dead: Count = 1000
 
 
-class Outbox(BaseModel):
+class OutboxModel(BaseModel):
     """Rows of applications and of the leased contracts. `lanes`: as the store has them (16 in a new one) unless it is written."""
 
     model_config = _CLOSED
     lanes: LaneCount | None = None
     order: Order = "key"
     attempts: Count = 10
-    backoff: Span = (1.0, 60.0)
+    backoff: SpanField = (1.0, 60.0)
     retention: Duration = 3600.0
     poll: Duration = 1.0
     lease: Duration = 30.0
@@ -41,12 +41,12 @@ class Outbox(BaseModel):
     unhealthy: Annotated[Unhealthy, unless_unknown(Unhealthy)] = Field(default_factory=Unhealthy)
 
 
-class Timeouts(BaseModel):
+class TimeoutsModel(BaseModel):
     """Due timeouts; `lease` is how long a process may take to emit a batch."""
 
     model_config = _CLOSED
     lease: Duration = 300.0
-    batch: BatchSize = 500
+    batch: BatchSizeField = 500
     poll: Duration = 1.0
 
 
@@ -62,5 +62,5 @@ def _or_off(model: type[BaseModel], **nested: type[BaseModel]) -> WithJsonSchema
     return WithJsonSchema({"anyOf": [{"enum": [False]}, made]})
 
 
-OutboxOrOff = Annotated[Outbox | None, BeforeValidator(_unless_off), _or_off(Outbox, degraded=Degraded, unhealthy=Unhealthy)]
-TimeoutsOrOff = Annotated[Timeouts | None, BeforeValidator(_unless_off), _or_off(Timeouts)]
+OutboxOrOff = Annotated[OutboxModel | None, BeforeValidator(_unless_off), _or_off(OutboxModel, degraded=Degraded, unhealthy=Unhealthy)]
+TimeoutsOrOff = Annotated[TimeoutsModel | None, BeforeValidator(_unless_off), _or_off(TimeoutsModel)]

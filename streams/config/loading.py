@@ -13,11 +13,23 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.cases import Case
 from sluicegate.streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, transport, words
 from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
-from sluicegate.streams.config.dedupe import Deduplication, IdSource
-from sluicegate.streams.config.document import Document, Place, Unreadable
-from sluicegate.streams.config.leased import Degraded, Outbox, Timeouts, Unhealthy
-from sluicegate.streams.config.models import Agent, Aggregate, Destination, File, Http, Key, OnError, Retry, Source, Timeout, Until
-from sluicegate.streams.config.problems import Finding, Path, Problem, dotted, sort
+from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
+from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
+from sluicegate.streams.config.leased import Degraded, OutboxModel, TimeoutsModel, Unhealthy
+from sluicegate.streams.config.models import (
+    AgentModel,
+    Aggregate,
+    DestinationModel,
+    FileModel,
+    HttpModel,
+    KeyModel,
+    OnErrorModel,
+    Retry,
+    SourceModel,
+    TimeoutModel,
+    UntilModel,
+)
+from sluicegate.streams.config.problems import FileFinding, Path, Problem, dotted, sort
 from sluicegate.streams.config.scalars import Unknown
 
 MOST_PASSES = 12
@@ -33,7 +45,7 @@ class Loaded:
     unset: tuple[Problem, ...]
     vague: frozenset[str] = frozenset()
     """Agents with an unset variable: what they mean is not known."""
-    store_at: Place = (1, 1)
+    store_at: LineColumn = (1, 1)
     cases: tuple[Case, ...] = ()
     """The file's own tests."""
 
@@ -61,24 +73,24 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests)
 
 
-def judged(found: Document, folder: FilePath, unreadable: avro.Unreadability) -> list[Finding]:
+def judged(found: FileDocument, folder: FilePath, unreadable: avro.Unreadability) -> list[FileFinding]:
     """Everything wrong in a tree. `unreadable` says why a schema file cannot be read, None when it can."""
     return _judge(found, folder, False, unreadable)[1]
 
 
 def _judge(
-    found: Document, folder: FilePath, tolerant: bool, unreadable: avro.Unreadability = avro.unreadable
-) -> tuple[File | None, list[Finding]]:
+    found: FileDocument, folder: FilePath, tolerant: bool, unreadable: avro.Unreadability = avro.unreadable
+) -> tuple[FileModel | None, list[FileFinding]]:
     """The model of what can be understood, and every finding: what was wrong once is Unknown from then on."""
     tree: Any = copy.deepcopy(found.tree)
-    findings: list[Finding] = []
+    findings: list[FileFinding] = []
     if not isinstance(tree, dict):
-        return None, [Finding((), "is not a mapping", "write `app: NAME` and the other keys at the top")]
+        return None, [FileFinding((), "is not a mapping", "write `app: NAME` and the other keys at the top")]
     if isinstance(tree.get("kafka"), dict):
         findings += kafka.findings(tree["kafka"])
     for _ in range(MOST_PASSES):
         try:
-            model = File.model_validate(tree)
+            model = FileModel.model_validate(tree)
         except ValidationError as errors:
             for error in errors.errors(include_url=False):
                 findings.append(refusals.finding(error, tree, _keys()))
@@ -91,7 +103,7 @@ def _judge(
     return None, findings
 
 
-def _known(findings: Iterable[Finding], unknown: set[Path]) -> Iterator[Finding]:
+def _known(findings: Iterable[FileFinding], unknown: set[Path]) -> Iterator[FileFinding]:
     """Those that rest on nothing unknown: neither the key itself, nor one above or below it."""
     for finding in findings:
         if not any(_touches(need, path) for need in finding.needs for path in unknown):
@@ -103,7 +115,7 @@ def _touches(one: Path, other: Path) -> bool:
     return one[:shorter] == other[:shorter]
 
 
-def _warnings(found: Document, model: File | None, app: App | None, tolerant: bool) -> Iterator[Finding]:
+def _warnings(found: FileDocument, model: FileModel | None, app: App | None, tolerant: bool) -> Iterator[FileFinding]:
     unknown = {f.path for f in found.unset}
     if tolerant and model is not None:
         yield from _known(transport.findings(model), unknown)
@@ -113,7 +125,7 @@ def _warnings(found: Document, model: File | None, app: App | None, tolerant: bo
     yield from (_written_secret(path) for path in _secrets(found) if path not in found.substituted)
 
 
-def _secrets(found: Document) -> Iterator[Path]:
+def _secrets(found: FileDocument) -> Iterator[Path]:
     """Where the file holds a secret."""
     tree = found.tree if isinstance(found.tree, dict) else {}
     settings, http, store = tree.get("kafka"), tree.get("http"), tree.get("store")
@@ -125,15 +137,15 @@ def _secrets(found: Document) -> Iterator[Path]:
         yield ("store",)
 
 
-def _written_secret(path: Path) -> Finding:
-    return Finding(path, "holds a secret in plain text", "write ${NAME} or ${file:/run/secrets/NAME} in its place")
+def _written_secret(path: Path) -> FileFinding:
+    return FileFinding(path, "holds a secret in plain text", "write ${NAME} or ${file:/run/secrets/NAME} in its place")
 
 
-def _problem(name: str, found: Document, finding: Finding) -> Problem:
+def _problem(name: str, found: FileDocument, finding: FileFinding) -> Problem:
     return Problem(name, *_place(found, finding.path), dotted(finding.path), finding.message, finding.hint)
 
 
-def _place(found: Document, path: Path) -> Place:
+def _place(found: FileDocument, path: Path) -> LineColumn:
     """Of the key, else of the nearest one above it."""
     while path and path not in found.places:
         path = path[:-1]
@@ -144,23 +156,23 @@ def _place(found: Document, path: Path) -> Place:
 def _keys() -> Mapping[str, list[str]]:
     agent = "agents.*"
     models: dict[str, type[Any]] = {
-        "": File,
-        "http": Http,
-        "outbox": Outbox,
+        "": FileModel,
+        "http": HttpModel,
+        "outbox": OutboxModel,
         "outbox.degraded": Degraded,
         "outbox.unhealthy": Unhealthy,
-        "timeouts": Timeouts,
-        agent: Agent,
-        f"{agent}.from": Source,
-        f"{agent}.key": Key,
-        f"{agent}.to": Destination,
-        f"{agent}.dedupe": Deduplication,
+        "timeouts": TimeoutsModel,
+        agent: AgentModel,
+        f"{agent}.from": SourceModel,
+        f"{agent}.key": KeyModel,
+        f"{agent}.to": DestinationModel,
+        f"{agent}.dedupe": DeduplicationModel,
         f"{agent}.dedupe.id": IdSource,
         f"{agent}.retry": Retry,
-        f"{agent}.on_error": OnError,
+        f"{agent}.on_error": OnErrorModel,
         f"{agent}.aggregate": Aggregate,
-        f"{agent}.aggregate.timeout": Timeout,
-        f"{agent}.aggregate.until": Until,
+        f"{agent}.aggregate.timeout": TimeoutModel,
+        f"{agent}.aggregate.until": UntilModel,
         "tests.*": StepModel,
         "tests.*.send": SendStep,
         "tests.*.expect": ExpectStep,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.cases import Tests
-from sluicegate.streams.config.dedupe import Dedupe
+from sluicegate.streams.config.dedupe import DedupeField
 from sluicegate.streams.config.fields import (
     FIELD,
     FUNCTION,
@@ -15,23 +15,23 @@ from sluicegate.streams.config.fields import (
     Count,
     Duration,
     FieldPath,
-    Flag,
+    FlagField,
     Format,
     Function,
-    Name,
-    Port,
+    NameField,
+    PortField,
     SchemaId,
-    Size,
-    Span,
+    SizeField,
+    SpanField,
     Start,
     StoreUrl,
     Text,
-    Topic,
-    Value,
+    TopicField,
+    ValueField,
     refused,
     unless_unknown,
 )
-from sluicegate.streams.config.leased import Outbox, OutboxOrOff, Timeouts, TimeoutsOrOff
+from sluicegate.streams.config.leased import OutboxModel, OutboxOrOff, TimeoutsModel, TimeoutsOrOff
 from sluicegate.streams.config.problems import did_you_mean
 from sluicegate.streams.config.scalars import Unknown
 
@@ -46,7 +46,7 @@ OnTimeout = Annotated[Literal["fire", "discard", "dead-letter"], unless_unknown(
 OnMissing = Annotated[Literal["dead-letter", "skip", "ignore"], unless_unknown("dead-letter")]
 OnNull = Annotated[Literal["dead-letter", "skip"], unless_unknown("dead-letter")]
 OnFull = Annotated[Literal["fire-oldest", "dead-letter", "stop"], unless_unknown("fire-oldest")]
-Senders = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
+SendersField = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Scope = Annotated[Literal["partition", "shared"], unless_unknown("partition")]
 Then = Annotated[Literal["dead-letter", "stop", "park"], unless_unknown("dead-letter")]
 OnDecode = Annotated[Literal["dead-letter", "skip", "stop", "wait"], unless_unknown("dead-letter")]
@@ -56,7 +56,7 @@ Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 AcceptLevel = Annotated[Literal["durable", "lossy", "volatile"], unless_unknown("durable")]
 
 
-class Timeout(BaseModel):
+class TimeoutModel(BaseModel):
     """`{after, since}`, or `{first, last}` with either or both."""
 
     model_config = _CLOSED
@@ -73,13 +73,13 @@ class Timeout(BaseModel):
         return self
 
 
-class Until(BaseModel):
+class UntilModel(BaseModel):
     model_config = _CLOSED
     field: FieldPath
-    equals: Value
+    equals: ValueField
 
 
-class Reducer(BaseModel):
+class ReducerModel(BaseModel):
     """One computed field: `kind` is one of REDUCERS."""
 
     model_config = _CLOSED
@@ -119,31 +119,31 @@ _REDUCER_SCHEMA = {
         },
     ]
 }
-ReducerSpec = Annotated[Reducer, BeforeValidator(_as_reducer), WithJsonSchema(_REDUCER_SCHEMA)]
+ReducerSpec = Annotated[ReducerModel, BeforeValidator(_as_reducer), WithJsonSchema(_REDUCER_SCHEMA)]
 
 
 class Aggregate(BaseModel):
     model_config = _CLOSED
     count: Count | None = None
-    timeout: Annotated[Timeout, unless_unknown(lambda: Timeout.model_construct(after=1.0))] | None = None
-    until: Annotated[Until, unless_unknown(lambda: Until.model_construct(field="unknown", equals=None))] | None = None
+    timeout: Annotated[TimeoutModel, unless_unknown(lambda: TimeoutModel.model_construct(after=1.0))] | None = None
+    until: Annotated[UntilModel, unless_unknown(lambda: UntilModel.model_construct(field="unknown", equals=None))] | None = None
     compute: Annotated[dict[str, ReducerSpec], unless_unknown(dict)] = Field(default_factory=dict)
     on_timeout: OnTimeout = "fire"
     on_missing: OnMissing = "dead-letter"
     on_null: OnNull = "dead-letter"
     on_full: OnFull = "fire-oldest"
     max_items: Count | None = None
-    max_bytes: Size = 900_000
+    max_bytes: SizeField = 900_000
     max_groups: Count = 1_000_000
-    max_buffered_bytes: Size = 512 * 1024 * 1024
+    max_buffered_bytes: SizeField = 512 * 1024 * 1024
 
 
-class Source(BaseModel):
+class SourceModel(BaseModel):
     """`dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are dropped."""
 
     model_config = _CLOSED
-    topic: Topic
-    dedupe: Senders | None = None
+    topic: TopicField
+    dedupe: SendersField | None = None
 
 
 def _as_sources(value: object) -> object:
@@ -163,10 +163,10 @@ _SOURCE_SCHEMA = {
 }
 _ONE_SOURCE = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA]}
 _SOURCES_SCHEMA = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA, {"type": "array", "minItems": 1, "items": _ONE_SOURCE}]}
-Sources = Annotated[list[Source], BeforeValidator(_as_sources), WithJsonSchema(_SOURCES_SCHEMA)]
+Sources = Annotated[list[SourceModel], BeforeValidator(_as_sources), WithJsonSchema(_SOURCES_SCHEMA)]
 
 
-class Key(BaseModel):
+class KeyModel(BaseModel):
     model_config = _CLOSED
     field: FieldPath
 
@@ -185,11 +185,11 @@ _KEY_SCHEMA = {
 }
 
 
-class Destination(BaseModel):
+class DestinationModel(BaseModel):
     """`schema` and what follows belong to `format: avro`."""
 
     model_config = _CLOSED
-    topic: Topic
+    topic: TopicField
     format: Format = "json"
     schema_: Text | None = Field(default=None, alias="schema")
     framing: Framing | None = None
@@ -202,11 +202,11 @@ class Retry(BaseModel):
 
     model_config = _CLOSED
     attempts: Count = 5
-    backoff: Span = (1.0, 60.0)
+    backoff: SpanField = (1.0, 60.0)
     isolate_after: Count | None = None
 
 
-class OnError(BaseModel):
+class OnErrorModel(BaseModel):
     """By stage; `then` is that of the handler."""
 
     model_config = _CLOSED
@@ -222,10 +222,10 @@ def _as_functions(value: object) -> object:
 
 _FUNCTION_SCHEMA = {"type": "string", "pattern": FUNCTION}
 _FUNCTIONS_SCHEMA = {"anyOf": [_FUNCTION_SCHEMA, {"type": "array", "minItems": 1, "items": _FUNCTION_SCHEMA}]}
-Functions = Annotated[list[Function], BeforeValidator(_as_functions), WithJsonSchema(_FUNCTIONS_SCHEMA)]
+FunctionsField = Annotated[list[Function], BeforeValidator(_as_functions), WithJsonSchema(_FUNCTIONS_SCHEMA)]
 
 
-class Agent(BaseModel):
+class AgentModel(BaseModel):
     """An aggregation, a handler, or both: the handler then gets the completed groups."""
 
     model_config = _CLOSED
@@ -236,27 +236,27 @@ class Agent(BaseModel):
     writer_schemas: Text | None = None
     framing: Framing | None = None
     schema_id: SchemaId | None = None
-    key: Annotated[Key | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
+    key: Annotated[KeyModel | None, BeforeValidator(_as_key), WithJsonSchema(_KEY_SCHEMA)] = None
     scope: Scope = "partition"
-    repartition: Topic | None = None
+    repartition: TopicField | None = None
     aggregate: Annotated[Aggregate | None, unless_unknown(Aggregate)] = None
-    handler: Functions | None = None
-    session: Flag = False
+    handler: FunctionsField | None = None
+    session: FlagField = False
     concurrency: Concurrency = 0
     retry: Annotated[Retry, unless_unknown(Retry)] = Field(default_factory=Retry)
     then: Then = "dead-letter"
-    to: Annotated[Destination | None, unless_unknown(lambda: Destination.model_construct(topic="unknown"))] = None
-    dead_letters: Topic | None = None
+    to: Annotated[DestinationModel | None, unless_unknown(lambda: DestinationModel.model_construct(topic="unknown"))] = None
+    dead_letters: TopicField | None = None
     start: Start = "earliest"
-    max_record_bytes: Size = 1024 * 1024
-    dedupe: Dedupe | None = None
-    on_error: Annotated[OnError, unless_unknown(OnError)] = Field(default_factory=OnError)
+    max_record_bytes: SizeField = 1024 * 1024
+    dedupe: DedupeField | None = None
+    on_error: Annotated[OnErrorModel, unless_unknown(OnErrorModel)] = Field(default_factory=OnErrorModel)
     delivery: Delivery = "at-least-once"
 
 
-class Http(BaseModel):
+class HttpModel(BaseModel):
     model_config = _CLOSED
-    port: Port = 9464
+    port: PortField = 9464
     host: Text = "127.0.0.1"
     token: Text | None = Field(default=None, repr=False)
 
@@ -265,7 +265,7 @@ def _as_http(value: object) -> object:
     return None if value is False or isinstance(value, Unknown) else value
 
 
-_HTTP_SCHEMA = {"anyOf": [{"enum": [False]}, Http.model_json_schema()]}
+_HTTP_SCHEMA = {"anyOf": [{"enum": [False]}, HttpModel.model_json_schema()]}
 
 
 def _agents(value: object) -> object:
@@ -274,22 +274,22 @@ def _agents(value: object) -> object:
     return value
 
 
-class File(BaseModel):
+class FileModel(BaseModel):
     """`kafka` is checked apart, setting by setting (sluicegate.streams.config.kafka)."""
 
     model_config = _CLOSED
-    app: Name
+    app: NameField
     kafka: Annotated[dict[str, Any], unless_unknown(dict)] = Field(repr=False)
     store: StoreUrl = Field(repr=False)
-    dead_letters: Topic | None = None
+    dead_letters: TopicField | None = None
     accept_level: AcceptLevel = "durable"
-    auto_migrate: Flag | None = None
-    allow_plaintext: Flag = False
+    auto_migrate: FlagField | None = None
+    allow_plaintext: FlagField = False
     start_timeout: Duration = 30.0
-    http: Annotated[Http | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(default_factory=Http)
-    outbox: OutboxOrOff = Field(default_factory=Outbox)
-    timeouts: TimeoutsOrOff = Field(default_factory=Timeouts)
-    agents: Annotated[dict[str, Agent], BeforeValidator(_agents), unless_unknown(dict)] = Field(
+    http: Annotated[HttpModel | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(default_factory=HttpModel)
+    outbox: OutboxOrOff = Field(default_factory=OutboxModel)
+    timeouts: TimeoutsOrOff = Field(default_factory=TimeoutsModel)
+    agents: Annotated[dict[str, AgentModel], BeforeValidator(_agents), unless_unknown(dict)] = Field(
         json_schema_extra={"propertyNames": {"pattern": NAME}, "minProperties": 1}
     )
     tests: Tests = Field(default_factory=dict)

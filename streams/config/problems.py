@@ -32,7 +32,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FileFinding:
     """A problem that has a path, not a place yet. It is void when the value at one of `needs` is not known."""
 
     path: Path

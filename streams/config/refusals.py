@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from sluicegate.streams.config.problems import Finding, Path, did_you_mean, dotted
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
 from sluicegate.streams.config.scalars import Unknown
 
 _EXAMPLES = {
@@ -63,26 +63,26 @@ def _holds(tree: object, step: str | int) -> bool:
     return isinstance(tree, list) and isinstance(step, int) and step < len(tree)
 
 
-def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]) -> Finding:
+def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]) -> FileFinding:
     """`keys` names the known keys of each place: of `agents.*.to`, say."""
     path = present(error["loc"], tree)
     kind, context = error["type"], error.get("ctx", {})
     if kind == "missing":
         name = str(error["loc"][-1])
-        return Finding((*path, name), "is missing", _EXAMPLES.get(name, "add it"))
+        return FileFinding((*path, name), "is missing", _EXAMPLES.get(name, "add it"))
     last = str(path[-1]) if path else ""
     if kind == "refused":
-        return Finding(path, str(context["what"]), str(context["hint"]))
+        return FileFinding(path, str(context["what"]), str(context["hint"]))
     if kind == "extra_forbidden":
-        return Finding(path, "unknown key", _unknown_key(path, keys))
+        return FileFinding(path, "unknown key", _unknown_key(path, keys))
     if kind == "literal_error":
         return _not_a_word(path, context)
     if kind.startswith(("greater_than", "less_than")):
         bound = context.get("ge", context.get("le"))
         least = kind.startswith("greater")
-        return Finding(path, f"must be at {'least' if least else 'most'} {bound}", "write a number in that range")
+        return FileFinding(path, f"must be at {'least' if least else 'most'} {bound}", "write a number in that range")
     hint = "write one of the two, without quotes" if kind == "bool_type" else "correct it, or leave it out"
-    return Finding(path, _KINDS.get(kind, "is not valid"), _EXAMPLES.get(last, hint))
+    return FileFinding(path, _KINDS.get(kind, "is not valid"), _EXAMPLES.get(last, hint))
 
 
 def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
@@ -94,9 +94,9 @@ def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
     return did_you_mean(name, keys.get(here, ()))
 
 
-def _not_a_word(path: Path, context: Mapping[str, Any]) -> Finding:
+def _not_a_word(path: Path, context: Mapping[str, Any]) -> FileFinding:
     words = str(context["expected"]).replace("'", "")
-    return Finding(path, f"must be {words}", "write one of these words" if " or " in words else f"write {words}")
+    return FileFinding(path, f"must be {words}", "write one of these words" if " or " in words else f"write {words}")
 
 
 def place(path: Path) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.config import avro
-from sluicegate.streams.config.problems import Finding, printable
+from sluicegate.streams.config.problems import FileFinding, printable
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import loaded
 
 
-def findings(app: App) -> Iterator[Finding]:
+def findings(app: App) -> Iterator[FileFinding]:
     """Modules are looked up as the workers do: what is installed first, then the file's folder."""
     sys.path.append(app.folder)
     try:
@@ -26,7 +26,7 @@ def findings(app: App) -> Iterator[Finding]:
         sys.path.remove(app.folder)
 
 
-def _codecs(path: tuple[str, ...], name: str) -> Iterator[Finding]:
+def _codecs(path: tuple[str, ...], name: str) -> Iterator[FileFinding]:
     from sluicegate.schemas import codec
 
     if name == "avro":
@@ -38,10 +38,10 @@ def _codecs(path: tuple[str, ...], name: str) -> Iterator[Finding]:
     except ConfigurationError as error:
         yield _finding(path, error)
     except ValueError:
-        yield Finding(path, f"{name}: has no decode or no encode", "name an object with both, as package.module:codec")
+        yield FileFinding(path, f"{name}: has no decode or no encode", "name an object with both, as package.module:codec")
 
 
-def _rule(agent: Agent) -> Iterator[Finding]:
+def _rule(agent: Agent) -> Iterator[FileFinding]:
     from sluicegate.streams import formats
     from sluicegate.streams.aggregation.rule import Rule
 
@@ -59,7 +59,7 @@ def _rule(agent: Agent) -> Iterator[Finding]:
             yield _finding(path, error, "change the field names, or the reducers")
 
 
-def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[Finding]:
+def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[FileFinding]:
     from sluicegate.streams.aggregation.reducers import imported
 
     for reducer in agent.aggregation.compute if agent.aggregation else ():
@@ -70,7 +70,7 @@ def _reducers(agent: Agent, path: tuple[str, ...]) -> Iterator[Finding]:
             yield _finding((*path, "compute", reducer.name), error)
 
 
-def _functions(agent: Agent) -> Iterator[Finding]:
+def _functions(agent: Agent) -> Iterator[FileFinding]:
     from sluicegate.streams.handlers.functions import decoder, functions
 
     if agent.handler is None:
@@ -83,6 +83,6 @@ def _functions(agent: Agent) -> Iterator[Finding]:
         yield _finding(path, error)
 
 
-def _finding(path: tuple[str, ...], error: ConfigurationError, otherwise: str = "correct the function, or the name") -> Finding:
+def _finding(path: tuple[str, ...], error: ConfigurationError, otherwise: str = "correct the function, or the name") -> FileFinding:
     what, _, hint = printable(str(error)).removeprefix("aggregate: ").partition("; ")
-    return Finding(path, what, hint or otherwise)
+    return FileFinding(path, what, hint or otherwise)

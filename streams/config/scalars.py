@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from sluicegate.streams.agent import Scalar
+
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOLEAN = {"true": True, "false": False}
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -34,7 +36,6 @@ class Native:
     value: object
 
 
-Scalar = str | int | float | bool | None
 
 
 def plain(text: str) -> Scalar:

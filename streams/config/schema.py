@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from sluicegate.streams.config import kafka
-from sluicegate.streams.config.models import File
+from sluicegate.streams.config.models import FileModel
 
 VARIABLE = {"$ref": "#/$defs/Variable"}
 _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
@@ -13,7 +13,7 @@ _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 
 def schema() -> dict[str, Any]:
     """What `load` takes: every value may be a variable instead."""
-    made = File.model_json_schema()
+    made = FileModel.model_json_schema()
     made["properties"]["kafka"] = _kafka()
     result: dict[str, Any] = _open(_without_titles(made))
     result["$defs"]["Variable"] = {"type": "string", "pattern": r"\$\{.*\}"}

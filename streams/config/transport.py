@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 from sluicegate.streams.config.checks import loopback
 from sluicegate.streams.config.fields import SERVERS
 from sluicegate.streams.config.kafka import EMBEDDED
-from sluicegate.streams.config.models import File
-from sluicegate.streams.config.problems import Finding, Path
+from sluicegate.streams.config.models import FileModel
+from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.config.scalars import Unknown
 
 ENCRYPTED = {"sslmode": {"require", "verify-ca", "verify-full"}, "tls": {"true"}, "ssl": {"true"}}
@@ -22,7 +22,7 @@ HINT = "or allow_plaintext: true where nobody else is on the network"
 ALLOW: Path = ("allow_plaintext",)
 
 
-def findings(file: File) -> Iterator[Finding]:
+def findings(file: FileModel) -> Iterator[FileFinding]:
     """Brokers and store."""
     if file.allow_plaintext:
         return
@@ -30,9 +30,9 @@ def findings(file: File) -> Iterator[Finding]:
     known = isinstance(servers, str) and not isinstance(servers, Unknown) and servers != EMBEDDED
     if known and protocol in ("plaintext", "sasl_plaintext") and _elsewhere(str(servers)):
         at: Path = ("kafka", "bootstrap.servers")
-        yield Finding(at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW))
+        yield FileFinding(at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW))
     if isinstance(file.store, str) and not isinstance(file.store, Unknown) and (how := _bare(file.store)):
-        yield Finding(("store",), WHAT, f"write {how}, {HINT}", (("store",), ALLOW))
+        yield FileFinding(("store",), WHAT, f"write {how}, {HINT}", (("store",), ALLOW))
 
 
 def _bare(url: str) -> str:

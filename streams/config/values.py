@@ -13,8 +13,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from sluicegate.schemas.options import Avro
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import loading, rules
-from sluicegate.streams.config.document import Document
-from sluicegate.streams.config.problems import Finding, Path, did_you_mean, dotted
+from sluicegate.streams.config.document import FileDocument
+from sluicegate.streams.config.problems import FileFinding, Path, did_you_mean, dotted
 from sluicegate.streams.config.scalars import Native
 from sluicegate.streams.errors import ConfigurationError
 
@@ -27,7 +27,7 @@ def check(app: run.App) -> None:
     """Raises ConfigurationError with every finding, one per line, each with its key in the file."""
     found = [*_kinds(app, ()), *_names(app)] or [*_orphans(app)]
     if not found:
-        found = loading.judged(Document(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name: None)
+        found = loading.judged(FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name: None)
     if found := found or list(rules.findings(app)):
         raise ConfigurationError(
             "\n".join(f"{dotted(each.path) or 'app'}: {each.message}; {each.hint}" for each in found)
@@ -42,7 +42,7 @@ def check_without_systems(app: run.App) -> None:
 # -- what must be right before there is a tree -------------------------------------------------------------------------
 
 
-def _kinds(value: Any, path: Path) -> Iterator[Finding]:
+def _kinds(value: Any, path: Path) -> Iterator[FileFinding]:
     """Values whose type is not the class, the tuple or the mapping that sluicegate.streams.agent declares."""
     hints = get_type_hints(type(value))
     for each in fields(value):
@@ -51,7 +51,7 @@ def _kinds(value: Any, path: Path) -> Iterator[Finding]:
         yield from _kind(there, at, kinds or (hint,))
 
 
-def _kind(value: object, path: Path, kinds: Sequence[Any]) -> Iterator[Finding]:
+def _kind(value: object, path: Path, kinds: Sequence[Any]) -> Iterator[FileFinding]:
     if value is None and NoneType in kinds:
         return
     for kind in kinds:
@@ -60,12 +60,12 @@ def _kind(value: object, path: Path, kinds: Sequence[Any]) -> Iterator[Finding]:
         elif get_origin(kind) is tuple:
             yield from _items(value, path, get_args(kind)[0])
         elif _is_mapping(kind) and not isinstance(value, Mapping):
-            yield Finding(path, "must be a mapping", "write {NAME: VALUE}")
+            yield FileFinding(path, "must be a mapping", "write {NAME: VALUE}")
 
 
-def _items(value: object, path: Path, kind: Any) -> Iterator[Finding]:
+def _items(value: object, path: Path, kind: Any) -> Iterator[FileFinding]:
     if not isinstance(value, tuple | list):
-        yield Finding(path, "must be a tuple", "write (ITEM,): the comma makes the tuple")
+        yield FileFinding(path, "must be a tuple", "write (ITEM,): the comma makes the tuple")
         return
     for number, item in enumerate(value):
         name = getattr(item, "name", None) if path[-1] in NAMED else None
@@ -76,11 +76,11 @@ def _is_mapping(kind: object) -> bool:
     return get_origin(kind) is dict
 
 
-def _other(path: Path, kind: type) -> Finding:
-    return Finding(path, f"must be a value of {kind.__name__}", f"build it with {kind.__module__}.{kind.__name__}(...)")
+def _other(path: Path, kind: type) -> FileFinding:
+    return FileFinding(path, f"must be a value of {kind.__name__}", f"build it with {kind.__module__}.{kind.__name__}(...)")
 
 
-def _names(app: run.App) -> Iterator[Finding]:
+def _names(app: run.App) -> Iterator[FileFinding]:
     """What the keys of a mapping are in the file: text, each once."""
     agents = app.agents if isinstance(app.agents, tuple | list) else ()
     yield from _each_once([getattr(each, "name", "") for each in agents], ("agents",))
@@ -91,23 +91,23 @@ def _names(app: run.App) -> Iterator[Finding]:
             yield from _each_once([getattr(reducer, "name", "") for reducer in compute], path)
 
 
-def _each_once(names: Sequence[object], path: Path) -> Iterator[Finding]:
+def _each_once(names: Sequence[object], path: Path) -> Iterator[FileFinding]:
     for number, name in enumerate(names):
         if not isinstance(name, str):
-            yield Finding((*path, number, "name"), "must be text", "write a name")
+            yield FileFinding((*path, number, "name"), "must be text", "write a name")
         elif name in names[:number]:
-            yield Finding((*path, name), "is written twice", "keep one of them")
+            yield FileFinding((*path, name), "is written twice", "keep one of them")
 
 
-def _orphans(app: run.App) -> Iterator[Finding]:
+def _orphans(app: run.App) -> Iterator[FileFinding]:
     """Agents that re-key for none, or that do not say how."""
     names = [each.name for each in app.agents if not each.rekeys]
     for each in app.agents:
         if each.rekeys and each.rekeys not in names:
             hint = did_you_mean(str(each.rekeys), names) if names else "leave it out"
-            yield Finding(("agents", each.name, "rekeys"), "names no agent", hint)
+            yield FileFinding(("agents", each.name, "rekeys"), "names no agent", hint)
         elif each.rekeys and (each.aggregation is None or each.to is None):
-            yield Finding(("agents", each.name), "needs an aggregation with a key, and a destination", "give it both")
+            yield FileFinding(("agents", each.name), "needs an aggregation with a key, and a destination", "give it both")
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------

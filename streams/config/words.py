@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Handler, Outbox, Reducer, Threshold, Timeouts
-from sluicegate.streams.config.problems import Finding, Path
+from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
 
 _REDUCERS = {
@@ -186,37 +186,37 @@ def _listed(words: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[Finding]:
+def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFinding]:
     """What runs but is unsafe or surprising. `chosen_dead_letters` names the agents whose dead-letter topic the file sets."""
     if app.store.startswith("memory:"):
         hint = "use sqlite:///file.db or a server to keep state over a restart"
-        yield Finding(("store",), "is not durable: everything is lost when the process ends", hint)
+        yield FileFinding(("store",), "is not durable: everything is lost when the process ends", hint)
     if app.kafka.get("bootstrap.servers") == "embedded":
         hint = "name a real broker to keep records over a restart"
-        yield Finding(("kafka", "bootstrap.servers"), "is a broker inside this process, for demos and development", hint)
+        yield FileFinding(("kafka", "bootstrap.servers"), "is a broker inside this process, for demos and development", hint)
     for agent in app.agents:
         yield from _of_agent(agent, agent.name in chosen_dead_letters)
         yield from _of_dedupe(agent)
         if agent.on_error.decode == "skip" and not agent.rekeys:
             path = ("agents", agent.name, "on_error", "decode")
-            yield Finding(path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,))
+            yield FileFinding(path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,))
     yield from _circles(app)
 
 
-def _of_dedupe(agent: Agent) -> Iterator[Finding]:
+def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
     path: Path = ("agents", agent.name)
     dedupe, rule = agent.dedupe, agent.aggregation
     if dedupe is None:
         return
     if len(agent.topics) > 1 and agent.scope == "partition":
         what = "finds no duplicate in another topic (nor partition)"
-        yield Finding((*path, "dedupe"), what, "write each message and its duplicates into one topic, with one key", ((*path, "from"),))
+        yield FileFinding((*path, "dedupe"), what, "write each message and its duplicates into one topic, with one key", ((*path, "from"),))
     if rule is not None and (dedupe.by, dedupe.name) in (("key", rule.key), ("field", rule.key)):
         needs = ((*path, "dedupe", "id"), (*path, "key"))
-        yield Finding(needs[0], "is what groups are made by, too: a group gets one record", "name what differs between messages", needs)
+        yield FileFinding(needs[0], "is what groups are made by, too: a group gets one record", "name what differs between messages", needs)
 
 
-def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
+def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
     path: Path = ("agents", agent.name)
     rule, aggregate = agent.aggregation, (*path, "aggregate")
     if rule is None or agent.rekeys:
@@ -224,22 +224,22 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[Finding]:
     timed = rule.since_first is not None or rule.since_last is not None
     if rule.key is not None and agent.scope == "partition":
         what = "is not the message key: groups are exact only if all records of one value are in one partition"
-        yield Finding((*path, "key"), what, "key the topic by this field where it is written", ((*path, "key"),))
+        yield FileFinding((*path, "key"), what, "key the topic by this field where it is written", ((*path, "key"),))
     if len(agent.topics) > 1 and agent.scope == "partition":
         what = "has several topics: groups never span topics (nor partitions)"
-        yield Finding((*path, "from"), what, "write into one topic first if one group must hold records of both", ((*path, "from"),))
+        yield FileFinding((*path, "from"), what, "write into one topic first if one group must hold records of both", ((*path, "from"),))
     if timed and not dead_letters_chosen:
         what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
         needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))
-        yield Finding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
+        yield FileFinding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
     if rule.count is None and not timed:
         needs = (aggregate, (*aggregate, "count"), (*aggregate, "timeout"))
         what = "has no timeout: a group whose end never comes stays open" if rule.until else "has no count, no timeout and no until"
         hint = "add a timeout" if rule.until else "add one, else groups end only at a limit"
-        yield Finding(aggregate, what, hint, needs)
+        yield FileFinding(aggregate, what, hint, needs)
 
 
-def _circles(app: App) -> Iterator[Finding]:
+def _circles(app: App) -> Iterator[FileFinding]:
     """Agents that read, through others, what they write."""
     readers = {a.name: {b.name for b in app.agents if a.to and a.to.topic in b.topics} for a in app.agents}
     for agent in app.agents:
@@ -249,4 +249,4 @@ def _circles(app: App) -> Iterator[Finding]:
             reached |= {name for f in fresh for name in readers[f]}
         if agent.name in reached:
             path = ("agents", agent.name, "to", "topic")
-            yield Finding(path, "comes back to this agent through others", "make sure that the circle ends", (path,))
+            yield FileFinding(path, "comes back to this agent through others", "make sure that the circle ends", (path,))

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from sluicegate.streams.contracts.leased_values import Header
 from sluicegate.streams.contracts.messages import OutboxMessage
+from sluicegate.streams.contracts.record import Header
 
 
 class LaneRow(msgspec.Struct, frozen=True, gc=False):

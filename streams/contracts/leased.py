@@ -17,11 +17,11 @@ from sluicegate.streams.contracts.leased_values import (
     Gate,
     InsertResult,
     Pack,
-    Progress,
     SealedBatch,
     Snapshot,
     Timeout,
     TimeoutBatch,
+    WatermarkMove,
 )
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 
@@ -34,14 +34,14 @@ class BufferIntake(Protocol):
     """What fills a buffer. `name` is the configured aggregation id; every call touches only its rows."""
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         """All of `entries`, those whose idempotency key is known left out silently (the first payload stays). A key is known while its
         row is buffered, and `keep_keys` after its removal. With `progress` the watermark moves in the same transaction, or
         WatermarkMoved is raised (with where it stands) and nothing was stored."""
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: Progress | None = None, keep_keys: timedelta = NOT_KEPT
+        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> Filled:
         """`insert`, and in the same transaction: while a group that was touched has `gate.count` resolved unsealed entries, its oldest so
         many are sealed. Groups' deadlines are set by the gate's times."""
@@ -57,7 +57,7 @@ class BufferPacks(Protocol):
     def at_once(self) -> int:
         """How many records it takes well in one insert: where each is a row, more would hold up all others."""
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: Progress) -> Sequence[SealedBatch]:
+    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
         """As `insert_and_seal` of each record, which needs no idempotency key, since `progress` says what is new. Gates and counts count
         records; what is read of them are entries of type PACK, each a pack of one record or more."""
 
@@ -263,7 +263,7 @@ class OutboxCare(Protocol):
         """Delete rows that are pending or dead; returns how many."""
 
 
-class Outbox(OutboxWriting, LaneClaims, LaneEnding, OutboxHealth, OutboxReading, OutboxCare, Protocol):
+class OutboxStore(OutboxWriting, LaneClaims, LaneEnding, OutboxHealth, OutboxReading, OutboxCare, Protocol):
     """`store.outbox`: rows of applications and of the leased contracts; the engine's own lie with their partitions."""
 
 
@@ -277,7 +277,7 @@ class Leased(Protocol):
     def timeouts(self) -> TimeoutStore: ...
 
     @property
-    def outbox(self) -> Outbox: ...
+    def outbox(self) -> OutboxStore: ...
 
 
 class Transactions(Protocol):

@@ -9,7 +9,8 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-Header = tuple[str, bytes | None]
+from sluicegate.streams.contracts.record import Header
+
 Types = Mapping[str, Callable[[bytes], Any]]
 """Decoders by `Entry.type`."""
 
@@ -136,7 +137,7 @@ class InsertResult(NamedTuple):
     duplicates: int
 
 
-class Progress(NamedTuple):
+class WatermarkMove(NamedTuple):
     """The source watermark of one topic partition, compared and set with an insert: `expected` is the next offset so far (0: none
     was set), `next` the one after the last of this batch. Keyed by topic id: a topic made anew begins anew."""
 

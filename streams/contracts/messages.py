@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from sluicegate.streams.contracts.leased_values import Header, Timeout
+from sluicegate.streams.contracts.leased_values import Timeout
+from sluicegate.streams.contracts.record import Header
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.lane_row import LaneRow  # with msgspec, which `import streams` does not load

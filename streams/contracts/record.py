@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-Headers = list[tuple[str, bytes | None]]
+Header = tuple[str, bytes | None]
+Headers = list[Header]
 
 
 class Record(Protocol):

@@ -67,7 +67,7 @@ class DeadRows(Protocol):
         """Up to `limit` of them, by number. Raises PersistenceError."""
 
 
-class CrashMarks(Protocol):
+class CrashMarkStore(Protocol):
     """How a process that lives says that it did not crash."""
 
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
@@ -106,7 +106,7 @@ class Durability(Protocol):
 
 
 class Store(
-    StateStore, CommitTogether, UnitOfWork, UnsentRows, DeadRows, CrashMarks, Reader, Durability, Leased, Transactions, Protocol
+    StateStore, CommitTogether, UnitOfWork, UnsentRows, DeadRows, CrashMarkStore, Reader, Durability, Leased, Transactions, Protocol
 ):
     """What `sluicegate.connectors.open_store` returns: for the engine, and (sluicegate.streams.contracts.leased) for
     whoever is no worker."""
@@ -194,13 +194,13 @@ class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, Protoc
     """One Kafka consumer of one agent's group."""
 
 
-Report = Callable[[str, str], None]
+DeliveryReport = Callable[[str, str], None]
 """Called with (outcome, text) once per row that was handed over: outcome `delivered`, `rejected` (the broker will never
 take this row: definite and permanent), `denied` (it is the row's topic: not there, or not ours to write; others are taken) or `failed`
 (anything else)."""
 
 
-class Reports(Protocol):
+class BatchReports(Protocol):
     """Called inside `poll` for rows that were handed over together: once for each, by its number."""
 
     def delivered(self, numbers: Sequence[int]) -> None: ...
@@ -212,7 +212,7 @@ class Reports(Protocol):
 class Output(Protocol):
     """One Kafka producer. Rows are handed over many at a time: a report for each by itself costs five times as much."""
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         """Hand the rows over to their partitions, in order, as far as there is room; returns how many were taken. They wait for others
         as long as linger.ms says."""
 

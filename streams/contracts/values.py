@@ -46,7 +46,7 @@ class DeadRow(msgspec.Struct, frozen=True, array_like=True):
     attempts: int
 
 
-class Trying(msgspec.Struct, frozen=True, array_like=True):
+class CrashMark(msgspec.Struct, frozen=True, array_like=True):
     """The crash mark: these processes began the batch at `offset` and have not said since that they are well.
 
     A process that is alive takes its name back (`CrashMarks.acquit`), so what stays are the crashed ones.
@@ -101,7 +101,7 @@ class Claim(msgspec.Struct, frozen=True):
     first: int
     last: int
     source: Source | None
-    trying: Trying | None
+    trying: CrashMark | None
     incarnation: str
     member: str
     store_time: float
@@ -129,7 +129,7 @@ class Changes(msgspec.Struct, frozen=True):
     outbox: Sequence[OutboxRow] = ()
     dispatched: Sequence[int] = ()
     dead: Sequence[DeadRow] = ()
-    trying: Trying | None = None
+    trying: CrashMark | None = None
     source: Source | None = None
     timeouts: Sequence[Timeout] = ()
     cancels: Sequence[UUID] = ()

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from sluicegate.streams.demo.flights import PARTITIONS, Flight
 
-Place = tuple[int, int]
+RecordPosition = tuple[int, int]
 
 
-class Message(NamedTuple):
+class OutputRecord(NamedTuple):
     """A record of an output topic. Of several headers of one name the last counts."""
 
     key: bytes | None
@@ -55,14 +55,14 @@ class Book:
         self._topic = topic
         self._partitions: list[list[Flight]] = [[] for _ in range(PARTITIONS)]
         self._on_time: dict[tuple[str, int], list[int]] = {}
-        self._marks: Counter[Place] = Counter()
+        self._marks: Counter[RecordPosition] = Counter()
         for flight in flights:
             partition = self._partitions[flight.partition]
             if flight.delay is not None:
                 self._on_time.setdefault((flight.carrier, flight.partition), []).append(len(partition))
             partition.append(flight)
 
-    def account(self, results: Sequence[Message], dead: Sequence[Message]) -> Account:
+    def account(self, results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> Account:
         account = Account(flights=sum(map(len, self._partitions)))
         for message in self._once(results, account):
             account.results += 1
@@ -75,9 +75,9 @@ class Book:
         account.repeated = sum(self._marks.values()) - account.accounted
         return account
 
-    def _once(self, messages: Sequence[Message], account: Account) -> Iterable[Message]:
+    def _once(self, messages: Sequence[OutputRecord], account: Account) -> Iterable[OutputRecord]:
         """Each message by its id once; one that comes again must be the same in all its parts."""
-        seen: dict[str, Message] = {}
+        seen: dict[str, OutputRecord] = {}
         for message in messages:
             name = message.header("sluicegate-id")
             if name not in seen:
@@ -88,13 +88,13 @@ class Book:
             else:
                 account.wrong.append(f"two different messages have the id {name}")
 
-    def _note(self, places: Sequence[Place] | None, kind: str, message: Message, account: Account) -> None:
+    def _note(self, places: Sequence[RecordPosition] | None, kind: str, message: OutputRecord, account: Account) -> None:
         if places is None:
             account.wrong.append(f"{kind} {message.header('sluicegate-id')} does not agree with the flights")
         else:
             self._marks.update(places)
 
-    def _of_result(self, message: Message) -> Sequence[Place] | None:
+    def _of_result(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
         """Where its flights lie, or None when it does not agree with them."""
         document = json.loads(message.value or b"null")
         first, last = self._place(message.header("sluicegate-first")), self._place(message.header("sluicegate-last"))
@@ -111,7 +111,7 @@ class Book:
             return None
         return [(partition, offset) for offset in members]
 
-    def _of_dead_letter(self, message: Message) -> Sequence[Place] | None:
+    def _of_dead_letter(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
         """Where its flight lies, or None when it is no flight without a delay, byte for byte."""
         where = (message.header(f"sluicegate-dead-{part}") for part in ("topic", "partition", "offset"))
         place = self._place("/".join(where))
@@ -121,7 +121,7 @@ class Book:
         same = (message.key, message.value) == (flight.carrier.encode(), flight.value)
         return [place] if same and flight.delay is None else None
 
-    def _place(self, text: str) -> Place | None:
+    def _place(self, text: str) -> RecordPosition | None:
         """`topic/partition/offset` of a flight that there is, or None."""
         topic, _, rest = text.rpartition("/")[0].rpartition("/")
         number = text.rpartition("/")[2]

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.streams.demo.recount import Message
+from sluicegate.streams.demo.recount import OutputRecord
 
-Advance = Callable[[int, str], None]
+ShowAdvance = Callable[[int, str], None]
 WIDTH = 48
 EVERY = 10  # percent, where there is no terminal
 
@@ -31,7 +31,7 @@ class Carrier:
         return self.total / self.flights if self.flights else 0.0
 
 
-def carriers(results: Sequence[Message], dead: Sequence[Message]) -> list[Carrier]:
+def carriers(results: Sequence[OutputRecord], dead: Sequence[OutputRecord]) -> list[Carrier]:
     """By number of flights, the largest first. Repeats by id count once."""
     found: dict[str, Carrier] = {}
     for message in _unique(results):
@@ -48,7 +48,7 @@ def carriers(results: Sequence[Message], dead: Sequence[Message]) -> list[Carrie
     return sorted(found.values(), key=lambda carrier: -carrier.flights)
 
 
-def _unique(messages: Sequence[Message]) -> list[Message]:
+def _unique(messages: Sequence[OutputRecord]) -> list[OutputRecord]:
     return list({message.header("sluicegate-id"): message for message in messages}.values())
 
 
@@ -76,7 +76,7 @@ def _bar(share: float, width: int) -> str:
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Advance]:
+def progress(total: int) -> Iterator[ShowAdvance]:
     """`advance(done, note)`: a bar with rate and time left on a terminal, a line per tenth elsewhere."""
     if not sys.stdout.isatty():
         yield _lines(total)
@@ -94,7 +94,7 @@ def progress(total: int) -> Iterator[Advance]:
         yield advance
 
 
-def _lines(total: int) -> Advance:
+def _lines(total: int) -> ShowAdvance:
     said = -1
 
     def advance(done: int, note: str) -> None:

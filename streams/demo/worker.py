@@ -13,7 +13,7 @@ from sluicegate.streams.errors import SystemNotReady
 COMMAND = (sys.executable, "-P", "-c", "from sluicegate.streams.cli import main; main()", "run")
 
 
-class Run:
+class DemoRun:
     """The run of one file. Raises SystemNotReady when it ends by itself."""
 
     def __init__(self, file: Path, log: Path) -> None:

@@ -8,28 +8,28 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.calling.pool import InlinePool
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build_shared import intake
-from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.handling import Handling
-from sluicegate.streams.handlers.rekey import Rekeying
+from sluicegate.streams.handlers.rekey import Repartitioning
 from sluicegate.streams.handlers.slow import Slow
-from sluicegate.streams.handlers.values import Back, Outputs
+from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
 from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.transactional import TransactionalRelay
 from sluicegate.streams.ownership.claims import Claims
-from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.shared.shared_intake import SharedIntake
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's message.max.bytes
 
 
-def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str, parts: Parts) -> Worker:
+def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str, parts: WorkerDependencies) -> Worker:
     """A worker of `agent`, ready to run. Raises ConfigurationError for a rule that cannot be compiled."""
     try:
         reads, writes = formats.reads(agent), formats.writes(agent)
@@ -37,10 +37,10 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
     most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
     rule = Rule(agent, reads)
-    back = Back(app.name, agent.name, agent.topics[0], reads.encode)
-    outputs = Outputs(agent.to.topic if agent.to else None, writes.encode, most, back)
+    back = TimeoutReturn(app.name, agent.name, agent.topics[0], reads.encode)
+    outputs = OutputTarget(agent.to.topic if agent.to else None, writes.encode, most, back)
     shared = agent.scope == "shared"
-    handling: Handling | Rekeying | SharedIntake | None
+    handling: Handling | Repartitioning | SharedIntake | None
     if shared:
         handling, slow = intake(app.name, agent, rule, reads, writes, outputs, parts), None
     else:
@@ -48,13 +48,13 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     if isinstance(handling, Handling) and handling.schedules and back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, back.topic))  # a timeout may be sent twice, too
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
-    setting = Setting(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids)
+    setting = AgentRuntime(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids)
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
     return Worker(app, agent, number, setting, claims, _relay(agent, parts), parts)
 
 
-def _relay(agent: Agent, parts: Parts) -> Outgoing:
+def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     backoff: Callable[[], Backoff] = lambda: Backoff(0.1, 5.0, parts.random)  # noqa: E731
     if agent.delivery == "at-least-once":
         return Relay(parts.producer, parts.meter, backoff())
@@ -63,9 +63,9 @@ def _relay(agent: Agent, parts: Parts) -> Outgoing:
     return TransactionalRelay(parts.transactions, parts.pool, parts.meter, backoff)
 
 
-def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> tuple[Handling | Rekeying | None, Slow | None]:
+def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies) -> tuple[Handling | Repartitioning | None, Slow | None]:
     if agent.rekeys:
-        return Rekeying(rule, outputs.to or "", outputs.most), None
+        return Repartitioning(rule, outputs.to or "", outputs.most), None
     handler = agent.handler
     if handler is None:
         return None, None
@@ -73,7 +73,7 @@ def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: P
         raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
     if handler.then == "park" and not handler.concurrency:
         raise ConfigurationError(f"agent {agent.name}: then: park needs concurrency")
-    pool = parts.pool(handler.concurrency) if handler.concurrency else Inline(1)
+    pool = parts.pool(handler.concurrency) if handler.concurrency else InlinePool(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
     handling = Handling(agent, handler, rule, reads, outputs, policy, pool)
     return handling, Slow(handler, handling, pool, policy) if handler.concurrency else None

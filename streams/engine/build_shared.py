@@ -8,14 +8,14 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.completion import completion
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased_values import Gate
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.engine.worker import Parts
+from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.handling import Handling
-from sluicegate.streams.handlers.values import Outputs
+from sluicegate.streams.handlers.values import OutputTarget
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import SharedFiring, aggregation_of
@@ -28,13 +28,13 @@ LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody wor
 CALLS = 2  # threads for the short calls to the store
 
 
-def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: Outputs, parts: Parts) -> SharedIntake:
+def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: OutputTarget, parts: WorkerDependencies) -> SharedIntake:
     """Raises ConfigurationError."""
     name, gate, clock = buffer_name(app, agent.name), gate_of(agent), parts.clock.monotonic
     handling, policy = _handling(agent, rule, reads, outputs, parts)
     firing = SharedFiring(app, agent, reads, writes, outputs.most, handling)
     pool = parts.pool(UNDER_WAY) if handling is None else handling.pool
-    calls, work = Calls(parts.pool(CALLS), _nobody), Calls(pool, _nobody)
+    calls, work = BackgroundCalls(parts.pool(CALLS), _nobody), BackgroundCalls(pool, _nobody)
     backoff = Backoff(0.2, 10.0, parts.random)
     buffer = parts.store.buffer
     fires = SharedFires(name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff)
@@ -46,7 +46,7 @@ def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outp
         view = parts.store.read(Partition(app, agent.name, *place))
         return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
 
-    size = SharedSize(name, buffer, Calls(parts.pool(1), _nobody), parts.meter, clock)
+    size = SharedSize(name, buffer, BackgroundCalls(parts.pool(1), _nobody), parts.meter, clock)
     return SharedIntake(name, gate, buffer, runs, fires, source_of, size)
 
 
@@ -59,7 +59,7 @@ def gate_of(agent: Agent) -> Gate:
     return Gate(None if most == inf else int(most), first, last, LEASE)
 
 
-def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: Outputs, parts: Parts) -> tuple[Handling | None, Policy | None]:
+def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies) -> tuple[Handling | None, Policy | None]:
     """Outside of every commit: a call may take its time, while the batch's lease is renewed."""
     handler = agent.handler
     if handler is None:

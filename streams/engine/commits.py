@@ -7,13 +7,13 @@ import structlog
 from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.contracts.values import Claim, Partition
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.handlers.session import Ready
+from sluicegate.streams.handlers.session import PreparedCommit
 from sluicegate.streams.observe.counting import count_events
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
 from sluicegate.streams.ownership.owner import Owner
-from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import count_receipts, trace_fires
 from sluicegate.streams.shared.shared_intake import SharedIntake
 
@@ -33,7 +33,7 @@ class Commits:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: AgentRuntime,
         claims: Claims,
         meter: Meter,
         clock: Callable[[], float],
@@ -134,7 +134,7 @@ class Commits:
         for (owner, made), result in zip(ready, results, strict=True):
             self._settle(owner, made, result, now, before)
 
-    def _ready(self, owner: Owner, now: float) -> Ready | None:
+    def _ready(self, owner: Owner, now: float) -> PreparedCommit | None:
         try:
             made = owner.prepare(now)
             if made is None and owner.again:
@@ -144,7 +144,7 @@ class Commits:
             self._lost(owner, error)
             return None
 
-    def _settle(self, owner: Owner, made: Ready, result: Claim | SluicegateError, now: float, before: float) -> None:
+    def _settle(self, owner: Owner, made: PreparedCommit, result: Claim | SluicegateError, now: float, before: float) -> None:
         pending = owner.pending
         try:
             if isinstance(result, SluicegateError):

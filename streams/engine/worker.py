@@ -14,7 +14,7 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.calling.pool import Inline, Pool
+from sluicegate.streams.calling.pool import InlinePool, Pool
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Clock, Input, OutputTransactions, Producer, Store, TopicPartition
 from sluicegate.streams.contracts.values import LEVELS, Partition
@@ -27,7 +27,7 @@ from sluicegate.streams.outbox.relay import Outgoing, Shard
 from sluicegate.streams.ownership.checks import informational
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
 from sluicegate.streams.ownership.owner import Owner
-from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import partition_report
 
 CHUNK = 250  # records taken at once: they stay in the processor's cache
@@ -39,7 +39,7 @@ FLUSH = 0.05  # seconds of waiting for delivery reports at a time
 IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with rows under way
 
 
-class Parts(NamedTuple):
+class WorkerDependencies(NamedTuple):
     """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many slow handlers; with
     `spans` None none are made. `time` gives seconds since 1970. `transactions` are those of a shard, for `delivery: transactional`."""
 
@@ -51,7 +51,7 @@ class Parts(NamedTuple):
     random: Callable[[], float]
     token: Callable[[], str]
     report: Callable[[WorkerReport], object]
-    pool: Callable[[int], Pool] = Inline
+    pool: Callable[[int], Pool] = InlinePool
     spans: Spans | None = None
     time: Callable[[], float] = time.time
     transactions: Callable[[Partition], OutputTransactions] | None = None
@@ -60,7 +60,7 @@ class Parts(NamedTuple):
 class Worker:
     """One agent's loop. `run` ends by `stop` (0) or by an error that ends the process."""
 
-    def __init__(self, app: App, agent: Agent, number: int, setting: Setting, claims: Claims, relay: Outgoing, parts: Parts) -> None:
+    def __init__(self, app: App, agent: Agent, number: int, setting: AgentRuntime, claims: Claims, relay: Outgoing, parts: WorkerDependencies) -> None:
         self._app, self._agent, self._number = app, agent, number
         self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)

@@ -20,6 +20,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.causes import Cause, cause
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import HandlerFailed
 from sluicegate.streams.handlers.attempts import (
     RAISED,
@@ -34,17 +35,16 @@ from sluicegate.streams.handlers.attempts import (
 )
 from sluicegate.streams.handlers.failures import Failed, Failures, Policy, outage
 from sluicegate.streams.handlers.functions import decoder, functions
-from sluicegate.streams.handlers.members import Members
-from sluicegate.streams.handlers.values import BadItems, Batch, Calls, Context, Flag, Message, Outputs, plain
+from sluicegate.streams.handlers.members import GroupMembers
+from sluicegate.streams.handlers.values import BadItems, Batch, CommitCalls, Context, IsCancelled, Message, OutputTarget, plain
 from sluicegate.streams.outbox.rows import contents, document
 
 Item = Message | Fire | Refused
-Place = tuple[str, int]
 Apart = Callable[[Callable[[Any], object]], None]
 """Calls with a session of its own, which is rolled back."""
 
 
-Called = tuple[Message | Fire | None, Calls, bool, Failures, Sequence[Message]]
+Called = tuple[Message | Fire | None, CommitCalls, bool, Failures, Sequence[Message]]
 """What was called last, with what, whether it was the first of its batch, and what is known of failures; None: a function of `together`,
 for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
 
@@ -52,13 +52,13 @@ for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
 class Handling:
     """The handlers of one agent in one worker."""
 
-    def __init__(self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: Outputs, policy: Policy, pool: Pool) -> None:
+    def __init__(self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: OutputTarget, policy: Policy, pool: Pool) -> None:
         self.session, self._outputs, self._policy = handler.session, outputs, policy
         self.batches = agent.aggregation is not None
         # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
         self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
-        self.members = Members(rule, codec)
-        self._failures: dict[Place, Failures] = {}
+        self.members = GroupMembers(rule, codec)
+        self._failures: dict[TopicPartition, Failures] = {}
         self._current: Called
         found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
         self.pool = pool
@@ -68,17 +68,17 @@ class Handling:
         self._largest = rule.max_record_bytes
         self._log = structlog.get_logger().bind(agent=agent.name)
 
-    def step(self, place: Place, offset: int) -> int:
+    def step(self, place: TopicPartition, offset: int) -> int:
         """As Failures.step."""
         known = self._failures.get(place)
         return known.step(offset) if known is not None and known.apart else 0
 
-    def failing(self, place: Place, offset: int) -> int | None:
+    def failing(self, place: TopicPartition, offset: int) -> int | None:
         """The first message from this offset on that failed; None: none did, or no message can be handled now."""
         known = self._failures.get(place)
         return None if known is None or self._policy.away else known.next_apart(offset)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: TopicPartition) -> None:
         """Another worker has the partition now."""
         self._failures.pop(place, None)
 
@@ -96,7 +96,7 @@ class Handling:
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: Place) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition) -> list[Event]:
         """What all items of one partition come to. Raises what `Failures.judge` raises; with a session what the handler raised: the store
         must see it first, and `failed` follows."""
         events: list[Event] = []
@@ -122,11 +122,11 @@ class Handling:
             function(rows, session)
         return events
 
-    def _shared(self, identify: Callable[[int], str], session: Any, failures: Failures) -> Calls:
+    def _shared(self, identify: Callable[[int], str], session: Any, failures: Failures) -> CommitCalls:
         identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
-        return Calls(session, self._outputs, identity, lambda item: failures.attempt(identity(item)), self._bound, {})
+        return CommitCalls(session, self._outputs, identity, lambda item: failures.attempt(identity(item)), self._bound, {})
 
-    def _handled(self, item: Message | Fire, calls: Calls, first: bool, failures: Failures) -> Sequence[Event]:
+    def _handled(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
         if failures.verdicts or failures.done or failures.bad:
             return self._known(item, calls, first, failures)
         self._current = item, calls, first, failures, ()
@@ -138,7 +138,7 @@ class Handling:
             self.failed(self.probed(error))
         return self._known(item, calls, True, failures)
 
-    def _known(self, item: Message | Fire, calls: Calls, first: bool, failures: Failures) -> Sequence[Event]:
+    def _known(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
         """As _handled, of what may have failed before: given up, done already, or a group that is handled without its bad messages."""
         identity = calls.identify(item)
         if identity in failures.done and failures.done[identity][0] == extent(item):
@@ -181,7 +181,7 @@ class Handling:
         return error if item is None else self._isolated(item, error, failures.attempt(calls.identify(item)), alone)
 
     def isolated(
-        self, item: Message | Fire, error: Exception, identity: str, attempt: int, cancelled: Flag
+        self, item: Message | Fire, error: Exception, identity: str, attempt: int, cancelled: IsCancelled
     ) -> Exception:
         """As `probed`, for what `call` raised."""
         try:
@@ -235,7 +235,7 @@ class Handling:
             failures.set_apart(item)
             raise HandlerFailed(f"{failed.where}: given up, and the messages before it are handled first", 0.0)
 
-    def _rows_apart(self, error: Exception, calls: Calls, failures: Failures, owners: Sequence[Message]) -> bool:
+    def _rows_apart(self, error: Exception, calls: CommitCalls, failures: Failures, owners: Sequence[Message]) -> bool:
         """Does the error name the bad rows of a function of `together`? Then their messages are given up."""
         if not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
             return False
@@ -261,18 +261,18 @@ class Handling:
         self._current[3].apart.add(middle.offset)
         raise HandlerFailed(f"{len(called)} messages failed together ({type(error).__name__}): again in two halves", 0.0) from error
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: Place) -> None:
+    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
         """Forget what failed before."""
         failures = self._failures.get(place)
         if items and failures is not None and (failures.remembers or self._policy.troubled):
             self._policy.well()
             failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
 
-    def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: Flag) -> Sequence[Event]:
+    def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: IsCancelled) -> Sequence[Event]:
         """One slow call, in a thread of its own; what was sent and scheduled. Raises what the handlers raise."""
-        return self._call(item, Calls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled))
+        return self._call(item, CommitCalls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled))
 
-    def _call(self, item: Message | Fire, calls: Calls) -> Sequence[Event]:
+    def _call(self, item: Message | Fire, calls: CommitCalls) -> Sequence[Event]:
         subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))
         context = Context(item, calls)
         for function in self._functions:

@@ -10,7 +10,7 @@ from sluicegate.streams.handlers.handling import Item
 from sluicegate.streams.handlers.values import Message
 
 
-class Held:
+class WaitingItems:
     """Of one partition. The item at the offset `at`, and what follows it, waits `until` then, in the process' own time; with `at` None all
     of them wait. `why` is what failed."""
 

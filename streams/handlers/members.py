@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sluicegate.schemas import Codec, json
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.events import BadItem, Fire
-from sluicegate.streams.aggregation.layout import COUNT, State
+from sluicegate.streams.aggregation.layout import COUNT, GroupState
 from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
@@ -25,7 +25,7 @@ from sluicegate.streams.handlers.values import BadItems
 _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Members:
+class GroupMembers:
     """How the groups of one rule fall apart. Where they keep no whole messages, nothing can be taken out."""
 
     def __init__(self, rule: Rule, codec: Codec) -> None:
@@ -83,7 +83,7 @@ class Members:
 
     def _group(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:
         rule, plan = self._rule, self._rule.plan
-        state: State = [0, fire.first, fire.last, fire.opened, None, fire.trace, 0, *plan.blank]
+        state: GroupState = [0, fire.first, fire.last, fire.opened, None, fire.trace, 0, *plan.blank]
         bags: list[Any] = [{} if bag.unique else [] for bag in plan.bags]
         for value in messages:
             read = rule.decode(value)

@@ -12,7 +12,7 @@ from sluicegate.streams.handlers.handling import Item
 from sluicegate.streams.handlers.values import OVERHEAD, Message
 
 
-class Rekeying:
+class Repartitioning:
     """Takes the place of Handling. `most` bytes fit into a message of `topic`."""
 
     batches = session = parts = False

@@ -26,7 +26,7 @@ MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its in
 
 
 @dataclass(slots=True)
-class Held:
+class SealedItem:
     """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), running, or
     parked (for this `error`)."""
 
@@ -48,8 +48,8 @@ class Parted:
     rest: Fire | None
 
 
-Verdict = TryAgain | Park | Parted
-Judge = Callable[[Held, Exception], Verdict]
+FailureVerdict = TryAgain | Park | Parted
+Judge = Callable[[SealedItem, Exception], FailureVerdict]
 """What a failed call comes to. May raise Halt."""
 
 
@@ -70,8 +70,8 @@ class Sealed:
     ) -> None:
         self.bounds, self.place, self._read = bounds, place, read
         self.ours = {} if ours is None else ours
-        self.held: dict[int, Held] = {}
-        self.results: deque[tuple[Held, Sequence[Event] | Exception]] = deque()
+        self.held: dict[int, SealedItem] = {}
+        self.results: deque[tuple[SealedItem, Sequence[Event] | Exception]] = deque()
         self.bytes = 0
         self._queues: dict[bytes, deque[int]] = {}
         self._items: dict[int, bytes | None] = {}
@@ -92,9 +92,9 @@ class Sealed:
         self._items[held.number] = held.packed
         self._queues.setdefault(held.key, deque()).append(held.number)
 
-    def _hold(self, number: int, item: Message | Fire, packed: bytes) -> Held:
+    def _hold(self, number: int, item: Message | Fire, packed: bytes) -> SealedItem:
         key = raw_key(item)
-        held = self.held[number] = Held(number, b"%d" % number if key is None else key, item, packed)
+        held = self.held[number] = SealedItem(number, b"%d" % number if key is None else key, item, packed)
         self.bytes += len(packed)
         return held
 
@@ -112,7 +112,7 @@ class Sealed:
             events += self._judged(held, judge(held, outcome), now)
         return events
 
-    def _judged(self, held: Held, verdict: Verdict, now: float) -> list[Event]:
+    def _judged(self, held: SealedItem, verdict: FailureVerdict, now: float) -> list[Event]:
         if isinstance(verdict, TryAgain):
             held.ready_at, held.state = now + verdict.pause, "waiting"
             held.attempts = self._attempts[held.number] = verdict.attempts  # an outage took one back
@@ -128,7 +128,7 @@ class Sealed:
             self._reduce(held, verdict.rest)
         return list(verdict.letters)
 
-    def _reduce(self, held: Held, rest: Fire) -> None:
+    def _reduce(self, held: SealedItem, rest: Fire) -> None:
         """The same item with fewer messages, tried again at once; naming the bad ones was no attempt."""
         self.bytes -= len(held.packed)
         held.item, held.packed, held.state, held.ready_at = rest, pack(rest), "waiting", 0.0
@@ -136,7 +136,7 @@ class Sealed:
         self.bytes += len(held.packed)
         self._items[held.number], self._attempts[held.number] = held.packed, held.attempts
 
-    def _end(self, held: Held) -> None:
+    def _end(self, held: SealedItem) -> None:
         del self.held[held.number]
         self.bytes -= len(held.packed)
         self._items[held.number] = None
@@ -163,7 +163,7 @@ class Sealed:
             slots -= 1
         return events
 
-    def ready(self, now: float, suspects_only: bool) -> list[Held]:
+    def ready(self, now: float, suspects_only: bool) -> list[SealedItem]:
         """What may begin: the first of each key, unless it runs or waits for its back-off."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
         able = [held for held in heads if held.state == "waiting" and held.ready_at <= now]
@@ -173,7 +173,7 @@ class Sealed:
     def parked(self) -> bool:
         return any(held.state == "parked" for held in self.held.values())
 
-    def begun(self) -> list[Held]:
+    def begun(self) -> list[SealedItem]:
         """The commit is done: these run from now on."""
         found = [held for held in self.held.values() if held.state == "begun"]
         for held in found:

@@ -16,7 +16,7 @@ from sluicegate.streams.handlers.handling import Handling, Item, decided
 from sluicegate.streams.outbox.rows import Rows
 
 
-class Ready(NamedTuple):
+class PreparedCommit(NamedTuple):
     """A commit that is ready to be asked for; `events` are counted when it is done, `items` were handled."""
 
     changes: Changes
@@ -32,18 +32,18 @@ def in_session(
     changes: Callable[[Sequence[Event]], Changes],
     rows: Rows,
     on_timeout: str,
-) -> tuple[Claim, Ready]:
+) -> tuple[Claim, PreparedCommit]:
     """Handle the items in the transaction that commits their outputs and the `changes` for what they came to; again without those
     that failed for good. The store may run `work` more than once, so it changes nothing that a later run would see. Raises
     HandlerFailed, and what `commit_with` raises."""
-    made: list[Ready] = []
+    made: list[PreparedCommit] = []
     called: list[Any] = []  # is it the handlers' doing?
 
     def work(session: Any) -> Changes:
         called.append(session)
         rows.number = claim.number
         events = handling.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
-        made.append(Ready(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
+        made.append(PreparedCommit(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
         if failpoints.armed:
             failpoints.hit("before-commit")
         return made[-1].changes

@@ -20,7 +20,7 @@ from sluicegate.streams.handlers.attempts import Park, Split, TryAgain, bounds
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.handling import Handling, Item, given_up
 from sluicegate.streams.handlers.packing import SealedRecord
-from sluicegate.streams.handlers.sealed import Held, Parted, Sealed, Verdict
+from sluicegate.streams.handlers.sealed import FailureVerdict, Parted, Sealed, SealedItem
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.journal.amending import appended
 
@@ -110,7 +110,7 @@ class Slow:
         for held in sealed.begun():
             self._pool.submit(partial(self._job, sealed, held, identify(held.number)))
 
-    def _job(self, sealed: Sealed, held: Held, identity: str) -> None:
+    def _job(self, sealed: Sealed, held: SealedItem, identity: str) -> None:
         """In a thread of the pool. Never raises."""
         try:
             if failpoints.armed:
@@ -123,7 +123,7 @@ class Slow:
             outcome = self._handling.isolated(held.item, error, identity, held.attempts, sealed.cancelled.is_set)
         sealed.results.append((held, outcome))
 
-    def judge(self, identify: Identify, held: Held, error: Exception) -> Verdict:
+    def judge(self, identify: Identify, held: SealedItem, error: Exception) -> FailureVerdict:
         """What follows the failure of its last attempt. Raises HandlerStopped."""
         decision, failed = self._handling.judge(held.item, identify(held.number), held.attempts, error)
         if isinstance(decision, TryAgain):

@@ -18,11 +18,11 @@ OVERHEAD = 1024  # what our own headers and framing may add to a message
 LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
-Send = tuple[str, bytes | None, bytes | None, Headers]
+SentMessage = tuple[str, bytes | None, bytes | None, Headers]
 """Topic, key (None: that of the message or batch), value, headers."""
 
 
-Flag = Callable[[], bool]
+IsCancelled = Callable[[], bool]
 
 
 def never() -> bool:
@@ -115,7 +115,7 @@ class Batch(msgspec.Struct, frozen=True):
         return [] if self.fire.trace is None else [("traceparent", self.fire.trace.encode("ascii", "replace"))]
 
 
-class Back(NamedTuple):
+class TimeoutReturn(NamedTuple):
     """Where a handler's timeouts go unless it says otherwise: to the first input topic of its own agent, in that one's format."""
 
     app: str
@@ -124,26 +124,26 @@ class Back(NamedTuple):
     encode: Callable[[Any], bytes]
 
 
-class Outputs(NamedTuple):
+class OutputTarget(NamedTuple):
     """Where a handler's outputs go: `to` is the agent's own topic, `encode` its format; `most` bytes fit into a message."""
 
     to: str | None
     encode: Callable[[Any], bytes]
     most: int
-    back: Back
+    back: TimeoutReturn
 
 
-class Calls(NamedTuple):
+class CommitCalls(NamedTuple):
     """What the calls for one commit share. The three functions are asked about a message or a completed group. `gathered` are the rows
     of `together` and whose they are, by the function that they are for."""
 
     session: Any
-    outputs: Outputs
+    outputs: OutputTarget
     identify: Callable[[Any], str]
     attempt: Callable[[Any], int]
     log: Callable[[Any], FilteringBoundLogger]
     gathered: dict[Callable[[list[Any], Any], object], tuple[list[Any], list[Any]]]
-    cancelled: Flag = never
+    cancelled: IsCancelled = never
 
 
 class Context:
@@ -155,9 +155,9 @@ class Context:
 
     __slots__ = ("_calls", "_item", "sent", "timers")
 
-    def __init__(self, item: Any, calls: Calls) -> None:
+    def __init__(self, item: Any, calls: CommitCalls) -> None:
         self._item, self._calls = item, calls
-        self.sent: list[Send] = []
+        self.sent: list[SentMessage] = []
         self.timers: Sequence[Scheduled | Cancelled] = ()
 
     @property

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.entry import Amendment, Entry, packed
+from sluicegate.streams.aggregation.entry import Amendment, ChangelogEntry, packed
 from sluicegate.streams.contracts.stores import StateStore, Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView
 from sluicegate.streams.errors import ConfigurationError
@@ -35,6 +35,6 @@ def amend(store: Store, partition: Partition, person: Person, what: str, key: st
 def appended(store: StateStore, claim: Claim, also: Changes | None = None, **said: Any) -> Claim:
     """One entry with these fields committed, and nothing else but `also` (changes that say nothing of entries). Raises Fenced and
     PersistenceError."""
-    entry = replace(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}), **said)
+    entry = replace(ChangelogEntry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}), **said)
     changes = also or Changes(claim.offset, claim.epoch, trying=claim.trying)
     return store.commit(claim, replace(changes, entries=[packed(entry, compress=False)]))

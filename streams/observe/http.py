@@ -48,13 +48,13 @@ def document(content: Any, good: bool = True) -> Answer:
     return Answer(status, JSON, json.dumps(content).encode() + b"\n")
 
 
-def serve(settings: Http, pages: dict[str, Page]) -> "Port":
+def serve(settings: Http, pages: dict[str, Page]) -> "HttpPort":
     """Bind and answer in a daemon thread. Raises ConfigurationError for an open address without a token, SystemNotReady
     when the address cannot be had."""
     if not is_loopback(settings.host) and not settings.token:
         raise ConfigurationError(f"http.host {settings.host} is not loopback: set http.token, or bind 127.0.0.1")
     try:
-        port = Port(settings, pages)
+        port = HttpPort(settings, pages)
     except OSError as error:
         place, why = f"{settings.host}:{settings.port}", error.strerror or error
         raise SystemNotReady(f"the HTTP port {place} cannot be had ({why}); set http.port, 0 takes a free one") from error
@@ -73,7 +73,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Port(ThreadingTCPServer):
+class HttpPort(ThreadingTCPServer):
     """The listening socket; at most CONNECTIONS requests at a time, more are closed unanswered."""
 
     daemon_threads = True
@@ -108,7 +108,7 @@ class Port(ThreadingTCPServer):
 class Request(BaseHTTPRequestHandler):
     """One request on one connection."""
 
-    server: Port
+    server: HttpPort
     server_version = "sluicegate"
     sys_version = ""
 

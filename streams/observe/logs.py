@@ -21,8 +21,8 @@ SECRET = re.compile(r"password|secret|credential|authorization|^token$|api.?key|
 IN_ADDRESS = re.compile(r"(?<=://)[^/\s'\"]*(?=@)|(?<=password=)[^&\s'\"]+", re.IGNORECASE)
 MASK = "***"
 
-Event = MutableMapping[str, Any]
-Processor = Callable[[Any, str, Event], Any]
+LogEvent = MutableMapping[str, Any]
+Processor = Callable[[Any, str, LogEvent], Any]
 
 
 def configure(json: bool | None = None, level: str = "info", descriptor: int = 2) -> None:
@@ -47,7 +47,7 @@ def configure(json: bool | None = None, level: str = "info", descriptor: int = 2
     logging.basicConfig(handlers=[Forward()], level=number if number == logging.DEBUG else max(number, logging.WARNING), force=True)
 
 
-def discreet(_logger: Any, method: str, event: Event) -> Event:
+def discreet(_logger: Any, method: str, event: LogEvent) -> LogEvent:
     """Take out what must not be read: content and bytes above DEBUG, secrets always."""
     for name, value in list(event.items()):
         if method != "debug" and name in CONTENT:

@@ -7,8 +7,8 @@ No label ever holds a record's key. Units: seconds, bytes, counts.
 from bisect import bisect_left
 from typing import Literal, NamedTuple
 
-Kind = Literal["counter", "gauge", "histogram"]
-Source = Literal["worker", "report", "supervisor"]
+MetricKind = Literal["counter", "gauge", "histogram"]
+MetricSource = Literal["worker", "report", "supervisor"]
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SIZES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0)
@@ -19,11 +19,11 @@ class Metric(NamedTuple):
     supervisor. `buckets` are the upper bounds of a histogram; the one without bound is implied."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     meaning: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    source: Source = "worker"
+    source: MetricSource = "worker"
 
 
 PARTITION = ("topic", "partition")
@@ -115,7 +115,7 @@ class Meter:
         return numbers + [(name, labels, list(counts)) for (name, labels), counts in self._histograms.items()]
 
 
-def _values(name: str, kind: Kind, labels: dict[str, str]) -> Labels:
+def _values(name: str, kind: MetricKind, labels: dict[str, str]) -> Labels:
     metric = BY_NAME.get(name)
     if metric is None or metric.kind != kind:
         raise ValueError(f"there is no {kind} named {name!r}")

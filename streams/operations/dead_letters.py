@@ -16,7 +16,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.contracts.ids import retry_id
 from sluicegate.streams.contracts.record import Headers, Record, headers
-from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow
 from sluicegate.streams.errors import ConfigurationError, Fenced, SystemNotReady
 from sluicegate.streams.journal import journal
@@ -30,7 +30,6 @@ RENAMED = "dead-sluicegate-"
 LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retried-from", RETRIED_FOR)
 """What is not given back: with the old shard and number an agent that receives it would take it for a repeat."""
 
-Place = tuple[str, int]
 
 
 class Letter(NamedTuple):
@@ -64,13 +63,13 @@ IN_FLIGHT = 5.0  # seconds after which a record that was handed to a producer ha
 LOOK_EVERY = 0.5  # seconds
 
 
-class Source(Protocol):
+class RetryTopics(Protocol):
     """The topics that records go back to."""
 
-    def ends(self, places: Sequence[Place]) -> Mapping[Place, int]:
+    def ends(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The next offset of each partition. Raises SystemNotReady."""
 
-    def since(self, starts: Mapping[Place, int]) -> Iterable[Record]:
+    def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
         """The records of each partition from there on. Raises SystemNotReady."""
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
@@ -132,7 +131,7 @@ class Retried(NamedTuple):
 def retry(
     store: Store,
     app: str,
-    source: Source,
+    source: RetryTopics,
     wanted: Sequence[Letter],
     person: Person,
     again: bool = False,
@@ -171,7 +170,7 @@ def _wait_for_others(
         wait(LOOK_EVERY)
 
 
-def _under_way(said: "Said", wanted: Sequence[Letter], person: Person, now: float) -> bool:
+def _under_way(said: "NotesByKey", wanted: Sequence[Letter], person: Person, now: float) -> bool:
     """Has another command announced one of these letters so recently that it may still send it?"""
     notes = (note for letter in wanted for note in _unfinished(letter, said.get(_name(letter), ())))
     return any(now < note.at + SENDING + IN_FLIGHT and note.detail.split()[3:] != [person.token] for note in notes)
@@ -187,13 +186,13 @@ def _unfinished(letter: Letter, notes: Sequence[Amendment]) -> list[Amendment]:
 def _retried(
     store: Store,
     app: str,
-    source: Source,
+    source: RetryTopics,
     wanted: Sequence[Letter],
     person: Person,
     again: bool,
     claim: Claim,
-    said: "Said",
-    ends: Mapping[Place, int],
+    said: "NotesByKey",
+    ends: Mapping[TopicPartition, int],
 ) -> Retried:
     """`ends` was read before `claim`: reading it takes long, and a claim is held as short as can be.
 
@@ -218,7 +217,7 @@ def _retried(
 
 
 def _announce_and_send(
-    store: Store, claim: Claim, source: Source, asked: Sequence[Amendment], rows: Sequence[OutboxRow]
+    store: Store, claim: Claim, source: RetryTopics, asked: Sequence[Amendment], rows: Sequence[OutboxRow]
 ) -> Claim:
     """Raises Fenced before anything was sent."""
     began = time.monotonic()
@@ -255,11 +254,11 @@ def _note(letter: Letter, number: int, what: str, detail: str, person: Person) -
     return Amendment(0.0, person.who, what, _name(letter), person.why, f"{letter.id} {number} {detail}".strip())
 
 
-Said = dict[str, list[Amendment]]
+NotesByKey = dict[str, list[Amendment]]
 """The notes about retries, by agent and place of the letter."""
 
 
-def _said(notes: Iterable[Amendment]) -> Said:
+def _said(notes: Iterable[Amendment]) -> NotesByKey:
     found: dict[str, list[Amendment]] = {}
     for each in notes:
         if each.what in (ASKED, SENT):
@@ -275,9 +274,9 @@ def _planned(letter: Letter, notes: Sequence[Amendment], again: bool) -> int | N
     return sent if open_ or again or not sent else None
 
 
-def _arrived(source: Source, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]) -> set[str]:
+def _arrived(source: RetryTopics, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]) -> set[str]:
     """Ids of what an earlier retry had announced, and that did come."""
-    starts: dict[Place, int] = {}
+    starts: dict[TopicPartition, int] = {}
     ids = set()
     for letter, number in chosen:
         asked = [each.detail.split() for each in said.get(_name(letter), ()) if each.what == ASKED]

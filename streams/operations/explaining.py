@@ -14,25 +14,24 @@ from sluicegate.streams.aggregation.layout import FIRST, LAST
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.formats import reads
 from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.reading.addressed import for_us
-from sluicegate.streams.reading.dedupe import Dedupe, IdRule
-from sluicegate.streams.reading.receive import Senders
-
-Place = tuple[str, int]
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.receive import ReceivedShards
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Offsets of the input partition `source`, both inclusive; `last` None: nobody knows."""
 
-    source: Place
+    source: TopicPartition
     first: int
     last: int | None
 
 
-class Output(NamedTuple):
+class ExplainedOutput(NamedTuple):
     """What an output says of itself. `place` is where it lies; `span` None where its headers do not say (what a handler sends says only
     the fire)."""
 
@@ -43,7 +42,7 @@ class Output(NamedTuple):
     reason: str
     counted: int | None
     key: bytes | None
-    span: Span | None
+    span: OffsetSpan | None
 
 
 class Explained(NamedTuple):
@@ -53,7 +52,7 @@ class Explained(NamedTuple):
     notes: list[str]
 
 
-def output(records: Iterable[Record], id: str) -> Output | None:
+def output(records: Iterable[Record], id: str) -> ExplainedOutput | None:
     """The first record that has this output id, or, when none has, this fire id."""
     found = None
     wanted = id.encode()
@@ -66,24 +65,24 @@ def output(records: Iterable[Record], id: str) -> Output | None:
     return found
 
 
-def _output(record: Record, said: Mapping[str, bytes | None]) -> Output:
+def _output(record: Record, said: Mapping[str, bytes | None]) -> ExplainedOutput:
     text = {name: (value or b"").decode("utf-8", "replace") for name, value in said.items() if name.startswith("sluicegate-")}
     place = f"{record.topic()}/{record.partition()}/{record.offset()}"
     known = text.get("sluicegate-id", ""), text.get("sluicegate-fire", "")
     first, last = _place(text.get("sluicegate-first", "")), _place(text.get("sluicegate-last", ""))
     if first is None and "sluicegate-dead-offset" in text:
         dead = _place("/".join(text.get(f"sluicegate-dead-{name}", "") for name in ("topic", "partition", "offset")))
-        return Output(place, *known, text.get("sluicegate-dead-agent", ""), "dead-letter", 1, record.key(), dead)
+        return ExplainedOutput(place, *known, text.get("sluicegate-dead-agent", ""), "dead-letter", 1, record.key(), dead)
     count = text.get("sluicegate-count", "")
-    span = Span(first.source, first.first, last.last) if first and last else None
+    span = OffsetSpan(first.source, first.first, last.last) if first and last else None
     number = int(count) if count.isdigit() else None
-    return Output(place, *known, text.get("sluicegate-agent", ""), text.get("sluicegate-reason", "sent"), number, record.key(), span)
+    return ExplainedOutput(place, *known, text.get("sluicegate-agent", ""), text.get("sluicegate-reason", "sent"), number, record.key(), span)
 
 
-def _place(text: str) -> Span | None:
+def _place(text: str) -> OffsetSpan | None:
     topic, _, rest = text.partition("/")
     number, _, offset = rest.partition("/")
-    return Span((topic, int(number)), int(offset), int(offset)) if number.isdigit() and offset.isdigit() else None
+    return OffsetSpan((topic, int(number)), int(offset), int(offset)) if number.isdigit() and offset.isdigit() else None
 
 
 def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int) -> int | None:
@@ -92,12 +91,12 @@ def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int
     return next((offset for offset in range(high - 1, low - 1, -1) if identify(offset) == fire), None)
 
 
-def explained(app: str, agent: Agent, found: Output, span: Span, records: Iterable[Record], low: int) -> Explained:
+def explained(app: str, agent: Agent, found: ExplainedOutput, span: OffsetSpan, records: Iterable[Record], low: int) -> Explained:
     """`records` are those of the span, and earlier ones where the agent drops repeats; `low` is where their partition begins now."""
     (topic, number), first, last = span
     if first == last:
         return Explained([first], [])
-    reader = _Members(Partition(app, agent.name, topic, number), agent, first, None if low <= first else found.key)
+    reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, None if low <= first else found.key)
     offsets = [record.offset() for record in records if reader.takes(record)]
     notes = []
     if low > first:
@@ -115,15 +114,15 @@ def looks_back(agent: Agent) -> bool:
     return agent.dedupe is not None or bool(agent.receive)
 
 
-class _Members:
+class GroupHistory:
     """The rule from the group's first record on, for its key alone (None: that of the first record)."""
 
     def __init__(self, partition: Partition, agent: Agent, first: int, key: bytes | None) -> None:
         codec = reads(agent)
         self._rule = Rule(agent, codec)
         self._groups = Groups(self._rule)
-        self._dedupe = Dedupe(IdRule(agent, codec)) if agent.dedupe else None
-        self._senders = Senders(partition.topic) if partition.topic in agent.receive else None
+        self._dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
+        self._senders = ReceivedShards(partition.topic) if partition.topic in agent.receive else None
         self._partition = partition
         self._key, self._first, self._opens = key, first, key is None
 

@@ -10,14 +10,14 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.entry import Amendment
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, State
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, GroupState
 from sluicegate.streams.aggregation.rule import Rule, restored
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, Partition, PartitionView
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.journal.amending import Person, amend
 from sluicegate.streams.ownership.beginning import idle_since
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 
 
 class OpenGroup(NamedTuple):
@@ -35,7 +35,7 @@ class OpenGroup(NamedTuple):
     values: dict[str, Any]
 
 
-class Held(NamedTuple):
+class PartitionContents(NamedTuple):
     """What a partition holds: its groups under `rule`, what waits for slow handlers, and what people changed."""
 
     partition: Partition
@@ -46,7 +46,7 @@ class Held(NamedTuple):
     amended: list[Amendment]
 
 
-def held(agent: Agent, partition: Partition, view: PartitionView) -> Held:
+def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
     """Raises ChangelogIncomplete; ConfigurationError when an earlier rule filled it that can no longer be made."""
     rule = Rule(agent, formats.reads(agent))
     source = view.claim.source
@@ -54,12 +54,12 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> Held:
         rule = restored(agent, source.rule)
     groups, sealed = Groups(rule), Sealed(place=(partition.topic, partition.number))
     log = Changelog(groups, view.claim.first, sealed=sealed)
-    log.replay(view.entries, view.claim.first, view.claim.last, Senders(partition.topic))
+    log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
     groups.idle = idle_since(source, rule, len(groups.states), view.claim.store_time) or 0.0
-    return Held(partition, view.claim, rule, groups, sealed, list(log.amended))
+    return PartitionContents(partition, view.claim, rule, groups, sealed, list(log.amended))
 
 
-def partitions(store: Store, app: str, agent: Agent) -> Iterator[Held]:
+def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionContents]:
     """By topic and number. Raises PersistenceError and SystemNotReady, and what `held` raises."""
     for partition in store.partitions(app):
         view = store.read(partition) if partition.agent == agent.name else None
@@ -77,7 +77,7 @@ def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) 
     ]
 
 
-def _seen(within: Held, key: bytes, state: State) -> OpenGroup:
+def _seen(within: PartitionContents, key: bytes, state: GroupState) -> OpenGroup:
     now, due = within.claim.store_time, within.groups.due(state)
     values = within.rule.values(state, within.groups.bags.get(key, []))
     return OpenGroup(

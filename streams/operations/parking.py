@@ -8,7 +8,7 @@ from sluicegate.streams.aggregation.entry import Section
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, Partition
-from sluicegate.streams.handlers.sealed import Held
+from sluicegate.streams.handlers.sealed import SealedItem
 from sluicegate.streams.journal.amending import Person, amend
 from sluicegate.streams.operations.open_groups import partitions
 
@@ -34,7 +34,7 @@ def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
     ]
 
 
-def _seen(partition: Partition, held: Held) -> Parked:
+def _seen(partition: Partition, held: SealedItem) -> Parked:
     kind = "group" if isinstance(held.item, Fire) else "message"
     return Parked(partition, held.number, held.key, held.attempts, held.error, kind)
 

@@ -16,16 +16,16 @@ from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import COUNT, FIRST, State
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, GroupState
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.rebuild_known import Known
+from sluicegate.streams.operations.rebuild_known import KnownOutputs
 from sluicegate.streams.reading.addressed import for_us
-from sluicegate.streams.reading.dedupe import Dedupe, IdRule
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.receive import ReceivedShards
 
 
 class Reach(NamedTuple):
@@ -48,8 +48,8 @@ class Rebuilt(NamedTuple):
     offset: int
     epoch: int
     groups: Groups
-    senders: Senders
-    seen: Seen | None
+    senders: ReceivedShards
+    seen: KnownIds | None
     decided: dict[int, Event]
     records: int
     results: int
@@ -58,13 +58,13 @@ class Rebuilt(NamedTuple):
     lost: Sequence[int] = ()
 
 
-class Intake:
+class RebuildIntake:
     """What of the records counts: neither repeats of our senders, nor of producers, nor what was refused. `now` is the time of the
     records, which never goes back nor beyond `latest`, the store's time."""
 
-    def __init__(self, partition: Partition, agent: Agent, ids: IdRule | None, known: Known, latest: float) -> None:
-        self.senders = Senders(partition.topic)
-        self.dedupe = Dedupe(ids) if ids else None
+    def __init__(self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs, latest: float) -> None:
+        self.senders = ReceivedShards(partition.topic)
+        self.dedupe = DuplicateFilter(ids) if ids else None
         self._receives, self._known, self._latest = partition.topic in agent.receive, known, latest
         self.now, self.records, self.epoch = 0.0, 0, -1
 
@@ -92,10 +92,10 @@ class Intake:
 class Rebuild:
     """Takes the records of one partition from `known.begin` on, in order."""
 
-    def __init__(self, agent: Agent, reads: Codec, ids: IdRule | None, known: Known, reach: Reach, latest: float) -> None:
+    def __init__(self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float) -> None:
         self._rule, self._known, self._reach = Rule(agent, reads), known, reach
         self._groups = Groups(Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads))
-        self._intake = Intake(known.partition, agent, ids, known, latest)
+        self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
         self._decided: dict[int, Event] = {}
         self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
         self._settled: set[bytes] = set()  # keys of which a result ended within what was read
@@ -140,7 +140,7 @@ class Rebuild:
     def _let_go(self, key: bytes) -> None:
         self._groups.fire(key, "timeout", self._intake.now)  # on_timeout is discard here
 
-    def _judge(self, key: bytes, state: State, record: Record) -> None:
+    def _judge(self, key: bytes, state: GroupState, record: Record) -> None:
         """Does the group end with this record: as its result says, or, where there is none, by the rule?"""
         known, offset = self._open.get(state[FIRST]), record.offset()
         crosses = self._crossing.get(key, -1)
@@ -160,7 +160,7 @@ class Rebuild:
         self._let_go(key)
         self._settled.add(key)
 
-    def _ends(self, state: State, record: Record) -> str | None:
+    def _ends(self, state: GroupState, record: Record) -> str | None:
         rule, value = self._rule, record.value()
         if state[COUNT] >= rule.completion.count:
             return "count"

@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
 
-Said = dict[str, bytes | None]
+OurHeaders = dict[str, bytes | None]
 AT_ITS_LAST = (b"count", b"until")
 """Reasons of results that were decided when their last record was read."""
 
@@ -24,7 +24,7 @@ class Result(NamedTuple):
     records: int
 
 
-class Known:
+class KnownOutputs:
     """Of one input partition, as far as it concerns records from `begin` on.
 
     `results` by the offset of their first record; `crossing` the last record, by key, of groups that were open at `begin`; `dead` the
@@ -50,7 +50,7 @@ class Known:
         self.end = -1
         self.number = 0  # the highest of the outbox
 
-    def take(self, record: Record, said: Said, rekeys: bool) -> None:
+    def take(self, record: Record, said: OurHeaders, rekeys: bool) -> None:
         """One message of this partition. Raises ConfigurationError when it does not say what it is."""
         self.number = max(self.number, _integer(record, said, "sluicegate-seq"))
         if "sluicegate-first" in said:
@@ -66,7 +66,7 @@ class Known:
         else:
             raise _unsaid(record, "sluicegate-first")
 
-    def _result(self, record: Record, said: Said) -> None:
+    def _result(self, record: Record, said: OurHeaders) -> None:
         first, last = (_offset(record, said, name) for name in ("sluicegate-first", "sluicegate-last"))
         if said.get("sluicegate-fire") != self._fire_id(first).encode():
             return  # of a topic of this name that was there before
@@ -107,13 +107,13 @@ class Messages:
     """Gives each message of an agent to the partition that it speaks of. `results` is the topic of its results: nobody else may write
     there what does not say whose it is."""
 
-    def __init__(self, known: Sequence[Known], results: str | None, rekeys: bool) -> None:
+    def __init__(self, known: Sequence[KnownOutputs], results: str | None, rekeys: bool) -> None:
         self._results, self._rekeys = results, rekeys
         self._known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in known}
 
     def take(self, record: Record) -> None:
         """Raises ConfigurationError."""
-        said: Said = dict(headers(record))
+        said: OurHeaders = dict(headers(record))
         shard = said.get("sluicegate-shard") or b""
         if not shard and record.topic() == self._results:
             raise _unsaid(record, "sluicegate-shard")
@@ -122,14 +122,14 @@ class Messages:
             known.take(record, said, self._rekeys)
 
 
-def _integer(record: Record, said: Said, name: str) -> int:
+def _integer(record: Record, said: OurHeaders, name: str) -> int:
     text = said.get(name) or b""
     if not text.isdigit() or len(text) > 18:
         raise _unsaid(record, name)
     return int(text)
 
 
-def _offset(record: Record, said: Said, name: str) -> int:
+def _offset(record: Record, said: OurHeaders, name: str) -> int:
     """Of `topic/partition/offset`."""
     number = (said.get(name) or b"").rpartition(b"/")[2]
     return _integer(record, {name: number}, name)

@@ -16,7 +16,7 @@ from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
-from sluicegate.streams.operations.rebuild_known import Known, Messages
+from sluicegate.streams.operations.rebuild_known import KnownOutputs, Messages
 from sluicegate.streams.operations.rebuild_rekeyed import Rekeyed
 from sluicegate.streams.operations.rebuild_write import WHAT, lost, write
 from sluicegate.streams.outbox.rows import Rows
@@ -40,7 +40,7 @@ class Past(Protocol):
         """The records from `first` on, below `end`; some offsets may have none. Raises SystemNotReady when they do not come."""
 
 
-class Topics(Protocol):
+class RebuildTopics(Protocol):
     def spans(self, topic: str) -> Sequence[tuple[int, int]]:
         """First and next offset of each partition. Raises SystemNotReady."""
 
@@ -48,7 +48,7 @@ class Topics(Protocol):
         """Those of which records are deleted by their key, or of which the brokers do not say. Raises SystemNotReady."""
 
 
-class Members(Protocol):
+class MemberCount(Protocol):
     def members(self) -> int:
         """How many consumers the agent's group has. Raises SystemNotReady."""
 
@@ -56,11 +56,11 @@ class Members(Protocol):
         """Commit the group's offset, and wait for it. Raises SystemNotReady, also when the group has members."""
 
 
-class History(Past, Topics, Members, Protocol):
+class History(Past, RebuildTopics, MemberCount, Protocol):
     """Kafka, as a rebuild needs it."""
 
 
-class Wanted(NamedTuple):
+class RebuildRange(NamedTuple):
     """`since` is an offset of every partition (0: what is there), or seconds since 1970 (`since_time`): what lies before is done, its
     results were sent, and no group was open there. Without them all must be there from where the agent began. `accept_gaps`: records in
     no result before a later one are forgotten."""
@@ -78,7 +78,7 @@ class Lost(NamedTuple):
     """A partition to rebuild. `committed` is the group's informational offset, -1 when it has none of ours; `whole`: all of its input is
     there, or somebody said that what is there is enough."""
 
-    known: Known
+    known: KnownOutputs
     facts: TopicFacts
     committed: int
     whole: bool
@@ -92,7 +92,7 @@ class Planned(NamedTuple):
 class Plans:
     """All of an agent. `latest` is the store's time, `rows` makes the rows of a partition."""
 
-    def __init__(self, app: App, agent: Agent, store: Store, history: History, outputs: OutputFacts, wanted: Wanted) -> None:
+    def __init__(self, app: App, agent: Agent, store: Store, history: History, outputs: OutputFacts, wanted: RebuildRange) -> None:
         try:
             self._reads, self._writes = formats.reads(agent), formats.writes(agent)
         except ValueError as error:
@@ -143,7 +143,7 @@ class Plans:
             facts = self._history.facts(topic, number)
             committed = facts.committed if maker_of(facts.metadata) is not None else -1
             begin, whole = self._begin(topic, number, facts)
-            yield Lost(Known(partition, facts.topic_id, begin), facts, committed, whole)
+            yield Lost(KnownOutputs(partition, facts.topic_id, begin), facts, committed, whole)
 
     def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
         """Where the input begins for us, and Lost.whole."""
@@ -155,7 +155,7 @@ class Plans:
         first = self._history.offset_at(topic, number, float(start)) if not isinstance(start, str) else 0
         return max(facts.low, first), facts.low <= first
 
-    def _read_outputs(self, known: Sequence[Known], told: Callable[[str], None]) -> dict[str, list[int]]:
+    def _read_outputs(self, known: Sequence[KnownOutputs], told: Callable[[str], None]) -> dict[str, list[int]]:
         """Fill `known`; the partitions of each topic that have lost their beginning."""
         results = self._agent.to.topic if self._agent.to else None
         messages, cut = Messages(known, results, bool(self._agent.rekeys)), dict[str, list[int]]()
@@ -197,7 +197,7 @@ class Plans:
         self._judge(built, known, place)
         return Planned(built, each)
 
-    def _forgotten(self, known: Known, cut: dict[str, list[int]]) -> bool:
+    def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
         """May the newest that was sent be gone? Not where a later one is there. (Kafka's group may be a moment behind.)"""
         to, letters = self._agent.to, cut[self._agent.dead_letters]
         results = cut[to.topic] if to else []
@@ -209,7 +209,7 @@ class Plans:
             return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
         return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
 
-    def _reach(self, known: Known, cut: dict[str, list[int]]) -> Reach:
+    def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
         """What retention took of an output partition was sent before what is there: so it is about earlier records. Whoever says --from
         says that nothing is missing from there on."""
         rule, to, letters = self._agent.aggregation, self._agent.to, self._agent.dead_letters
@@ -221,7 +221,7 @@ class Plans:
         dead = [known.letters.get(number, inf) for number in cut[letters]]
         return Reach(max(oldest, default=-inf), max(dead, default=-inf), both and to is not None)
 
-    def _judge(self, built: Rebuilt, known: Known, place: str) -> None:
+    def _judge(self, built: Rebuilt, known: KnownOutputs, place: str) -> None:
         """Raises ConfigurationError when topics and results do not fit together."""
         agent = self._agent
         if built.lost:
@@ -245,7 +245,7 @@ class Plans:
         if len(built.decided) > MOST_DECIDED:
             raise refused(agent, f"{place}: {len(built.decided)} results are not in the topic, more than ever wait to be sent")
 
-    def _overtaken(self, first: int, event: Event, known: Known) -> bool:
+    def _overtaken(self, first: int, event: Event, known: KnownOutputs) -> bool:
         """Is a result there that was sent after it? Rows of one output partition arrive in their order."""
         if not isinstance(event, Fire | Sent) or self._agent.to is None:
             return False

@@ -9,9 +9,9 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.handlers.rekey import Rekeying
-from sluicegate.streams.operations.rebuild import Intake, Reach, Rebuilt
-from sluicegate.streams.operations.rebuild_known import Known
+from sluicegate.streams.handlers.rekey import Repartitioning
+from sluicegate.streams.operations.rebuild import Reach, RebuildIntake, Rebuilt
+from sluicegate.streams.operations.rebuild_known import KnownOutputs
 from sluicegate.streams.reading.dedupe import IdRule
 
 
@@ -19,12 +19,12 @@ class Rekeyed:
     """Takes the records of one partition from `known.begin` on, in order; those that never went on do so now."""
 
     def __init__(
-        self, agent: Agent, reads: Codec, ids: IdRule | None, known: Known, reach: Reach, latest: float, topic_id: str, most: int
+        self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float, topic_id: str, most: int
     ) -> None:
         rule = Rule(agent, reads)
         self._groups, self._known, self._reach = Groups(rule), known, reach
-        self._rekeying = Rekeying(rule, agent.to.topic if agent.to else "", most)
-        self._intake = Intake(known.partition, agent, ids, known, latest)
+        self._rekeying = Repartitioning(rule, agent.to.topic if agent.to else "", most)
+        self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
         self._identify = fire_ids(known.partition, topic_id)
         self._decided: dict[int, Event] = {}
         self._doubtful: list[int] = []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.changelog import ENTRY_LIMIT
-from sluicegate.streams.aggregation.entry import REBUILDING, Amendment, Entry, halves, packed
+from sluicegate.streams.aggregation.entry import REBUILDING, Amendment, ChangelogEntry, halves, packed
 from sluicegate.streams.aggregation.layout import BYTES
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
@@ -40,7 +40,7 @@ def write(store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int
     for start in range(0, len(made), COMMIT_ROWS):
         claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
     said = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
-    last = packed(Entry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[said]), compress=False)
+    last = packed(ChangelogEntry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[said]), compress=False)
     return store.commit(claim, Changes(built.offset, built.epoch, entries=[last], keep_from=first, source=source))
 
 
@@ -59,10 +59,10 @@ def _marked(store: Store, claim: Claim) -> Claim:
     return claim
 
 
-def _entries(built: Rebuilt, at: float) -> Iterator[Entry]:
+def _entries(built: Rebuilt, at: float) -> Iterator[ChangelogEntry]:
     """The whole state, some COMMIT_BYTES in each."""
     groups, seen = built.groups, built.seen
-    part, size = Entry(0, at, {}, {}, {}, {}, built.senders.whole(at)), 0
+    part, size = ChangelogEntry(0, at, {}, {}, {}, {}, built.senders.whole(at)), 0
     for key, state in groups.states.items():
         part.states[key] = state
         if key in groups.bags:
@@ -70,14 +70,14 @@ def _entries(built: Rebuilt, at: float) -> Iterator[Entry]:
         size += 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
         if size >= COMMIT_BYTES:
             yield part
-            part, size = Entry(0, at, {}, {}, {}, {}, {}), 0
+            part, size = ChangelogEntry(0, at, {}, {}, {}, {}, {}), 0
     yield part
     queue = seen.remembered() if seen else None
     while seen and queue:
-        yield Entry(0, at, {}, {}, {}, {}, {}, seen.slice(queue, COMMIT_BYTES, at), seen.source)
+        yield ChangelogEntry(0, at, {}, {}, {}, {}, {}, seen.slice(queue, COMMIT_BYTES, at), seen.source)
 
 
-def _blobs(entry: Entry, number: int, compress: bool) -> list[bytes]:
+def _blobs(entry: ChangelogEntry, number: int, compress: bool) -> list[bytes]:
     """The entry as blobs of at most ENTRY_LIMIT, numbered from `number` on."""
     blobs: list[bytes] = []
     waiting = [entry]

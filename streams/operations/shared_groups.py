@@ -8,7 +8,7 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.completion import completion
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN, State
+from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased import BufferBatches, BufferReading, BufferSealing
 from sluicegate.streams.contracts.leased_values import Entry, SealedBatch
@@ -46,7 +46,7 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
         )  # fmt: skip
 
 
-def _due(agent: Agent, state: State) -> float:
+def _due(agent: Agent, state: GroupState) -> float:
     return completion(aggregation_of(agent)).due(state)
 
 

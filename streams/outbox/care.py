@@ -8,7 +8,7 @@ import structlog
 
 from sluicegate.streams.agent import Outbox as Settings
 from sluicegate.streams.agent import Threshold
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased import LaneClaims, LaneEnding, OutboxHealth
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.observe.metrics import Meter
@@ -24,7 +24,7 @@ class Care(OutboxHealth, LaneClaims, LaneEnding, Protocol):
     """What of the outbox is used here."""
 
 
-class Size(NamedTuple):
+class OutboxSize(NamedTuple):
     """`age` in seconds of the oldest pending row, None: none is pending."""
 
     age: float | None
@@ -36,7 +36,7 @@ class Sweeper:
     """Deletes what was sent long enough ago, at the start and then at intervals; of all processes only whoever has the first lane,
     whose lease is taken as `token` gives it: (token, whether it is given back at once)."""
 
-    def __init__(self, outbox: Care, settings: Settings, calls: Calls, meter: Meter, token: Callable[[], tuple[str, bool]]) -> None:
+    def __init__(self, outbox: Care, settings: Settings, calls: BackgroundCalls, meter: Meter, token: Callable[[], tuple[str, bool]]) -> None:
         self._outbox, self._settings, self._calls, self._meter, self._token = outbox, settings, calls, meter, token
         self._log = structlog.get_logger()
         self.due = 0.0
@@ -76,9 +76,9 @@ class Sweeper:
 class Health:
     """Measures the outbox, and says how it is."""
 
-    def __init__(self, outbox: OutboxHealth, settings: Settings, calls: Calls, meter: Meter) -> None:
+    def __init__(self, outbox: OutboxHealth, settings: Settings, calls: BackgroundCalls, meter: Meter) -> None:
         self._outbox, self._settings, self._calls, self._meter = outbox, settings, calls, meter
-        self.size: Size | None = None
+        self.size: OutboxSize | None = None
         self.due = 0.0
         self._now = 0.0
         self._busy = False
@@ -89,12 +89,12 @@ class Health:
             self._busy = True
             self._calls.begin(self._measure, self._measured, self._failed)
 
-    def _measure(self) -> Size:
+    def _measure(self) -> OutboxSize:
         age = self._outbox.pending_age()
         pending = 0 if age is None else self._outbox.count("pending")
-        return Size(None if age is None else age.total_seconds(), pending, self._outbox.count("dead"))
+        return OutboxSize(None if age is None else age.total_seconds(), pending, self._outbox.count("dead"))
 
-    def _measured(self, size: Size) -> None:
+    def _measured(self, size: OutboxSize) -> None:
         self._busy, self.due, self.size = False, self._now + MEASURE_EVERY, size
         self._meter.set("outbox_rows", size.pending, state="pending")
         self._meter.set("outbox_rows", size.dead, state="dead")

@@ -9,7 +9,7 @@ import structlog
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.leased import Leased
 from sluicegate.streams.contracts.stores import Clock, Producer
@@ -31,7 +31,7 @@ LOOK_APART = 0.1  # seconds between two looks that somebody asked for: each may 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
 
-class Parts(NamedTuple):
+class DispatcherDependencies(NamedTuple):
     """What a dispatcher is made of. `time` gives seconds since 1970, `random` numbers in [0, 1), `token` fresh random names; `source` is
     the store's incarnation; `spans` None: none are made."""
 
@@ -52,12 +52,12 @@ class Parts(NamedTuple):
 class Dispatcher:
     """`run` ends by `stop` (0) or by an error that ends the process."""
 
-    def __init__(self, app: App, parts: Parts) -> None:
+    def __init__(self, app: App, parts: DispatcherDependencies) -> None:
         self._app, self._parts = app, parts
         self._log = structlog.get_logger().bind(agent=DISPATCHER)
         self._woken = threading.Event()
         self._told = threading.Event()  # there are new rows
-        self._calls = Calls(parts.pool, self._woken.set)
+        self._calls = BackgroundCalls(parts.pool, self._woken.set)
         self.lanes = self._lane_relay() if app.outbox else None
         self._emitter = self._timeout_emitter() if app.timeouts else None
         self._sweeper, self.health = self._care()

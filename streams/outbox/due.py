@@ -8,7 +8,7 @@ import structlog
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Timeouts as Settings
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased import DueTimeouts, TimeoutEmission, TimeoutReading
 from sluicegate.streams.contracts.leased_values import TimeoutBatch
 from sluicegate.streams.errors import SluicegateError
@@ -39,7 +39,7 @@ class TimeoutEmitter:
         self,
         timeouts: Due,
         settings: Settings,
-        calls: Calls,
+        calls: BackgroundCalls,
         meter: Meter,
         backoff: Backoff,
         time: Callable[[], float],

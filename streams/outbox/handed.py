@@ -18,7 +18,7 @@ from sluicegate.streams.observe.metrics import Meter
 CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # in the text of a broker's refusal
 
 
-class Reports:
+class UnrecordedReports:
     """Rows by number that were reported, and that the store has not recorded yet. A number may be given again under another claim, so each
     has its `origin`."""
 
@@ -31,17 +31,17 @@ class Reports:
     def __bool__(self) -> bool:
         return bool(self.delivered or self.dead)
 
-    def join(self, other: "Reports") -> None:
+    def join(self, other: "UnrecordedReports") -> None:
         self.delivered.update(other.delivered)
         self.dead.update(other.dead)
 
 
-class Handed(NamedTuple):
+class EarlierRows(NamedTuple):
     """Rows of earlier claims that were handed over: without a report, and with one. Only a row that the store still holds, with the same
     number and origin, is believed: another process may have claimed in between, or the store may have lost its last writes."""
 
     out: dict[int, OutboxRow]
-    reports: Reports
+    reports: UnrecordedReports
 
     def forget(self, up_to: int) -> None:
         """The store's rows up to this number were read: what is left of them is no longer in the store."""
@@ -67,8 +67,8 @@ class UnsentRows:
         self.heir: UnsentRows | None = None  # the next claim in this process
         self.waiting: deque[OutboxRow] = deque()
         self.out: dict[int, OutboxRow] = {}
-        self._reports, self._taken = Reports(), Reports()  # to be recorded; being recorded by a call that is under way
-        self._before = Handed({}, Reports())  # under earlier claims, until the store's pages confirm it
+        self._reports, self._taken = UnrecordedReports(), UnrecordedReports()  # to be recorded; being recorded by a call that is under way
+        self._before = EarlierRows({}, UnrecordedReports())  # under earlier claims, until the store's pages confirm it
 
     @property
     def unsent(self) -> int:
@@ -132,7 +132,7 @@ class UnsentRows:
         """The row's topic does not take it now. False: this source has no way to tell, so the delivery failed."""
         return False
 
-    def _end(self, row: OutboxRow) -> Reports | None:
+    def _end(self, row: OutboxRow) -> UnrecordedReports | None:
         """The row is no longer under way; returns where its report belongs."""
         number = row.number
         if self.out.get(number) is row:
@@ -150,18 +150,18 @@ class UnsentRows:
         self.out.clear()
         self._before.out.clear()
 
-    def take(self) -> Reports:
+    def take(self) -> UnrecordedReports:
         """A call that records all reports begins."""
         if self._taken:
             self._taken.join(self._reports)
         else:
             self._taken = self._reports
-        self._reports = Reports()
+        self._reports = UnrecordedReports()
         return self._taken
 
     def recorded_all(self) -> None:
         """That call has landed."""
-        self._taken = Reports()
+        self._taken = UnrecordedReports()
 
     def leave(self) -> None:
         """The claim ended: nothing more is handed over, and reports are still heard."""

@@ -13,14 +13,14 @@ import structlog
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Outbox as Settings
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased import LaneClaims, LaneEnding
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.errors import ConcurrencyError, SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.batch_size import BatchSize
 from sluicegate.streams.outbox.lane_rows import LaneRows, Sendable
-from sluicegate.streams.outbox.lane_run import Run, near
+from sluicegate.streams.outbox.lane_run import LaneRun, near
 from sluicegate.streams.outbox.sender import Sender
 
 RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
@@ -34,7 +34,7 @@ class Lanes(LaneClaims, LaneEnding, Protocol):
     """What of the outbox is used here."""
 
 
-class Lane:
+class HeldLane:
     """One lane as this process has it or tries to have it; `number` -1: rows without order. `until` is when its lease ends, by the
     loop's clock and counted from before the call; `checked` when it may be claimed again."""
 
@@ -43,8 +43,8 @@ class Lane:
         self.phase: Phase = "idle"
         self.checked = self.until = self.renew_at = 0.0
         self.renewing = False
-        self.run: Run | None = None  # while it is being sent
-        self.left: Run | None = None  # the last one before it
+        self.run: LaneRun | None = None  # while it is being sent
+        self.left: LaneRun | None = None  # the last one before it
         self.held: LaneBatch | None = None
         self.last = self.asked = 0  # number of the run's last row; how many were asked for
         self.failed: Sequence[Outcome] = ()
@@ -61,7 +61,7 @@ class LaneRelay:
         settings: Settings,
         rows: LaneRows,
         sender: Sender,
-        calls: Calls,
+        calls: BackgroundCalls,
         meter: Meter,
         backoff: Backoff,
         time: Callable[[], float],
@@ -72,7 +72,7 @@ class LaneRelay:
         self._lease = settings.lease
         self._log = structlog.get_logger()
         self._now, self.closing, self._size = 0.0, False, BatchSize()
-        self.lanes: list[Lane] = []
+        self.lanes: list[HeldLane] = []
 
     @property
     def busy(self) -> bool:
@@ -97,7 +97,7 @@ class LaneRelay:
         unordered = self._settings.order == "none"
         wanted = UNORDERED if unordered else count
         if len(self.lanes) != wanted and not self.busy:
-            new = [Lane(-1 if unordered else number, self._token()) for number in range(len(self.lanes), wanted)]
+            new = [HeldLane(-1 if unordered else number, self._token()) for number in range(len(self.lanes), wanted)]
             self.lanes = [*self.lanes[:wanted], *new]
 
     def claim_all(self, now: float) -> None:
@@ -123,7 +123,7 @@ class LaneRelay:
             elif lane.unmarked and now >= lane.checked and lane.held is not None:
                 self._send_marks(lane, lane.held, lane.unmarked)
 
-    def _follow(self, lane: Lane, run: Run) -> None:
+    def _follow(self, lane: HeldLane, run: LaneRun) -> None:
         if not run.unsent or (self.closing and not run.out):
             self._mark(lane, run)
         elif lane.number < 0 and self._now >= lane.renew_at:
@@ -133,11 +133,11 @@ class LaneRelay:
 
     # -- taking a lane -------------------------------------------------------------------------------------------------
 
-    def _claim(self, lane: Lane) -> None:
+    def _claim(self, lane: HeldLane) -> None:
         lane.phase, lane.asked = "claiming", self._size.rows
         self._calls.begin(lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane))
 
-    def _fetched(self, lane: Lane) -> Sendable | None:
+    def _fetched(self, lane: HeldLane) -> Sendable | None:
         """In a thread: rows are made into what the producer takes there, too."""
         lease = timedelta(seconds=self._lease)
         if lane.number < 0:
@@ -149,7 +149,7 @@ class LaneRelay:
             failpoints.hit("lane-claimed")
         return self._rows.ordered(batch)
 
-    def _claimed(self, lane: Lane, began: float, found: Sendable | None) -> None:
+    def _claimed(self, lane: HeldLane, began: float, found: Sendable | None) -> None:
         lane.phase, lane.away = "idle", ""
         if found is None:
             return
@@ -166,14 +166,14 @@ class LaneRelay:
             failpoints.hit("lane-numbered")
         rows = near(found.rows)
         lane.phase, lane.failed = "sending", found.failed if len(rows) == len(found.rows) else ()
-        lane.run, lane.left = Run(rows, lane.left), None
+        lane.run, lane.left = LaneRun(rows, lane.left), None
         lane.last = rows[-1].number if rows else 0
 
-    def _unclaimed(self, lane: Lane, error: SluicegateError) -> None:
+    def _unclaimed(self, lane: HeldLane, error: SluicegateError) -> None:
         lane.phase = "idle"
         self._unavailable(lane, error)
 
-    def _unavailable(self, lane: Lane, error: SluicegateError) -> None:
+    def _unavailable(self, lane: HeldLane, error: SluicegateError) -> None:
         lane.checked = self._now + self._backoff.delay()
         if not self.away:
             self._log.warning("outbox.store_unavailable", error=str(error))
@@ -181,12 +181,12 @@ class LaneRelay:
 
     # -- keeping it ----------------------------------------------------------------------------------------------------
 
-    def _renew(self, lane: Lane, run: Run) -> None:
+    def _renew(self, lane: HeldLane, run: LaneRun) -> None:
         lane.renewing = True
         call = partial(self._outbox.claim, lane.number, lane.token, 1, lane.last, timedelta(seconds=self._lease))
         self._calls.begin(call, partial(self._renewed, lane, run, self._now), partial(self._not_renewed, lane))
 
-    def _renewed(self, lane: Lane, run: Run, began: float, found: LaneBatch | None) -> None:
+    def _renewed(self, lane: HeldLane, run: LaneRun, began: float, found: LaneBatch | None) -> None:
         lane.renewing = False
         if found is not None:
             lane.away = ""
@@ -194,13 +194,13 @@ class LaneRelay:
         elif lane.run is run:
             self._lose(lane, "another has it")
 
-    def _not_renewed(self, lane: Lane, error: SluicegateError) -> None:
+    def _not_renewed(self, lane: HeldLane, error: SluicegateError) -> None:
         """It is tried again until the lease is almost over."""
         lane.renewing = False
         lane.renew_at = self._now + self._backoff.delay()
         lane.away = str(error)
 
-    def _lose(self, lane: Lane, why: str) -> None:
+    def _lose(self, lane: HeldLane, why: str) -> None:
         """The next holder sends what was not marked, with the same ids and numbers; what is under way arrives as a copy. If this process
         is the next holder, it sends nothing that it handed over before."""
         self._meter.count("lease_lost")
@@ -208,18 +208,18 @@ class LaneRelay:
         self._forget(lane)
         lane.held = None
 
-    def _forget(self, lane: Lane) -> None:
+    def _forget(self, lane: HeldLane) -> None:
         lane.phase, lane.failed, lane.unmarked = "idle", (), ()
         self._leave(lane)
 
-    def _leave(self, lane: Lane) -> None:
+    def _leave(self, lane: HeldLane) -> None:
         if lane.run is not None:
             lane.run.leave()
             lane.run, lane.left = None, lane.run if lane.number >= 0 else None
 
     # -- marking -------------------------------------------------------------------------------------------------------
 
-    def _mark(self, lane: Lane, run: Run) -> None:
+    def _mark(self, lane: HeldLane, run: LaneRun) -> None:
         held = lane.held
         outcomes = run.outcomes(held, lane.failed) if held else ()
         self._leave(lane)
@@ -230,12 +230,12 @@ class LaneRelay:
             failpoints.hit("lane-sent")
         self._send_marks(lane, held, outcomes)
 
-    def _send_marks(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+    def _send_marks(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         lane.phase, lane.unmarked = "marking", ()
         call = partial(self._outbox.mark, held, outcomes)
         self._calls.begin(call, lambda _: self._marked(lane, held, outcomes), partial(self._unmarked, lane, held, outcomes))
 
-    def _marked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
+    def _marked(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         if failpoints.armed:
             failpoints.hit("lane-marked")
         lane.away = ""
@@ -260,7 +260,7 @@ class LaneRelay:
         else:
             self._log.warning("outbox.row_failed", id=outcome.id, attempts=attempts, error=outcome.error)
 
-    def _unmarked(self, lane: Lane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError) -> None:
+    def _unmarked(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError) -> None:
         """Not known whether it landed: the same marks again, until they land or the lane is another's."""
         if isinstance(error, ConcurrencyError):
             self._lose(lane, str(error))

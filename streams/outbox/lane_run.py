@@ -9,12 +9,12 @@ from sluicegate.streams.outbox.handed import UnsentRows, origin
 from sluicegate.streams.outbox.relay import SPREAD
 
 
-class Run(UnsentRows):
+class LaneRun(UnsentRows):
     """Rows of one batch on their way. The hot path of the dispatcher: a report costs no look at its row, unless the lane is lost."""
 
     __slots__ = ("_handed", "refusals")
 
-    def __init__(self, rows: Sequence[OutboxRow], last: "Run | None" = None) -> None:
+    def __init__(self, rows: Sequence[OutboxRow], last: "LaneRun | None" = None) -> None:
         """`last`: of the lane's last batch in this process. Rows that were handed over with it are not handed over again."""
         super().__init__()
         self._handed: list[Mapping[int, OutboxRow]] = []

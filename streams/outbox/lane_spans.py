@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sluicegate.streams.contracts.stores import Output, Reports
+from sluicegate.streams.contracts.stores import BatchReports, Output
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.lane_rows import lane_of
@@ -16,14 +16,14 @@ class TracedOutput:
         self._output, self._spans = output, spans
         self.poll, self.replace, self.send_now = output.poll, output.replace, output.send_now
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         return self._output.produce_all(rows, TracedReports(rows, reports, self._spans))
 
 
 class TracedReports:
-    """Satisfies sluicegate.streams.contracts.stores.Reports."""
+    """Satisfies sluicegate.streams.contracts.stores.BatchReports."""
 
-    def __init__(self, rows: Sequence[OutboxRow], reports: Reports, spans: Spans) -> None:
+    def __init__(self, rows: Sequence[OutboxRow], reports: BatchReports, spans: Spans) -> None:
         self._rows, self._reports, self._spans = {row.number: row for row in rows}, reports, spans
         self._began = spans.time()
 

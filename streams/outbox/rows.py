@@ -13,13 +13,12 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids, output_id
-from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.record import Header, Record
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped
 
-Header = tuple[str, bytes | None]
 LONGEST_WHERE = 300  # characters of a place in the user's code
 OVERHEAD = 1024  # what headers and framing may add to a message
 TIMED_OUT = "aggregate", "timeout", "the group timed out and on_timeout is dead-letter", 1, ""

@@ -21,7 +21,7 @@ GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before
 
 
 class Chunk:
-    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.Reports: reports
+    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.BatchReports: reports
     go to the newest claim of the source in this process."""
 
     __slots__ = ("_newest", "_sender", "_since", "_source", "rows")

@@ -12,7 +12,7 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.stores import Cursor, OutputTransactions
 from sluicegate.streams.contracts.values import OutboxRow, Partition
@@ -24,12 +24,12 @@ MOST_ROWS, MOST_BYTES = 5_000, 4 * 1024 * 1024  # of one transaction
 MOST_LINEAGES = 60  # that a cursor names: a broker takes 4,096 bytes of metadata with an offset
 
 
-class Lane:
+class ShardProducer:
     """The way out of one shard. `cursor` is None until it is open; `calls` run one after the other, beside the loop."""
 
     __slots__ = ("backoff", "calls", "cursor", "limit", "output", "resume_at", "running", "shard")
 
-    def __init__(self, shard: Shard, output: OutputTransactions, calls: Calls, backoff: Backoff) -> None:
+    def __init__(self, shard: Shard, output: OutputTransactions, calls: BackgroundCalls, backoff: Backoff) -> None:
         self.shard, self.output, self.calls, self.backoff = shard, output, calls, backoff
         self.cursor: Cursor | None = None
         self.running = False
@@ -59,8 +59,8 @@ class TransactionalRelay:
     ) -> None:
         self._transactions, self._pool, self._meter, self._backoff = transactions, pool, meter, backoff
         self._log = structlog.get_logger()
-        self._outputs: dict[Partition, tuple[OutputTransactions, Calls]] = {}
-        self._lanes: dict[Partition, Lane] = {}
+        self._outputs: dict[Partition, tuple[OutputTransactions, BackgroundCalls]] = {}
+        self._lanes: dict[Partition, ShardProducer] = {}
         self._now = 0.0
 
     @property
@@ -93,14 +93,14 @@ class TransactionalRelay:
         for partition, shard in here.items():
             if partition not in self._lanes or self._lanes[partition].shard is not shard:
                 output, calls = self._output(partition)
-                self._lanes[partition] = Lane(shard, output, calls, self._backoff())
+                self._lanes[partition] = ShardProducer(shard, output, calls, self._backoff())
 
-    def _output(self, partition: Partition) -> tuple[OutputTransactions, Calls]:
+    def _output(self, partition: Partition) -> tuple[OutputTransactions, BackgroundCalls]:
         if partition not in self._outputs:
-            self._outputs[partition] = self._transactions(partition), Calls(self._pool(1), lambda: None)
+            self._outputs[partition] = self._transactions(partition), BackgroundCalls(self._pool(1), lambda: None)
         return self._outputs[partition]
 
-    def _advance(self, lane: Lane) -> None:
+    def _advance(self, lane: ShardProducer) -> None:
         shard = lane.shard
         if lane.running or shard.doubted or shard.refusal or self._now < lane.resume_at or not self._filled(lane):
             return
@@ -110,13 +110,13 @@ class TransactionalRelay:
         elif not shard.dead:  # the cursor must not pass a row before the store knows that it is dead
             self._send(lane)
 
-    def _opened(self, lane: Lane, cursor: Cursor) -> None:
+    def _opened(self, lane: ShardProducer, cursor: Cursor) -> None:
         lane.running, lane.cursor = False, cursor
         lane.shard.doubted = True
         partition = lane.shard.partition
         self._log.info("relay.opened", topic=partition.topic, partition=partition.number, sent_up_to=max(cursor.values(), default=0))
 
-    def _filled(self, lane: Lane) -> bool:
+    def _filled(self, lane: ShardProducer) -> bool:
         """Rows of the store are in memory before Kafka is asked anything: while that is away they count as unsent, and intake goes on."""
         try:
             lane.shard.refill(self._now)
@@ -126,7 +126,7 @@ class TransactionalRelay:
             return False
         return True
 
-    def _send(self, lane: Lane) -> None:
+    def _send(self, lane: ShardProducer) -> None:
         rows = self._batch(lane)
         if not rows:
             return
@@ -138,7 +138,7 @@ class TransactionalRelay:
             for _ in rows:
                 failpoints.hit("produced-not-acked")
 
-    def _batch(self, lane: Lane) -> list[OutboxRow]:
+    def _batch(self, lane: ShardProducer) -> list[OutboxRow]:
         """Hand over the rows of the next transaction. What the cursor knows counts as delivered at once."""
         shard, rows, size = lane.shard, list[OutboxRow](), 0
         lineages = set(lane.reached(()))
@@ -155,7 +155,7 @@ class TransactionalRelay:
             size += len(row.value or b"") + len(row.key or b"")
         return rows
 
-    def _sent(self, lane: Lane, rows: Sequence[OutboxRow], cursor: Cursor, since: float) -> None:
+    def _sent(self, lane: ShardProducer, rows: Sequence[OutboxRow], cursor: Cursor, since: float) -> None:
         lane.running, lane.cursor = False, cursor
         lane.limit = min(MOST_ROWS, 2 * lane.limit)
         lane.backoff.reset()
@@ -163,7 +163,7 @@ class TransactionalRelay:
         self._meter.count("dispatch_attempts", len(rows), outcome="success")
         self._meter.observe("dispatch_seconds", self._now - since, len(rows))
 
-    def _refused(self, lane: Lane, rows: Sequence[OutboxRow], text: str) -> None:
+    def _refused(self, lane: ShardProducer, rows: Sequence[OutboxRow], text: str) -> None:
         """One of these rows will never be taken: which one, ever smaller transactions tell."""
         lane.running, lane.limit = False, max(1, len(rows) // 2)
         if len(rows) == 1:
@@ -171,7 +171,7 @@ class TransactionalRelay:
         else:
             lane.shard.again()
 
-    def _failed(self, lane: Lane, error: SluicegateError) -> None:
+    def _failed(self, lane: ShardProducer, error: SluicegateError) -> None:
         """Whether they were sent, the next cursor tells. Who was fenced asks the store before fencing others."""
         lane.running, lane.cursor = False, None
         lane.shard.again()
@@ -181,7 +181,7 @@ class TransactionalRelay:
         partition = lane.shard.partition
         self._log.warning("relay.failed", error=str(error), topic=partition.topic, partition=partition.number)
 
-    def _wait(self, lane: Lane) -> None:
+    def _wait(self, lane: ShardProducer) -> None:
         lane.resume_at = self._now + lane.backoff.delay()
 
 

@@ -2,17 +2,17 @@
 
 import structlog
 
-from sluicegate.streams.contracts.stores import CrashMarks
+from sluicegate.streams.contracts.stores import CrashMarkStore
 from sluicegate.streams.contracts.values import Claim
 from sluicegate.streams.errors import SluicegateError
 
 AGAIN = 1.0  # seconds until a store that did not take one is asked again
 
 
-class Acquittals:
+class CrashMarkClearing:
     """Those that the store has not taken yet."""
 
-    def __init__(self, store: CrashMarks) -> None:
+    def __init__(self, store: CrashMarkStore) -> None:
         self._store = store
         self._waiting: list[tuple[Claim, tuple[str, ...]]] = []
         self._at = 0.0

@@ -9,7 +9,7 @@ from sluicegate.streams.contracts.leased import AggregatorBuffer
 from sluicegate.streams.contracts.stores import Input, Store
 from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.shared.shared_records import buffer_name
 
 SLICE = 1_000  # groups that one commit of a take-over ends
@@ -29,7 +29,7 @@ def _added_later(mine: Partition, store: Store) -> bool:
     return any(source.first_count <= mine.number for source in sources if source is not None)
 
 
-def check_rule(open_groups: Groups, partition: Partition, setting: Setting) -> None:
+def check_rule(open_groups: Groups, partition: Partition, setting: AgentRuntime) -> None:
     """Groups that another key, compute, format or scope filled cannot go on. Raises ConfigurationError where the choice
     is to refuse."""
     choice = setting.on_rule_change
@@ -42,7 +42,7 @@ def check_rule(open_groups: Groups, partition: Partition, setting: Setting) -> N
         )
 
 
-def endings(groups: Groups, setting: Setting, now: float) -> Iterator[None]:
+def endings(groups: Groups, setting: AgentRuntime, now: float) -> Iterator[None]:
     """End the groups that cannot go on under the rule of this file. Stops after each slice, for its commit.
 
     They fire; but `--drop` forgets the groups of another rule.

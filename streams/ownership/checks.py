@@ -24,7 +24,7 @@ LOST_WRITES = (
 )
 
 
-class Seen(NamedTuple):
+class ClaimVersion(NamedTuple):
     """What was seen of a claim row: era and version, behind which it never goes back, and the last claim that had committed."""
 
     era: int = 0
@@ -32,14 +32,14 @@ class Seen(NamedTuple):
     lineage: str = ""
 
 
-NOTHING = Seen()
+NOTHING = ClaimVersion()
 
 
-def seen(claim: Claim) -> Seen:
-    return Seen(claim.source.era, claim.version, claim.source.lineage) if claim.source else Seen(0, claim.version)
+def seen(claim: Claim) -> ClaimVersion:
+    return ClaimVersion(claim.source.era, claim.version, claim.source.lineage) if claim.source else ClaimVersion(0, claim.version)
 
 
-def rewound(claim: Claim, known: Seen) -> bool:
+def rewound(claim: Claim, known: ClaimVersion) -> bool:
     """Is the row not what followed on this? A version may be reached again by a claim of before the rewind that goes on: one that
     began to commit no later than what was seen (found by tests/model). Rows of older programs do not say which claim that was."""
     at = seen(claim)
@@ -55,7 +55,7 @@ def informational(claim: Claim) -> str:
     return msgspec.json.encode([MAKER, version, claim.incarnation, era, lineage]).decode()
 
 
-def check_claim(claim: Claim, facts: TopicFacts, known: Seen = NOTHING) -> None:
+def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) -> None:
     """Raises the Halt that says which promise could not be kept by going on. `known` is what this process saw of the row."""
     _check_topic(claim, facts)
     _check_store(claim, facts, known)
@@ -76,7 +76,7 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
         raise TopicRecreated(f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin anew")
 
 
-def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
+def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
     told, incarnation = _ours(facts.metadata)
     at = seen(claim)
     if incarnation is None or told.era < at.era:  # of the era before, which a person gave up
@@ -98,7 +98,7 @@ def _check_store(claim: Claim, facts: TopicFacts, known: Seen) -> None:
         )
 
 
-def _said(at: Seen) -> str:
+def _said(at: ClaimVersion) -> str:
     return f"{at.version} of era {at.era}" if at.era else str(at.version)
 
 
@@ -107,7 +107,7 @@ def told_era(facts: TopicFacts) -> int:
     return _ours(facts.metadata)[0].era
 
 
-def _ours(metadata: str) -> tuple[Seen, str | None]:
+def _ours(metadata: str) -> tuple[ClaimVersion, str | None]:
     """What an informational commit of ours says, and the incarnation; (NOTHING, None) for anything else."""
     try:
         found: Any = msgspec.json.decode(metadata) if metadata else None
@@ -117,7 +117,7 @@ def _ours(metadata: str) -> tuple[Seen, str | None]:
         return NOTHING, None
     version, incarnation, era, lineage = found[1:] + [0, ""][len(found) - 3 :]  # as older programs wrote them
     if isinstance(version, int) and isinstance(incarnation, str) and isinstance(era, int) and isinstance(lineage, str):
-        return Seen(era, version, lineage), incarnation
+        return ClaimVersion(era, version, lineage), incarnation
     return NOTHING, None
 
 

@@ -31,12 +31,12 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import PartitionReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.ownership.acquittals import Acquittals
-from sluicegate.streams.ownership.checks import NOTHING, Seen, check_low, seen
+from sluicegate.streams.ownership.acquittals import CrashMarkClearing
+from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_low, seen
 from sluicegate.streams.ownership.halted import Halted
-from sluicegate.streams.ownership.intake import Intake
+from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.ownership.owner import Owner
-from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import trace_fires
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
@@ -47,7 +47,7 @@ GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": Topic
 DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
 
 
-class Taking:
+class TakeOver:
     """A take-over in progress."""
 
     def __init__(self, owner: Owner, steps: Iterator[Sequence[Event] | None], since: float) -> None:
@@ -58,7 +58,7 @@ class Claims:
     """`owners` are the partitions that are claimed, restored and reading."""
 
     def __init__(
-        self, setting: Setting, app: str, rows: Callable[[Partition], Rows], meter: Meter,
+        self, setting: AgentRuntime, app: str, rows: Callable[[Partition], Rows], meter: Meter,
         token: Callable[[], str], random: Callable[[], float], clock: Callable[[], float], spans: Spans | None = None,
     ) -> None:  # fmt: skip
         self._setting, self._app, self._rows, self._meter = setting, app, rows, meter
@@ -66,16 +66,16 @@ class Claims:
         self._log = structlog.get_logger().bind(agent=setting.agent.name)
         self.owners: dict[TopicPartition, Owner] = {}
         self._assigned: set[TopicPartition] = set()
-        self._taking: dict[TopicPartition, Taking] = {}
+        self._taking: dict[TopicPartition, TakeOver] = {}
         self._last: dict[TopicPartition, Owner] = {}  # of each assigned partition, whether it still owns it or not
         self._waiting: dict[TopicPartition, float] = {}
         self._backoffs: dict[TopicPartition, Backoff] = {}
         self._halted = Halted()
-        self.intake = Intake(setting, random, clock, self._log)
+        self.intake = IntakePauses(setting, random, clock, self._log)
         self._again: dict[TopicPartition, int] = {}  # sought again, and the record that had come
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
-        self._acquittals = Acquittals(setting.store)
-        self._versions: dict[Partition, Seen] = {}
+        self._acquittals = CrashMarkClearing(setting.store)
+        self._versions: dict[Partition, ClaimVersion] = {}
         self._outage: str | None = None
         self._unreadable: dict[TopicPartition, str] = {}  # until records come again
         self._told: set[TopicPartition] = set()  # whose outage stands in the log
@@ -144,7 +144,7 @@ class Claims:
         partition = Partition(self._app, self._setting.agent.name, *place)
         owner = Owner(partition, self._setting, self._rows(partition))
         self._last[place] = owner
-        self._taking[place] = Taking(owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now)
+        self._taking[place] = TakeOver(owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now)
 
     def _advance(self, place: TopicPartition, deadline: float) -> None:
         taking = self._taking[place]
@@ -166,7 +166,7 @@ class Claims:
         if self._spans is not None and events:
             trace_fires(owner, events, 0.0, self._spans)
 
-    def _ready(self, place: TopicPartition, taking: Taking) -> None:
+    def _ready(self, place: TopicPartition, taking: TakeOver) -> None:
         owner = taking.owner
         del self._taking[place]
         self._setting.input.start(*place, owner.offset, owner.epoch)

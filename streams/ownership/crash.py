@@ -10,7 +10,7 @@ only this record in hand, is the cause. Rebalances, fences, restarts and kills o
 
 from itertools import takewhile
 
-from sluicegate.streams.contracts.values import Trying
+from sluicegate.streams.contracts.values import CrashMark
 from sluicegate.streams.handlers.attempts import DEATHS, Bounds, Suspicion, begins
 
 STEP = 100
@@ -18,7 +18,7 @@ BATCH, STEPS, SINGLE = "", "+", "!"  # how the name of a process ends: how it wa
 REACH = 20_500  # offsets that a batch that died may have covered: its commit bound and what was in hand
 
 
-class Marks:
+class CrashMarks:
     """The crash mark of one partition under one claim. `process` is a random name of this process."""
 
     __slots__ = ("_before", "_careful_to", "_process", "_step", "poisoned", "set")
@@ -31,7 +31,7 @@ class Marks:
         self.set = False  # our name may stand in the mark
         self.poisoned = False  # the record at the offset of the claim is the cause
 
-    def found(self, trying: Trying | None, offset: int) -> None:
+    def found(self, trying: CrashMark | None, offset: int) -> None:
         """What the claim found; a mark at another offset is of the past."""
         if trying is None or trying.offset != offset:
             return
@@ -48,10 +48,10 @@ class Marks:
         """How many records may be taken before a commit; 0: as many as there are."""
         return self._step if offset < self._careful_to else 0
 
-    def opening(self, offset: int) -> Trying:
+    def opening(self, offset: int) -> CrashMark:
         """The mark to write with records in hand, before the first batch and before each careful step."""
         self.set = True
-        return Trying(offset, (*self._before, self._process + {0: BATCH, STEP: STEPS, 1: SINGLE}[self.step(offset)]))
+        return CrashMark(offset, (*self._before, self._process + {0: BATCH, STEP: STEPS, 1: SINGLE}[self.step(offset)]))
 
     def clear(self) -> None:
         """A commit that got on wrote no mark."""

@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import DecodeWaits, SystemNotReady
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.ownership.owner import Owner
-from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.setting import AgentRuntime
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two looks at a record that waits
 
@@ -28,10 +28,10 @@ class Unresolved:
         self.text, self.due, self.at_it = "", 0.0, False
 
 
-class Intake:
+class IntakePauses:
     """`unresolved` has the record that each partition waits for (`on_error: {decode: wait}`)."""
 
-    def __init__(self, setting: Setting, random: Callable[[], float], clock: Callable[[], float], log: Any) -> None:
+    def __init__(self, setting: AgentRuntime, random: Callable[[], float], clock: Callable[[], float], log: Any) -> None:
         self._setting, self._random, self._clock, self._log = setting, random, clock, log
         self._paused: set[TopicPartition] = set()
         self.unresolved: dict[TopicPartition, Unresolved] = {}

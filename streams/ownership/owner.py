@@ -16,23 +16,23 @@ from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import restored
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Partition, Source, TopicFacts, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
 from sluicegate.streams.handlers.handling import Handling, Item, decided
-from sluicegate.streams.handlers.held import Held, offset_of
+from sluicegate.streams.handlers.held import WaitingItems, offset_of
 from sluicegate.streams.handlers.sealed import Sealed
-from sluicegate.streams.handlers.session import Ready, in_session
+from sluicegate.streams.handlers.session import PreparedCommit, in_session
 from sluicegate.streams.outbox.relay import Shard
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.ownership.beginning import check_rule, endings, idle_since, noted, start
-from sluicegate.streams.ownership.checks import NOTHING, Seen, check_claim, check_partitions
-from sluicegate.streams.ownership.crash import Marks
-from sluicegate.streams.ownership.setting import Setting
+from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_claim, check_partitions
+from sluicegate.streams.ownership.crash import CrashMarks
+from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.store_clock import StoreClock
 from sluicegate.streams.ownership.timers import with_timers
 from sluicegate.streams.reading.addressed import for_us
-from sluicegate.streams.reading.dedupe import Dedupe
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.dedupe import DuplicateFilter
+from sluicegate.streams.reading.receive import ReceivedShards
 
 SLICE = 1_000  # groups that one expiry fires at most, entries that one slice of a restore reads
 MOST_HELD = 2_000  # records accepted while items wait for another try of their handler, before intake pauses
@@ -47,14 +47,14 @@ class Owner:
         "passed_over", "pending", "restored_bytes", "sealed", "senders", "shard",
     )  # fmt: skip
 
-    def __init__(self, partition: Partition, setting: Setting, rows: Rows) -> None:
+    def __init__(self, partition: Partition, setting: AgentRuntime, rows: Rows) -> None:
         self.partition, self._setting, self._rows = partition, setting, rows
         self.groups = Groups(setting.rule)
-        self.senders = Senders(partition.topic)
-        self.dedupe = Dedupe(setting.ids) if setting.ids else None
-        self.marks = Marks(setting.process)
+        self.senders = ReceivedShards(partition.topic)
+        self.dedupe = DuplicateFilter(setting.ids) if setting.ids else None
+        self.marks = CrashMarks(setting.process)
         self._inbox: list[Item] = []  # messages for the handlers
-        self.held = Held()
+        self.held = WaitingItems()
         self._beat = 0.0  # the process' own time, as it was heard last: the store's may be set back
         self._place = partition.topic, partition.number
         self.sealed = setting.slow.sealed(self._place) if setting.slow else Sealed(place=self._place)
@@ -71,7 +71,7 @@ class Owner:
 
     # -- taking over -------------------------------------------------------------------------------------------------
 
-    def take(self, token: str, monotonic: float, known: Seen = NOTHING) -> Iterator[Sequence[Event] | None]:
+    def take(self, token: str, monotonic: float, known: ClaimVersion = NOTHING) -> Iterator[Sequence[Event] | None]:
         """Claim, check, restore, and end the groups that cannot go on: a slice at each step, so that polling goes on
         between them. Gives the events of each slice that it committed. `known` is the newest of the row that this
         process has seen. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError, HandlerFailed."""
@@ -101,7 +101,7 @@ class Owner:
         if failpoints.armed:
             failpoints.hit("after-restore")
 
-    def _check(self, known: Seen) -> None:
+    def _check(self, known: ClaimVersion) -> None:
         """The facts are from before the claim (a worker without Kafka must not take a partition): others may have gone on since."""
         try:
             check_claim(self.claim, self.facts, known)
@@ -314,7 +314,7 @@ class Owner:
         at = handling.failing(self._place, offset_of(items[0])) if handling.parts else None
         self.held.put_back(items, self._beat + error.delay, at, str(error))
 
-    def prepare(self, monotonic: float) -> Ready | None:
+    def prepare(self, monotonic: float) -> PreparedCommit | None:
         """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a handler failed,
         and nothing can be committed now."""
         self.now(monotonic)
@@ -334,7 +334,7 @@ class Owner:
         changes = self._settled(self._changes(rows, monotonic), events)
         if failpoints.armed and (self.pending or events):
             failpoints.hit("before-commit")
-        return Ready(changes, events if handling is None else decided(items, events), items)
+        return PreparedCommit(changes, events if handling is None else decided(items, events), items)
 
     def _items(self) -> list[Item]:
         """What is to be decided: refused records, fires and messages."""
@@ -343,12 +343,12 @@ class Owner:
         step = handling.step(self._place, offset_of(items[0])) if items and handling is not None and handling.parts else 0
         return self.held.part(items, step) if step else items
 
-    def reports(self) -> Ready:
+    def reports(self) -> PreparedCommit:
         """The delivery reports alone, without what was accepted since the last commit."""
         delivered, dead = self.shard.taken()
         self.left, claim = self.pending, self.claim
         changes = Changes(claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self._source)
-        return Ready(changes, [], [])
+        return PreparedCommit(changes, [], [])
 
     def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
         now = self.now(monotonic)
@@ -367,7 +367,7 @@ class Owner:
         ids = self.dedupe.given_up(events) if self.dedupe else []
         return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._clock.last)]) if ids else changes
 
-    def committed(self, claim: Claim, ready: Ready, monotonic: float) -> Sequence[Event]:
+    def committed(self, claim: Claim, ready: PreparedCommit, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""
         self.claim, (changes, events, items) = claim, ready
         if self.dedupe and (ids := self.dedupe.given_up(events)):
@@ -388,7 +388,7 @@ class Owner:
             self._setting.slow.start(self.sealed, self._rows.fire_id)
         return events
 
-    def _mark(self, offset: int) -> Trying | None:
+    def _mark(self, offset: int) -> CrashMark | None:
         """A commit that does not get on says nothing new about crashes: the mark stays as it stands."""
         return self.claim.trying if offset == self.claim.offset else None
 

@@ -7,14 +7,14 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import Input, Store, TopicPartition
 from sluicegate.streams.handlers.handling import Handling
-from sluicegate.streams.handlers.rekey import Rekeying
+from sluicegate.streams.handlers.rekey import Repartitioning
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.shared.shared_fires import SharedFires
 from sluicegate.streams.shared.shared_intake import SharedIntake
 
 
-class Setting(NamedTuple):
+class AgentRuntime(NamedTuple):
     """`process` is a random name of this process, `member` the one people see; `handling` is what is done with each message
     instead of an aggregation, or with its groups, `slow` how, when that is outside of the commit. A SharedIntake fires, too, and that is
     its worker's to turn."""
@@ -26,7 +26,7 @@ class Setting(NamedTuple):
     process: str
     member: str
     on_rule_change: str
-    handling: Handling | Rekeying | SharedIntake | None = None
+    handling: Handling | Repartitioning | SharedIntake | None = None
     slow: Slow | None = None
     ids: IdRule | None = None
 

@@ -22,7 +22,7 @@ def pipe() -> tuple[int, int]:
     return read, write
 
 
-class Sender:
+class ReportSender:
     """The worker's end; the threads of one process may share it. A report that does not fit now is dropped; one that
     fits in part is finished before the next."""
 

@@ -20,14 +20,14 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
-from sluicegate.streams.processes.channel import Sender
+from sluicegate.streams.processes.channel import ReportSender
 
 PR_SET_PDEATHSIG = 1
 
 RuleChange = Literal["refuse", "flush", "drop"]
 
 
-class Job(msgspec.Struct, frozen=True):
+class ProcessJob(msgspec.Struct, frozen=True):
     """What the supervisor hands to a process: each agent runs `workers` (their numbers), and with `dispatches` the dispatcher, a
     thread each if there are several. `descriptor` is the pipe for reports, `parent` the supervisor's pid, `drain` seconds."""
 
@@ -42,7 +42,7 @@ class Job(msgspec.Struct, frozen=True):
     dispatches: bool = False
 
 
-class Place(msgspec.Struct, frozen=True):
+class WorkerPlan(msgspec.Struct, frozen=True):
     """What one worker is made from."""
 
     app: App
@@ -59,12 +59,12 @@ class Runner(Protocol):
         """Work until `stop` says so, then drain within so many seconds; the exit code."""
 
 
-Report = Callable[[WorkerReport], object]
-MakeWorker = Callable[[Place, Report], Runner]
-MakeDispatcher = Callable[[App, Report], Runner]
+ReportStatus = Callable[[WorkerReport], object]
+MakeWorker = Callable[[WorkerPlan, ReportStatus], Runner]
+MakeDispatcher = Callable[[App, ReportStatus], Runner]
 
 
-class Task(NamedTuple):
+class ProcessTask(NamedTuple):
     """One thing that a process runs, by the names that its reports have."""
 
     agent: str
@@ -77,7 +77,7 @@ def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
     stop = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to us too; the supervisor decides
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ProcessJob)
     _die_with(job.parent)
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="supervisor-watch", daemon=True).start()
     configure(level=job.log_level)
@@ -85,15 +85,15 @@ def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
     return _run_all(job, _tasks(job, make, dispatcher), stop)
 
 
-def _tasks(job: Job, make: MakeWorker, dispatcher: MakeDispatcher) -> list[Task]:
-    report = Sender(job.descriptor).send
+def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> list[ProcessTask]:
+    report = ReportSender(job.descriptor).send
     wanted = [agent for agent in job.app.agents if agent.name in job.agents]
-    places = [Place(job.app, agent, number, job.on_rule_change, job.drain) for agent in wanted for number in job.workers]
-    tasks = [Task(place.agent.name, place.worker, partial(make, place, report)) for place in places]
-    return [*tasks, Task(DISPATCHER, 0, partial(dispatcher, job.app, report))] if job.dispatches else tasks
+    places = [WorkerPlan(job.app, agent, number, job.on_rule_change, job.drain) for agent in wanted for number in job.workers]
+    tasks = [ProcessTask(place.agent.name, place.worker, partial(make, place, report)) for place in places]
+    return [*tasks, ProcessTask(DISPATCHER, 0, partial(dispatcher, job.app, report))] if job.dispatches else tasks
 
 
-def _run_all(job: Job, tasks: Sequence[Task], stop: threading.Event) -> int:
+def _run_all(job: ProcessJob, tasks: Sequence[ProcessTask], stop: threading.Event) -> int:
     """All of them; the first that does not end well ends the process."""
     if len(tasks) == 1:
         return run_one(tasks[0], stop.is_set, job.drain)
@@ -107,11 +107,11 @@ def _run_all(job: Job, tasks: Sequence[Task], stop: threading.Event) -> int:
     return 0
 
 
-def _to_queue(codes: queue.SimpleQueue[int], task: Task, stop: Callable[[], bool], drain: float) -> None:
+def _to_queue(codes: queue.SimpleQueue[int], task: ProcessTask, stop: Callable[[], bool], drain: float) -> None:
     codes.put(run_one(task, stop, drain))
 
 
-def run_one(task: Task, stop: Callable[[], bool], drain: float) -> int:
+def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
     """One worker, or the dispatcher, from opening to its end; errors become the exit codes of the command."""
     log = structlog.get_logger().bind(agent=task.agent, worker=task.worker)
     try:

@@ -12,7 +12,7 @@ import msgspec
 
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.processes.channel import pipe, received
-from sluicegate.streams.processes.child import Job
+from sluicegate.streams.processes.child import ProcessJob
 
 
 class Ended(NamedTuple):
@@ -22,14 +22,14 @@ class Ended(NamedTuple):
     code: int
 
 
-Event = int | Ended
+ProcessEvent = int | Ended
 """A signal's number, or the end of a process."""
 
 
-Heard = Callable[[WorkerReport], object]
+OnReport = Callable[[WorkerReport], object]
 
 
-def spawn(command: Sequence[str], job: Job, events: queue.SimpleQueue[Event], heard: Heard) -> subprocess.Popen[bytes]:
+def spawn(command: Sequence[str], job: ProcessJob, events: queue.SimpleQueue[ProcessEvent], heard: OnReport) -> subprocess.Popen[bytes]:
     """Start `command` with the job on its stdin, which stays open as long as we live. Its reports go to `heard` (in a
     thread), its end to `events`. Call it from the main thread only: the process dies with the thread that started it.
     Raises OSError."""
@@ -51,10 +51,10 @@ def spawn(command: Sequence[str], job: Job, events: queue.SimpleQueue[Event], he
     return process
 
 
-def _hear(read: int, heard: Heard) -> None:
+def _hear(read: int, heard: OnReport) -> None:
     for report in received(read):
         heard(report)
 
 
-def _await(process: subprocess.Popen[bytes], events: queue.SimpleQueue[Event]) -> None:
+def _await(process: subprocess.Popen[bytes], events: queue.SimpleQueue[ProcessEvent]) -> None:
     events.put(Ended(process.pid, process.wait()))

@@ -30,8 +30,8 @@ from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
-from sluicegate.streams.processes.child import Job, RuleChange
-from sluicegate.streams.processes.process import Ended, Event, spawn
+from sluicegate.streams.processes.child import ProcessJob, RuleChange
+from sluicegate.streams.processes.process import Ended, ProcessEvent, spawn
 
 CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 
@@ -82,7 +82,7 @@ def run(
     SIGINT, 1 when workers had to be killed, 2 and 3 as a worker or a check says."""
     configure(level=log_level)
     log = structlog.get_logger()
-    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    events: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
     board, meter = Board(time.monotonic), Meter()
     meter.set("build_info", 1, version=_version())
     with _signals(events):
@@ -90,7 +90,7 @@ def run(
             values.check(app)
             names = chosen(app, agents)
             with _port(app if http else None, board, meter), prepare(app, names, lambda seconds: _pause(events, seconds)) as ready:
-                job = Job(ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level)
+                job = ProcessJob(ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level)
                 return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
         except Stopped:
             return 0
@@ -113,7 +113,7 @@ def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in known if name in wanted or not agents)
 
 
-def jobs(whole: Job) -> list[Job]:
+def jobs(whole: ProcessJob) -> list[ProcessJob]:
     """One job per process: one agent and worker each and the dispatcher, or everything together when the state lives in the process."""
     dispatches = whole.app.outbox is not None or whole.app.timeouts is not None
     if whole.app.store.startswith("memory:"):
@@ -125,7 +125,7 @@ def jobs(whole: Job) -> list[Job]:
 class Slot:
     """One process to keep running: what it runs, and how its starts went."""
 
-    def __init__(self, job: Job, backoff: Backoff) -> None:
+    def __init__(self, job: ProcessJob, backoff: Backoff) -> None:
         self.job = job
         self.backoff = backoff
         self.process: subprocess.Popen[bytes] | None = None
@@ -145,8 +145,8 @@ class Supervisor:
     def __init__(
         self,
         command: Sequence[str],
-        jobs: Sequence[Job],
-        events: queue.SimpleQueue[Event],
+        jobs: Sequence[ProcessJob],
+        events: queue.SimpleQueue[ProcessEvent],
         board: Board,
         meter: Meter,
         pace: Pace,
@@ -168,14 +168,14 @@ class Supervisor:
             code = self._handle(self._next(min((slot.due for slot in self._slots if slot.due is not None), default=None)))
         return self._stop(code)
 
-    def _next(self, until: float | None) -> Event | None:
+    def _next(self, until: float | None) -> ProcessEvent | None:
         """The next event, or None at that time."""
         try:
             return self._events.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
         except queue.Empty:
             return None
 
-    def _handle(self, event: Event | None) -> int | None:
+    def _handle(self, event: ProcessEvent | None) -> int | None:
         """An exit code when it is time to end."""
         if isinstance(event, Ended):
             return self._ended(event)
@@ -262,7 +262,7 @@ def _event(agent: str, what: str) -> str:
 
 
 @contextlib.contextmanager
-def _signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
+def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
     """A signal within SAME_SIGNAL seconds of the first is the same one: wrappers forward what the terminal sent to all."""
     first: list[float] = []
 
@@ -294,7 +294,7 @@ def _port(app: App | None, board: Board, meter: Meter) -> Iterator[None]:
         port.server_close()
 
 
-def _pause(events: queue.SimpleQueue[Event], seconds: float) -> None:
+def _pause(events: queue.SimpleQueue[ProcessEvent], seconds: float) -> None:
     try:
         events.get(timeout=seconds)
     except queue.Empty:

@@ -14,13 +14,13 @@ from sluicegate.schemas.json import Field, canonical, decode_any, wanted
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 
 LONGEST = 64  # bytes; what is longer is remembered by its SHA-256
 
-Read = Callable[[Record], bytes | None]
+ReadId = Callable[[Record], bytes | None]
 """The id of a record, None or empty when it has none; raises where it cannot be read."""
 
 
@@ -38,12 +38,12 @@ class IdRule:
         name = self.setting.name or ""
         if self.setting.by == "field" and not codec.fields:
             raise ConfigurationError(f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key")
-        self.read: Read = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
+        self.read: ReadId = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
 
-    def seen(self) -> Seen:
+    def seen(self) -> KnownIds:
         """Nothing seen yet."""
         setting = self.setting
-        return Seen(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
+        return KnownIds(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
 
     def identity(self, record: Record) -> bytes | None:
         """None when it has none that can be read."""
@@ -74,7 +74,7 @@ def _key(record: Record) -> bytes | None:
     return record.key()
 
 
-def _header(name: str) -> Read:
+def _header(name: str) -> ReadId:
     def read(record: Record) -> bytes | None:
         found = None
         for each, value in record.headers() or ():
@@ -85,7 +85,7 @@ def _header(name: str) -> Read:
     return read
 
 
-def _field(path: str, codec: Codec) -> Read:
+def _field(path: str, codec: Codec) -> ReadId:
     want = wanted([Field(path)])
     parse, text, [get] = want.decode, as_json(codec, [path.partition(".")[0]]), want.getters
     parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(text(value))
@@ -97,7 +97,7 @@ def _field(path: str, codec: Codec) -> Read:
     return read
 
 
-class Dedupe:
+class DuplicateFilter:
     """What one partition does about duplicates. `dropped` counts them since it was last set to 0."""
 
     __slots__ = ("_rule", "dropped", "seen", "told")

@@ -15,7 +15,7 @@ FORGET_AFTER = 7 * 24 * 3600.0  # seconds a lineage may be silent
 Whole = list[Any]  # [last seen at, numbers]
 
 
-class Shard:
+class SenderShard:
     """What was seen of one sender's shard."""
 
     __slots__ = ("at", "highest", "numbers")
@@ -30,7 +30,7 @@ class Shard:
             self.numbers = {n for n in self.numbers if n > self.highest - WINDOW}
 
 
-class Senders:
+class ReceivedShards:
     """What was received from whom. `dropped` counts repeats, `late` numbers below the
     window: accepted, since nobody knows."""
 
@@ -38,13 +38,13 @@ class Senders:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.shards: dict[str, Shard] = {}
+        self.shards: dict[str, SenderShard] = {}
         self.fresh: dict[str, list[int]] = {}
         self.dropped = self.late = 0
 
     def repeat(self, shard: str, number: int, now: float) -> bool:
         """Was this number of this shard seen? Notes it when it was not."""
-        known = self.shards.setdefault(shard, Shard())
+        known = self.shards.setdefault(shard, SenderShard())
         if number in known.numbers:
             return True
         if number <= known.highest - WINDOW:
@@ -102,7 +102,7 @@ class Senders:
     def replay(self, fresh: dict[str, list[int]], whole: dict[str, Whole], at: float) -> None:
         """Apply what one changelog entry says."""
         for name, (seen_at, numbers) in whole.items():
-            self.shards[name] = shard = Shard()
+            self.shards[name] = shard = SenderShard()
             shard.note(numbers, seen_at)
         for name, numbers in fresh.items():
-            self.shards.setdefault(name, Shard()).note(numbers, at)
+            self.shards.setdefault(name, SenderShard()).note(numbers, at)

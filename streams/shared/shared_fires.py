@@ -16,7 +16,7 @@ import structlog
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased import AggregatorBuffer
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch
 from sluicegate.streams.errors import ConcurrencyError, Halt, SluicegateError
@@ -45,7 +45,7 @@ FEW = 8  # batches that failed together: then each is tried alone
 UNDER_WAY = 2  # completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of them
 
 
-class Job:
+class BatchInHand:
     """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure with
     few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins alone. A call that `returned` did not end
     the process."""
@@ -74,12 +74,12 @@ class SharedFires:
 
     def __init__(
         self, name: str, gate: Gate, buffer: AggregatorBuffer, firing: SharedFiring, handling: Handling | None, policy: Policy | None,
-        calls: Calls, work: Calls, meter: Meter, clock: Callable[[], float], time: Callable[[], float], backoff: Backoff,
+        calls: BackgroundCalls, work: BackgroundCalls, meter: Meter, clock: Callable[[], float], time: Callable[[], float], backoff: Backoff,
     ) -> None:  # fmt: skip
         self._name, self._gate, self._buffer, self._firing, self._handling, self._policy = name, gate, buffer, firing, handling, policy
         self._calls, self._work, self._meter, self._clock, self._time, self._backoff = calls, work, meter, clock, time, backoff
         self._log = structlog.get_logger().bind(buffer=name)
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BatchInHand] = {}
         self._look_at = 0.0
         self._looking = self._stopped = False
         self._careful = False  # the last look found a suspect
@@ -100,7 +100,7 @@ class SharedFires:
         """These are ours to fire."""
         now = self._clock()
         for batch in batches:
-            job = self._jobs[batch.token] = Job(batch, now, now + self._gate.lease.total_seconds() / 3)
+            job = self._jobs[batch.token] = BatchInHand(batch, now, now + self._gate.lease.total_seconds() / 3)
             if self._policy is not None:
                 job.begins = begins(job.suspicion, self._bounds)
 
@@ -120,13 +120,13 @@ class SharedFires:
             self._looking, most = True, 1 if self._careful else AT_A_TIME
             self._calls.begin(partial(self._buffer.due, self._name, self._gate, most), partial(self._found, most), self._not_found)
 
-    def _suspect(self) -> Job | None:
+    def _suspect(self) -> BatchInHand | None:
         """The next one that is to run alone."""
         if self._policy is None:
             return None
         return next((job for job in self._jobs.values() if job.begins != "together" and not job.returned), None)
 
-    def _ready(self, now: float) -> Sequence[Job]:
+    def _ready(self, now: float) -> Sequence[BatchInHand]:
         """What may begin: a suspect when nothing else is in hand any more, and nothing runs."""
         suspect = self._suspect()
         if suspect is None:
@@ -142,18 +142,18 @@ class SharedFires:
         self._calls.begin(mark, partial(self._marked, suspect), partial(self._not_marked, suspect))
         return []
 
-    def _marked(self, suspect: Job, until: datetime) -> None:
+    def _marked(self, suspect: BatchInHand, until: datetime) -> None:
         suspect.marked = True
 
-    def _not_marked(self, suspect: Job, error: SluicegateError) -> None:
+    def _not_marked(self, suspect: BatchInHand, error: SluicegateError) -> None:
         suspect.at = self._clock() + self._backoff.delay()
         self._not_renewed(suspect, error)
 
-    def _resting(self) -> list[Job]:
+    def _resting(self) -> list[BatchInHand]:
         """What is in hand and does not run."""
         return [job for job in self._jobs.values() if not job.running]
 
-    def _give_back(self, jobs: Sequence[Job]) -> None:
+    def _give_back(self, jobs: Sequence[BatchInHand]) -> None:
         """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One that was given up, and
         halted its agent, is called once more."""
         for job in jobs:
@@ -161,7 +161,7 @@ class SharedFires:
             attempts = job.suspicion.given_back(job.returned, bool(job.failures.ended), self._bounds.most).stored
             self._calls.begin(partial(self._buffer.release, self._name, job.batch, attempts), lambda _: None, lambda _: None)
 
-    def _begin(self, jobs: Sequence[Job]) -> None:
+    def _begin(self, jobs: Sequence[BatchInHand]) -> None:
         """Those with a handler alone: it may take its time."""
         alone = [job for job in jobs if job.alone or self._handling is not None]
         together = [job for job in jobs if not job.alone and self._handling is None]
@@ -187,17 +187,17 @@ class SharedFires:
         self._looking, self._look_at = False, self._clock() + self._backoff.delay()
         self._log.warning("shared.store_unavailable", error=str(error))
 
-    def _not_renewed(self, job: Job, error: SluicegateError) -> None:
+    def _not_renewed(self, job: BatchInHand, error: SluicegateError) -> None:
         if isinstance(error, ConcurrencyError):
             self._drop(job)
 
-    def _drop(self, job: Job) -> None:
+    def _drop(self, job: BatchInHand) -> None:
         """It is another's now, or done."""
         job.cancelled = True
         if self._jobs.pop(job.batch.token, None) is not None:
             self._meter.count("lease_lost")
 
-    def _fire(self, jobs: Sequence[Job]) -> list[Made | HandlerError | None]:
+    def _fire(self, jobs: Sequence[BatchInHand]) -> list[Made | HandlerError | None]:
         """In a thread. None: it is another's now, or done."""
         outcomes = [job.made or self._made(job) for job in jobs]
         ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
@@ -207,7 +207,7 @@ class SharedFires:
         ours = iter(done)
         return [made if not isinstance(made, Made) or next(ours) else None for made in outcomes]
 
-    def _made(self, job: Job) -> Made | HandlerError:
+    def _made(self, job: BatchInHand) -> Made | HandlerError:
         if failpoints.armed:
             failpoints.hit("shared-sealed")
         try:
@@ -216,7 +216,7 @@ class SharedFires:
             return error
         return job.made
 
-    def _ended(self, jobs: Sequence[Job], outcomes: Sequence[Made | HandlerError | None]) -> None:
+    def _ended(self, jobs: Sequence[BatchInHand], outcomes: Sequence[Made | HandlerError | None]) -> None:
         if len(jobs) == self._together:
             self._together = min(AT_A_TIME, 2 * self._together)
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -231,7 +231,7 @@ class SharedFires:
                     self._policy.well()
                 count_events(outcome.events, max(0.0, self._clock() - job.since), self._meter)
 
-    def _judge(self, job: Job, raised: HandlerError) -> None:
+    def _judge(self, job: BatchInHand, raised: HandlerError) -> None:
         """Another attempt, or its dead letter."""
         assert self._handling is not None
         identity, failures = raised.identity, job.failures
@@ -247,7 +247,7 @@ class SharedFires:
         if not isinstance(decision, Split):
             job.at = self._clock() + (decision.pause if isinstance(decision, TryAgain) else 0.0)
 
-    def _failed(self, jobs: Sequence[Job], error: SluicegateError) -> None:
+    def _failed(self, jobs: Sequence[BatchInHand], error: SluicegateError) -> None:
         """The store did not answer: the same call again, with what the handler did already."""
         for job in jobs:
             job.running, job.returned = False, True

@@ -20,7 +20,7 @@ from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, HandlerStopped, SluicegateError
 from sluicegate.streams.handlers.failures import Failures, ProcessEnded
 from sluicegate.streams.handlers.handling import Handling
-from sluicegate.streams.handlers.values import Flag
+from sluicegate.streams.handlers.values import IsCancelled
 from sluicegate.streams.outbox.lane_rows import OURS
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.shared.shared_records import SharedRecord, unpacked
@@ -80,7 +80,7 @@ class SharedFiring:
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
         self._rows: dict[tuple[str, str, int], Rows] = {}
 
-    def made(self, batch: SealedBatch, now: float, known: Failures, cancelled: Flag) -> Made:
+    def made(self, batch: SealedBatch, now: float, known: Failures, cancelled: IsCancelled) -> Made:
         """At `now`, seconds since 1970. Raises HandlerError and ProduceStopped."""
         records = unpacked(batch.entries)
         messages: list[OutboxMessage] = []
@@ -110,7 +110,7 @@ class SharedFiring:
             groups.fire(key, reason, now)
         return list(groups.drain())
 
-    def _handled(self, fire: Fire, first: SharedRecord, known: Failures, cancelled: Flag) -> Sequence[Event]:
+    def _handled(self, fire: Fire, first: SharedRecord, known: Failures, cancelled: IsCancelled) -> Sequence[Event]:
         handling = self._handling
         if handling is None:
             return [fire]

@@ -13,20 +13,19 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.leased import BufferIntake
-from sluicegate.streams.contracts.leased_values import Gate, Progress
+from sluicegate.streams.contracts.leased_values import Gate, WatermarkMove
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import WatermarkMoved
 from sluicegate.streams.handlers.handling import Item
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.shared.shared_fires import MOST, SharedFires
-from sluicegate.streams.shared.shared_records import Run
+from sluicegate.streams.shared.shared_records import RecordRun
 from sluicegate.streams.shared.shared_runs import Runs, parts
 from sluicegate.streams.shared.shared_size import SharedSize
 
-Place = tuple[str, int]
 
-
-class Source(NamedTuple):
+class SourceProgress(NamedTuple):
     """Of a partition, as far as this process knows: topic id (sluicegate.streams.contracts.values.Source.name) and watermark,
     under the claim of which `identify` makes the ids."""
 
@@ -48,16 +47,16 @@ class SharedIntake:
         buffer: BufferIntake,
         runs: Runs,
         fires: SharedFires,
-        source_of: Callable[[Place], str],
+        source_of: Callable[[TopicPartition], str],
         size: SharedSize,
     ) -> None:
         self.size = size
         self._name, self._most, self._buffer, self._runs, self.fires = name, gate.count or inf, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once
-        self._sources: dict[Place, Source] = {}
+        self._sources: dict[TopicPartition, SourceProgress] = {}
         self.most, self.held = int(min(2 * runs.at_once, MOST * self._most)), 0
 
-    def step(self, place: Place, offset: int) -> int:
+    def step(self, place: TopicPartition, offset: int) -> int:
         """As Failures.step: nothing here may fail."""
         return 0
 
@@ -67,12 +66,12 @@ class SharedIntake:
         self.held += self._runs.size(run)
         return [Message(run, records[-1])] if run.items else []
 
-    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: Place) -> list[Event]:
+    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: TopicPartition) -> list[Event]:
         """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises PersistenceError,
         SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
-        whole = Run([], [], [])
+        whole = RecordRun([], [], [])
         for item in items:
             if isinstance(item, Message):
                 for column, more in zip(whole, item.value, strict=True):
@@ -81,10 +80,10 @@ class SharedIntake:
             self._put(place, part, identify)
         return [item for item in items if not isinstance(item, Message)]
 
-    def _put(self, place: Place, run: Run, identify: Callable[[int], str]) -> None:
+    def _put(self, place: TopicPartition, run: RecordRun, identify: Callable[[int], str]) -> None:
         _, topic_id, stands = self._source(place, identify)
         while (fresh := run if run.offsets[0] >= stands else run.part(bisect_left(run.offsets, stands))).offsets:
-            moves = Progress(topic_id, place[1], stands, fresh.offsets[-1] + 1)
+            moves = WatermarkMove(topic_id, place[1], stands, fresh.offsets[-1] + 1)
             try:
                 batches = self._runs.insert(fresh, place[0], moves)
             except WatermarkMoved as moved:
@@ -94,23 +93,23 @@ class SharedIntake:
             if failpoints.armed:
                 failpoints.hit("shared-inserted")
             self.fires.take(batches)
-        self._sources[place] = Source(identify, topic_id, stands)
+        self._sources[place] = SourceProgress(identify, topic_id, stands)
 
-    def _source(self, place: Place, identify: Callable[[int], str]) -> Source:
+    def _source(self, place: TopicPartition, identify: Callable[[int], str]) -> SourceProgress:
         known = self._sources.get(place)
         if known is None or known.identify is not identify:
             topic_id = self._source_of(place)
             stands = self._buffer.watermark(self._name, topic_id, place[1])
-            known = self._sources[place] = Source(identify, topic_id, stands)
+            known = self._sources[place] = SourceProgress(identify, topic_id, stands)
         return known
 
-    def holds(self, place: Place, offset: int, identify: Callable[[int], str]) -> bool:
+    def holds(self, place: TopicPartition, offset: int, identify: Callable[[int], str]) -> bool:
         """Was this record inserted?"""
         return offset < self._buffer.watermark(self._name, self._source(place, identify).topic_id, place[1])
 
-    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: Place) -> None:
+    def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
         """The watermark stands already."""
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: TopicPartition) -> None:
         """Another worker has the partition now."""
         self._sources.pop(place, None)

@@ -8,8 +8,8 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from sluicegate.streams.contracts.leased_values import PACK, Entry, Header, Pack, pack_body, pack_data
-from sluicegate.streams.contracts.record import Headers, Record, headers
+from sluicegate.streams.contracts.leased_values import PACK, Entry, Pack, pack_body, pack_data
+from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.handlers.packing import SealedRecord
 
@@ -19,8 +19,8 @@ _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 
 _encode = encode_item = msgspec.msgpack.Encoder().encode
 """Of (offset, key, value, headers or None, timestamp): a record of a pack."""
-_Place = tuple[str, str, int, int]
-_decode = msgspec.msgpack.Decoder(tuple[_Place, bytes | None, bytes | None, list[Header], tuple[int, int], float]).decode
+RecordPlace = tuple[str, str, int, int]
+_decode = msgspec.msgpack.Decoder(tuple[RecordPlace, bytes | None, bytes | None, list[Header], tuple[int, int], float]).decode
 
 
 def buffer_name(app: str, agent: str) -> str:
@@ -33,7 +33,7 @@ def group_of(key: bytes) -> str:
     return quote_from_bytes(key, safe=_PLAIN)
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """Where a record came from; ids are made of it."""
 
     topic: str
@@ -64,9 +64,9 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
     index: int = 0
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> RecordOrigin:
         topic, topic_id, partition, _ = self.common
-        return Origin(topic, topic_id, partition, self.number)
+        return RecordOrigin(topic, topic_id, partition, self.number)
 
     @property
     def taken_at(self) -> float:
@@ -116,7 +116,7 @@ def packed(record: Record, topic_id: str, now: float) -> bytes:
     return _encode((place, record.key(), record.value(), headers(record), record.timestamp(), now))
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Records of one partition, in order: of each its offset, its group (with `dedupe`: and its id, or None), and how a pack has it
     (with `dedupe`: itself)."""
 
@@ -124,11 +124,11 @@ class Run(NamedTuple):
     groups: list[Any]
     items: list[Any]
 
-    def part(self, begin: int, end: int | None = None) -> "Run":
-        return Run(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end])
+    def part(self, begin: int, end: int | None = None) -> "RecordRun":
+        return RecordRun(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end])
 
 
-def packs(run: Run, common: Common, most: float = inf) -> list[Pack]:
+def packs(run: RecordRun, common: Common, most: float = inf) -> list[Pack]:
     """One for each group, or several where it has more than `most` records, or large ones."""
     groups: dict[str, list[bytes]] = {}
     begins: dict[str, int] = {}

@@ -8,11 +8,11 @@ from typing import Protocol
 from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.leased import AggregatorBuffer
-from sluicegate.streams.contracts.leased_values import Entry, Gate, Progress, SealedBatch
+from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, WatermarkMove
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.reading.dedupe import IdRule
-from sluicegate.streams.shared.shared_records import LONGEST_KEY, Common, Run, encode_item, group_of, packed, packs
+from sluicegate.streams.shared.shared_records import LONGEST_KEY, Common, RecordRun, encode_item, group_of, packed, packs
 
 AT_ONCE = 1_000  # records of one insert with ids: a store that runs one script at a time is held up no longer
 INSERT_BYTES = 8 * 1024 * 1024  # of one insert
@@ -26,13 +26,13 @@ class Runs(Protocol):
     @property
     def at_once(self) -> int: ...
 
-    def read(self, groups: Groups, records: Sequence[Record]) -> Run:
+    def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
         """What cannot be used is refused."""
 
-    def size(self, run: Run) -> int:
+    def size(self, run: RecordRun) -> int:
         """Bytes."""
 
-    def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
+    def insert(self, run: RecordRun, topic: str, moves: WatermarkMove) -> Sequence[SealedBatch]:
         """Raises WatermarkMoved and PersistenceError."""
 
 
@@ -44,8 +44,8 @@ class Packing:
         self._names: dict[bytes | None, str] = {}
         self.at_once = buffer.at_once
 
-    def read(self, groups: Groups, records: Sequence[Record]) -> Run:
-        run, rule, known = Run([], [], []), groups.rule, self._names.get
+    def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
+        run, rule, known = RecordRun([], [], []), groups.rule, self._names.get
         decode, key_of, largest, careful = rule.decode, rule.key_of, rule.max_record_bytes, rule.utf8 or rule.plan.bags
         add_offset, add_group, add_item = run.offsets.append, run.groups.append, run.items.append
         for record in records:
@@ -76,10 +76,10 @@ class Packing:
             self._names[key] = group
         return group
 
-    def size(self, run: Run) -> int:
+    def size(self, run: RecordRun) -> int:
         return sum(map(len, run.items))
 
-    def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
+    def insert(self, run: RecordRun, topic: str, moves: WatermarkMove) -> Sequence[SealedBatch]:
         common = Common(topic, moves.topic_id, moves.partition, self._time())
         return self._buffer.insert_packs(self._name, packs(run, common, self._gate.count or inf), self._gate, moves)
 
@@ -93,8 +93,8 @@ class Identified:
         self._name, self._gate, self._buffer, self._ids, self._meter, self._time = name, gate, buffer, ids, meter, time
         self._keep = timedelta(seconds=ids.setting.horizon)
 
-    def read(self, groups: Groups, records: Sequence[Record]) -> Run:
-        run = Run([], [], [])
+    def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
+        run = RecordRun([], [], [])
         for record in records:
             try:
                 key, _, _ = parsed(groups, record)
@@ -112,17 +112,17 @@ class Identified:
             run.items.append(record)
         return run
 
-    def size(self, run: Run) -> int:
+    def size(self, run: RecordRun) -> int:
         return sum(len(record.value() or b"") for record in run.items)
 
-    def insert(self, run: Run, topic: str, moves: Progress) -> Sequence[SealedBatch]:
+    def insert(self, run: RecordRun, topic: str, moves: WatermarkMove) -> Sequence[SealedBatch]:
         entries = list(self._entries(run, moves.topic_id))
         filled = self._buffer.insert_and_seal(self._name, entries, self._gate, moves, self._keep)
         if filled.result.duplicates:
             self._meter.count("records_duplicate", filled.result.duplicates)
         return filled.batches
 
-    def _entries(self, run: Run, topic_id: str) -> Iterator[Entry]:
+    def _entries(self, run: RecordRun, topic_id: str) -> Iterator[Entry]:
         now = self._time()
         for offset, (group, identity), record in zip(*run, strict=True):
             where = f"{record.topic()}/{record.partition()}/{offset}"
@@ -139,13 +139,13 @@ def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:
     return group
 
 
-def parts(run: Run, runs: Runs, most: float) -> Iterator[Run]:
+def parts(run: RecordRun, runs: Runs, most: float) -> Iterator[RecordRun]:
     """What one insert takes, unless it is a single record: at most `at_once` records, and so many bytes and packs of `most` records."""
     for at in range(0, len(run.items), runs.at_once):
         yield from _halves(run.part(at, at + runs.at_once), runs, most)
 
 
-def _halves(run: Run, runs: Runs, most: float) -> Iterator[Run]:
+def _halves(run: RecordRun, runs: Runs, most: float) -> Iterator[RecordRun]:
     middle = len(run.items) // 2
     if middle and (len(set(run.groups)) + len(run.items) // most > INSERT_PACKS or runs.size(run) > INSERT_BYTES):
         yield from _halves(run.part(0, middle), runs, most)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 
@@ -25,7 +25,7 @@ class Counted(Protocol):
 class SharedSize:
     """Of one worker. `turn` comes from its loop, with whether the worker is the one that counts."""
 
-    def __init__(self, name: str, buffer: Counted, calls: Calls, meter: Meter, clock: Callable[[], float]) -> None:
+    def __init__(self, name: str, buffer: Counted, calls: BackgroundCalls, meter: Meter, clock: Callable[[], float]) -> None:
         self._name, self._buffer, self._calls, self._meter, self._clock = name, buffer, calls, meter, clock
         self._log = structlog.get_logger()
         self._counts = self._busy = False

@@ -6,12 +6,12 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from sluicegate.streams.contracts.stores import Producer, Report, Reports, Store
+from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport, Producer, Store
 from sluicegate.streams.contracts.values import Changes, Claim, OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SluicegateError
-from sluicegate.streams.testing.log import Clock, LogProducer, one_by_one
+from sluicegate.streams.testing.log import LogProducer, ManualClock, one_by_one
 
-Kind = Literal["kill", "lost"]
+DeathKind = Literal["kill", "lost"]
 
 ENGINE = (
     "after-poll", "after-decode", "before-commit", "commit-sent", "after-commit", "after-claim", "in-restore", "after-restore",
@@ -43,14 +43,14 @@ class Deaths:
     """Counts the places that are reached (`reached`, by name); at number `at` (from 1), and where `plan` says, the process dies, or
     the store fails to answer. `done` names the places where that happened."""
 
-    def __init__(self, at: int | None = None, kind: Kind = "kill") -> None:
+    def __init__(self, at: int | None = None, kind: DeathKind = "kill") -> None:
         self._at, self._kind = at, kind
-        self.planned: dict[str, Kind] = {}
+        self.planned: dict[str, DeathKind] = {}
         self.reached: list[str] = []
         self.done: list[str] = []
         self._hurry = False
 
-    def plan(self, name: str, kind: Kind) -> None:
+    def plan(self, name: str, kind: DeathKind) -> None:
         """When `name` is reached next. Raises ConfigurationError."""
         known: dict[str, tuple[str, ...]] = {"kill": PLACES, "lost": REPLIES}
         if kind not in known:
@@ -83,7 +83,7 @@ class Deaths:
 class MortalStore:
     """A store around whose claims and commits a process can die; its time is the test's clock. `writes` counts them."""
 
-    def __init__(self, store: Store, deaths: Deaths, clock: Clock) -> None:
+    def __init__(self, store: Store, deaths: Deaths, clock: ManualClock) -> None:
         self._store, self._deaths, self._clock = store, deaths, clock
         self.writes = 0
 
@@ -134,19 +134,19 @@ class MortalProducer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._producer, name)
 
-    def produce(self, row: OutboxRow, report: Report) -> bool:
+    def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         self._deaths.reach("row-offered")
         return self._producer.produce(row, partial(self._told, report))
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         return one_by_one(self.produce, rows, reports)
 
-    def _told(self, report: Report, outcome: str, text: str) -> None:
+    def _told(self, report: DeliveryReport, outcome: str, text: str) -> None:
         self._deaths.reach("report-arrived")
         report(outcome, text)
 
 
-def mortal_store(store: Store, deaths: Deaths, clock: Clock) -> tuple[Store, MortalStore]:
+def mortal_store(store: Store, deaths: Deaths, clock: ManualClock) -> tuple[Store, MortalStore]:
     """The same object twice: as a Store, which mypy cannot see through `__getattr__`, and as what it is."""
     made = MortalStore(store, deaths, clock)
     return cast(Store, made), made

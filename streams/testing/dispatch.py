@@ -6,7 +6,7 @@ from sluicegate.streams.contracts.messages import Outcome
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.outbox.lane_rows import LaneRows
 from sluicegate.streams.testing.deaths import Deaths
-from sluicegate.streams.testing.log import Clock, LogProducer
+from sluicegate.streams.testing.log import LogProducer, ManualClock
 
 MOST = 1_000  # rows of a batch
 TOKEN = "driver"  # of all lanes: who is started anew goes on with them
@@ -15,7 +15,7 @@ TOKEN = "driver"  # of all lanes: who is started anew goes on with them
 class Dispatch:
     """One process of an app has it. What it claimed when that died is free at once: nobody waits for a lease here."""
 
-    def __init__(self, store: Store, producer: LogProducer, clock: Clock, deaths: Deaths) -> None:
+    def __init__(self, store: Store, producer: LogProducer, clock: ManualClock, deaths: Deaths) -> None:
         leased = store
         self._timeouts, self._outbox = leased.timeouts, leased.outbox
         self._producer, self._clock, self._deaths = producer, clock, deaths

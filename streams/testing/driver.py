@@ -14,13 +14,13 @@ from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import PartitionView
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.testing.deaths import Deaths, Kind
+from sluicegate.streams.testing.deaths import DeathKind, Deaths
 from sluicegate.streams.testing.files import opened
 from sluicegate.streams.testing.group import Group, groups
 from sluicegate.streams.testing.hashing import partition_of
-from sluicegate.streams.testing.log import Clock, Log
-from sluicegate.streams.testing.outputs import Output, Outputs, sender, sent_by_us
-from sluicegate.streams.testing.stores import Setup, TestStore
+from sluicegate.streams.testing.log import Log, ManualClock
+from sluicegate.streams.testing.outputs import OutputReader, ReadOutput, sender, sent_by_us
+from sluicegate.streams.testing.stores import StoreSetup, TestStore
 from sluicegate.streams.testing.workers import Workers, on_path
 from sluicegate.streams.units import duration
 
@@ -46,17 +46,17 @@ class TestDriver:
         *,
         store: Store | None = None,
         deaths: Deaths | None = None,
-        setup: Setup | Sequence[Setup] = (),
+        setup: StoreSetup | Sequence[StoreSetup] = (),
     ) -> None:
         if workers < 1 or partitions < 1:
             raise ConfigurationError("workers and partitions must be at least 1")
         self.app = opened(app)
-        self.clock, self.log = Clock(), Log(partitions=partitions)
+        self.clock, self.log = ManualClock(), Log(partitions=partitions)
         self.deaths = deaths or Deaths()
         self._tests = TestStore(self.app, self.clock, setup, store)
         self._store = self._tests.store
         self._folder = self.app.folder if on_path(self.app.folder) else None
-        self._outputs = Outputs(self.app)
+        self._outputs = OutputReader(self.app)
         self._readers = {topic: agent for agent in reversed(self.app.agents) for topic in agent.topics}
         self._taken: dict[str, int] = {}
         self._seen: set[tuple[str, object]] = set()
@@ -115,7 +115,7 @@ class TestDriver:
             raise ConfigurationError(f"{by!r} is no time to advance by; write seconds, or a number and ms, s, m, h or d, such as '30s'")
         self._workers.advance(seconds)
 
-    def crash(self, where: str | None = None, kind: Kind = "kill") -> None:
+    def crash(self, where: str | None = None, kind: DeathKind = "kill") -> None:
         """The process dies now, or when it next reaches a place (sluicegate.streams.testing.deaths.PLACES), and is
         started anew on its store. What was sent stays sent, what was not is sent by the next one. `kind` lost: it
         lives, but its store does not answer there."""
@@ -127,7 +127,7 @@ class TestDriver:
 
     # -- what comes out ----------------------------------------------------------------------------------------------
 
-    def read(self, topic: str) -> list[Output]:
+    def read(self, topic: str) -> list[ReadOutput]:
         """The outputs since the last read of this topic, each once: as a receiver sees it that drops repeats."""
         messages = self.log.order.get(self._known(topic), [])
         fresh = []
@@ -139,11 +139,11 @@ class TestDriver:
         self._taken[topic] = len(messages)
         return [self._outputs.output(message) for message in fresh]
 
-    def sent(self, topic: str) -> list[Output]:
+    def sent(self, topic: str) -> list[ReadOutput]:
         """Every copy that was ever sent, repeats included."""
         return [self._outputs.output(message) for message in sent_by_us(self.log.order.get(self._known(topic), []))]
 
-    def dead_letters(self, topic: str | None = None) -> list[Output]:
+    def dead_letters(self, topic: str | None = None) -> list[ReadOutput]:
         """As `read`, of one dead-letter topic or of all."""
         topics = [topic] if topic is not None else self.dead_letter_topics
         return [letter for each in topics for letter in self.read(each)]

@@ -14,7 +14,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.values import PartitionView
 from sluicegate.streams.outbox.rows import rfc3339
 from sluicegate.streams.ownership.beginning import idle_since
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
     """Those of one partition, in the order in which they were opened. Raises ChangelogIncomplete."""
     rule, claim = Rule(agent, formats.reads(agent)), view.claim
     held = Groups(rule)
-    Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, Senders(claim.partition.topic))
+    Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, ReceivedShards(claim.partition.topic))
     held.idle = idle_since(claim.source, rule, len(held.states), claim.store_time) or 0.0
     found = []
     for key, state in held.states.items():

@@ -11,7 +11,7 @@ from sluicegate.streams.causes import message, users
 MOST = 3  # errors that are told of one test: the last ones
 
 
-class Heard:
+class TracebackLog:
     """A processor for structlog that takes in the tracebacks of handlers; `quiet` drops every event."""
 
     def __init__(self, quiet: bool) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from math import ceil
 
 from sluicegate.streams.contracts.record import Headers, Record
-from sluicegate.streams.contracts.stores import Report, Reports, TopicPartition
+from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport, TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow, Partition, TopicFacts
 from sluicegate.streams.errors import TopicMissing
 from sluicegate.streams.testing import hashing
@@ -17,7 +17,7 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
 
 
 @dataclass(frozen=True)
-class Message:
+class LogRecord:
     """Satisfies sluicegate.streams.contracts.stores.Record: topic, partition, offset, key, value, headers, time in ms, leader epoch."""
 
     t: str
@@ -57,7 +57,7 @@ class Message:
         return None
 
 
-class Clock:
+class ManualClock:
     """Satisfies sluicegate.streams.contracts.stores.Clock; stands still until it is moved."""
 
     def __init__(self) -> None:
@@ -81,11 +81,11 @@ class Log:
     came. With `partitions` a topic is made with so many when it is first used, else it must be created. `epochs` and `cursors` are those
     of transactions (sluicegate.streams.testing.transactions)."""
 
-    topics: dict[str, list[list[Message]]] = field(default_factory=dict)
+    topics: dict[str, list[list[LogRecord]]] = field(default_factory=dict)
     low: dict[TopicPartition, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], tuple[int, str]] = field(default_factory=dict)
-    order: dict[str, list[Message]] = field(default_factory=dict)
+    order: dict[str, list[LogRecord]] = field(default_factory=dict)
     partitions: int = 0
     epochs: dict[Partition, int] = field(default_factory=dict)
     cursors: dict[Partition, dict[str, int]] = field(default_factory=dict)
@@ -104,18 +104,18 @@ class Log:
 
     def append(
         self, topic: str, number: int, key: bytes | None, value: bytes | None, headers: Headers | None = None, at: int = 0
-    ) -> Message:
+    ) -> LogRecord:
         """`at` is the message's own time, in milliseconds since 1970."""
         records = self.topics[topic][number]
-        message = Message(topic, number, self.high(topic, number), key, value, headers, at)
+        message = LogRecord(topic, number, self.high(topic, number), key, value, headers, at)
         records.append(message)
         self.order.setdefault(topic, []).append(message)
         return message
 
-    def after(self, topic: str, number: int, offset: int, most: int) -> list[Message]:
+    def after(self, topic: str, number: int, offset: int, most: int) -> list[LogRecord]:
         """Up to `most` messages from `offset` on."""
         records = self.topics[topic][number]
-        begin = bisect_left(records, offset, key=Message.offset)
+        begin = bisect_left(records, offset, key=LogRecord.offset)
         return records[begin : begin + most]
 
     def high(self, topic: str, number: int) -> int:
@@ -207,7 +207,7 @@ class LogInput:
         return self.member
 
 
-def one_by_one(produce: Callable[[OutboxRow, Report], bool], rows: Sequence[OutboxRow], reports: Reports) -> int:
+def one_by_one(produce: Callable[[OutboxRow, DeliveryReport], bool], rows: Sequence[OutboxRow], reports: BatchReports) -> int:
     """`produce_all` of a producer that is handed one row at a time."""
     for taken, row in enumerate(rows):
         if not produce(row, partial(_reported, reports, row.number)):
@@ -215,7 +215,7 @@ def one_by_one(produce: Callable[[OutboxRow, Report], bool], rows: Sequence[Outb
     return len(rows)
 
 
-def _reported(reports: Reports, number: int, outcome: str, text: str) -> None:
+def _reported(reports: BatchReports, number: int, outcome: str, text: str) -> None:
     if outcome == "delivered":
         reports.delivered((number,))
     else:
@@ -233,13 +233,13 @@ class LogProducer:
 
     def __init__(self, log: Log, time: Callable[[], float] = lambda: 0.0) -> None:
         self.log, self._time = log, time
-        self.waiting: list[tuple[OutboxRow, Report]] = []
+        self.waiting: list[tuple[OutboxRow, DeliveryReport]] = []
         self.hold = False
         self.room = 1 << 30
         self.replaced = 0
         self.fate: Callable[[OutboxRow], str] = _delivered
 
-    def produce(self, row: OutboxRow, report: Report) -> bool:
+    def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         if len(self.waiting) >= self.room:
             return False
         self.waiting.append((row, report))
@@ -247,7 +247,7 @@ class LogProducer:
             self.log.append(row.topic, row.partition, row.key, row.value, list(row.headers), int(self._time() * 1000))
         return True
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         return one_by_one(self.produce, rows, reports)
 
     def send_now(self) -> None: ...

@@ -6,21 +6,21 @@ from typing import Any
 
 from sluicegate.schemas import json
 from sluicegate.streams.cases import ANYTHING, Expect
-from sluicegate.streams.testing.outputs import Output
+from sluicegate.streams.testing.outputs import ReadOutput
 
 LONGEST = 300  # characters of a value that are shown
 
 
-def candidates(outputs: Sequence[Output], key: str | None) -> list[Output]:
+def candidates(outputs: Sequence[ReadOutput], key: str | None) -> list[ReadOutput]:
     """The oldest output of each key, or of this one: the order of keys among each other is not promised."""
-    oldest: dict[str | bytes | None, Output] = {}
+    oldest: dict[str | bytes | None, ReadOutput] = {}
     for output in outputs:
         if key is None or output.key == key:
             oldest.setdefault(output.key, output)
     return list(oldest.values())
 
 
-def differences(expect: Expect, output: Output) -> list[str]:
+def differences(expect: Expect, output: ReadOutput) -> list[str]:
     """Empty: it fits."""
     found = [] if expect.value is ANYTHING else list(_of_value(expect.value, output.value))
     if expect.reason is not None and output.reason != expect.reason:
@@ -65,7 +65,7 @@ def wanted(expect: Expect) -> str:
     return f"an output on {expect.topic}" + (f" with {' and '.join(parts)}" if parts else "")
 
 
-def described(output: Output) -> str:
+def described(output: ReadOutput) -> str:
     """What an output is, for a failure's text."""
     reason = "" if output.reason is None else f", reason {output.reason}"
     key = output.key if isinstance(output.key, str) else repr(output.key)

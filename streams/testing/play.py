@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.cases import PARTITIONS, Advance, Case, Expect, ExpectNothing, ExpectRows, Send, Setup, Step
+from sluicegate.streams.cases import PARTITIONS, AdvanceStep, Case, CaseStep, Expect, ExpectNothing, ExpectRows, SendCase, SetupFile
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.testing import matching
-from sluicegate.streams.testing.deaths import REPLIES, Deaths, Kind
+from sluicegate.streams.testing.deaths import REPLIES, DeathKind, Deaths
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.heard import told
-from sluicegate.streams.testing.outputs import Output
+from sluicegate.streams.testing.outputs import ReadOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CaseVerdict:
     """Of one test. `deaths` and `lost` count the deaths and the unanswered requests that it was played with and survived; `place`
     is the one that it did not survive."""
 
@@ -34,16 +34,16 @@ class Verdict:
     place: str | None = None
 
 
-Progress = Callable[[int, int], object]
+ShowProgress = Callable[[int, int], object]
 
 
 def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
     """None when everything came as expected. What the app raises is a failure, too."""
     at = case.steps[0].line if case.steps else case.line
-    setup = [step.file for step in case.steps if isinstance(step, Setup)]
+    setup = [step.file for step in case.steps if isinstance(step, SetupFile)]
     try:
         with TestDriver(app, partitions=PARTITIONS, deaths=deaths, setup=setup) as driver:
-            stage = _Stage(driver, case)
+            stage = PlayStage(driver, case)
             for step in case.steps:
                 at = step.line
                 stage.take(step)
@@ -57,24 +57,24 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
     return None
 
 
-def play_with_crashes(app: App, case: Case, progress: Progress) -> Verdict:
+def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdict:
     """Plain, then with a death at every place that the plain run reached, and with every request to the store left unanswered."""
     plain = Deaths()
     failure = play(app, case, plain)
     if failure is not None:
-        return Verdict(case, failure)
-    breaks: list[tuple[int, Kind]] = [(number, "kill") for number in range(1, len(plain.reached) + 1)]
+        return CaseVerdict(case, failure)
+    breaks: list[tuple[int, DeathKind]] = [(number, "kill") for number in range(1, len(plain.reached) + 1)]
     breaks += [(number, "lost") for number, name in enumerate(plain.reached, 1) if name in REPLIES]
-    survived: dict[Kind, int] = {"kill": 0, "lost": 0}
+    survived: dict[DeathKind, int] = {"kill": 0, "lost": 0}
     for done, (number, kind) in enumerate(breaks):
         progress(done, len(breaks))
         deaths = Deaths(number, kind)
         failure = play(app, case, deaths)
         if failure is not None:
             what = "a death" if kind == "kill" else "no answer from the store"
-            return Verdict(case, failure, survived["kill"], survived["lost"], f"{what} at {plain.reached[number - 1]}, place {number}")
+            return CaseVerdict(case, failure, survived["kill"], survived["lost"], f"{what} at {plain.reached[number - 1]}, place {number}")
         survived[kind] += len(deaths.done)
-    return Verdict(case, None, survived["kill"], survived["lost"])
+    return CaseVerdict(case, None, survived["kill"], survived["lost"])
 
 
 def counted(rows: int) -> str:
@@ -87,20 +87,20 @@ class _Unexpected(Exception):
         self.line = line
 
 
-class _Stage:
+class PlayStage:
     """A driver, and the outputs that no step has taken yet."""
 
     def __init__(self, driver: TestDriver, case: Case) -> None:
         self._driver = driver
-        self._left: dict[str, list[Output]] = {}
+        self._left: dict[str, list[ReadOutput]] = {}
         self._lines = dict.fromkeys(driver.dead_letter_topics, case.line)  # where to complain of what is left on a topic
 
-    def take(self, step: Step) -> None:
+    def take(self, step: CaseStep) -> None:
         """Raises _Unexpected."""
         match step:
-            case Send():
+            case SendCase():
                 self._driver.send(step.topic, step.value, step.key, step.headers, partition=step.partition, times=step.times)
-            case Advance():
+            case AdvanceStep():
                 self._driver.advance(step.seconds)
             case Expect():
                 self._lines[step.topic] = step.line
@@ -138,7 +138,7 @@ class _Stage:
                 text = f"expected row {number} to be {matching.shown(wanted)}; {', '.join(wrong)} differs: {matching.shown(row)}"
                 raise _Unexpected(step.line, text)
 
-    def _instead(self, step: Expect, found: list[Output], outputs: list[Output]) -> str:
+    def _instead(self, step: Expect, found: list[ReadOutput], outputs: list[ReadOutput]) -> str:
         if found:
             which = "the next one" if len(found) == 1 else f"the first of the {len(found)} that may be next"
             return f"{which} does not fit: {', '.join(matching.differences(step, found[0]))} ({matching.described(found[0])})"
@@ -152,7 +152,7 @@ class _Stage:
         if outputs:
             raise _Unexpected(line, f"expected {wanted} on {topic}; {len(outputs)} came: {matching.described(outputs[0])}")
 
-    def _outputs(self, topic: str) -> list[Output]:
+    def _outputs(self, topic: str) -> list[ReadOutput]:
         left = self._left.setdefault(topic, [])
         left += self._driver.read(topic)
         return left

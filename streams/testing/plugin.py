@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.agent import App
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.testing.driver import TestDriver
-    from sluicegate.streams.testing.stores import Setup
+    from sluicegate.streams.testing.stores import StoreSetup
 
 MakeDriver = Callable[..., "TestDriver"]
 
@@ -29,7 +29,7 @@ def sluicegate_driver() -> Iterator[MakeDriver]:
             workers: int = 1,
             partitions: int = 4,
             store: "Store | None" = None,
-            setup: "Setup | Sequence[Setup]" = (),
+            setup: "StoreSetup | Sequence[StoreSetup]" = (),
         ) -> TestDriver:
             driver = TestDriver(app, workers, partitions, store=store, setup=setup)
             stack.callback(driver.close)

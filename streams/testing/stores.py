@@ -9,10 +9,10 @@ from typing import Any, cast
 from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.testing.log import Clock
+from sluicegate.streams.testing.log import ManualClock
 
 SQL = ("sqlite", "postgresql", "mysql", "mariadb")
-Setup = str | Path | Callable[[Any], object]
+StoreSetup = str | Path | Callable[[Any], object]
 """A file of SQL, relative to the app's folder; or a function that gets the `sqlalchemy.Connection` of a transaction."""
 
 
@@ -33,7 +33,7 @@ class TestStore:
 
     __test__ = False  # no test case, whatever pytest makes of its name
 
-    def __init__(self, app: App, clock: Clock, setup: Setup | Sequence[Setup], given: Store | None) -> None:
+    def __init__(self, app: App, clock: ManualClock, setup: StoreSetup | Sequence[StoreSetup], given: Store | None) -> None:
         steps = [setup] if isinstance(setup, str | Path) or callable(setup) else list(setup)
         self._folder: TemporaryDirectory[str] | None = None
         if given is not None and steps:
@@ -43,7 +43,7 @@ class TestStore:
         else:
             self.store = given or _in_memory(clock)
 
-    def _on_sqlite(self, app: App, clock: Clock, steps: Sequence[Setup]) -> Store:
+    def _on_sqlite(self, app: App, clock: ManualClock, steps: Sequence[StoreSetup]) -> Store:
         require_sqlalchemy()
         from sluicegate.connectors.sql.scratch import scratch
 
@@ -77,7 +77,7 @@ class TestStore:
             self._folder.cleanup()
 
 
-def _in_memory(clock: Clock) -> Store:
+def _in_memory(clock: ManualClock) -> Store:
     from sluicegate.connectors.memory.state import MemoryStore
 
     return MemoryStore(clock.time)

@@ -8,13 +8,13 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.engine.build import build
-from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.testing.deaths import Death, Deaths, mortal_producer, mortal_store
 from sluicegate.streams.testing.dispatch import Dispatch
-from sluicegate.streams.testing.log import TICK, Clock, Log, LogInput, LogProducer
+from sluicegate.streams.testing.log import TICK, Log, LogInput, LogProducer, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
 
 MOST_ROUNDS = 100_000  # until an app must be quiet
@@ -23,7 +23,7 @@ MOST_ROUNDS = 100_000  # until an app must be quiet
 class Workers:
     """All workers of all agents as one process, on a store that outlives them. The clock moves only by `advance`."""
 
-    def __init__(self, app: App, workers: int, log: Log, store: Store, clock: Clock, deaths: Deaths) -> None:
+    def __init__(self, app: App, workers: int, log: Log, store: Store, clock: ManualClock, deaths: Deaths) -> None:
         self._app, self._workers, self._log, self._clock, self._deaths = app, workers, log, clock, deaths
         self._store, self._watched = mortal_store(store, deaths, clock)
         self._names = count(1)
@@ -56,7 +56,7 @@ class Workers:
 
     def advance(self, seconds: float) -> None:
         """From one deadline or other try to the next, each with all that follows from it."""
-        clock, end = self._clock, Clock()
+        clock, end = self._clock, ManualClock()
         end.now = clock.now
         end.forward(seconds)
         while clock.now < end.now:
@@ -82,7 +82,7 @@ class Workers:
         self._producers.append(producer)
         mortal, deaths = mortal_producer(producer, self._deaths), self._deaths
         transactions = partial(LogTransactions, log, time=clock.time)
-        parts = Parts(
+        parts = WorkerDependencies(
             self._store, source, mortal, clock, Meter(), deaths.jitter, self._name, lambda report: None, time=clock.time,
             transactions=transactions,
         )  # fmt: skip

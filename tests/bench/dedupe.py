@@ -21,9 +21,9 @@ from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.aggregation.seen import Seen
-from sluicegate.streams.reading.dedupe import Dedupe, IdRule
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.aggregation.seen import KnownIds
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.receive import ReceivedShards
 from tests.bench import load
 from tests.bench.hotpath import COUNT, MAX, NOW, SUM, TOPIC, Part, measure
 from tests.bench.table import aligned
@@ -40,7 +40,7 @@ def accepting(dedupe: Deduplication | None, copies: int = 1) -> Part:
     """`accept` with fresh groups of four partitions; `copies` of each record, one after the other."""
     agent = Agent("bench", (TOPIC,), RULE, Destination("out"), "dead", dedupe=dedupe)
     rule, ids = Rule(agent, codec("json")), IdRule(agent, codec("json")) if dedupe else None
-    partitions = [(Groups(rule), Dedupe(ids) if ids else None) for _ in range(load.PARTITIONS)]
+    partitions = [(Groups(rule), DuplicateFilter(ids) if ids else None) for _ in range(load.PARTITIONS)]
 
     def take(number: int, records: Sequence[Any]) -> None:
         groups, deduped = partitions[number]
@@ -70,7 +70,7 @@ ROWS: dict[str, Callable[[], Part]] = {
 def memory(count: int) -> list[tuple[str, str]]:
     """Ids of 36 bytes as they are held, written and restored."""
     rule = Rule(Agent("bench", (TOPIC,), RULE, Destination("out"), "dead"), codec("json"))
-    fresh: Callable[[], tuple[Seen, Changelog]] = lambda: (seen := Seen("header:", 3600.0, count), Changelog(Groups(rule), 1, seen))  # noqa: E731
+    fresh: Callable[[], tuple[KnownIds, Changelog]] = lambda: (seen := KnownIds("header:", 3600.0, count), Changelog(Groups(rule), 1, seen))  # noqa: E731
     seen, log = fresh()
     blobs: list[bytes] = []
     tracemalloc.start()
@@ -80,7 +80,7 @@ def memory(count: int) -> list[tuple[str, str]]:
     held = tracemalloc.get_traced_memory()[0] - sum(map(len, blobs))
     tracemalloc.stop()
     begin = time.monotonic()
-    fresh()[1].replay(blobs, 1, len(blobs), Senders(TOPIC))
+    fresh()[1].replay(blobs, 1, len(blobs), ReceivedShards(TOPIC))
     restored = time.monotonic() - begin
     kept = sum(map(len, blobs[log.kept[0][0] - 1 :]))
     return [("bytes of memory per id", f"{held / count:.0f}"), ("bytes of the log per id", f"{kept / count:.0f}"),

@@ -23,7 +23,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.testing.log import Message
+from sluicegate.streams.testing.log import LogRecord
 from tests.bench.table import aligned
 
 BATCH, BATCHES = 1_000, 20
@@ -56,7 +56,7 @@ def folding(name: str, rule: Aggregation) -> Callable[[], object]:
     """One batch into the groups of a rule."""
     avro = Avro(json.dumps(FLIGHT)) if name == "avro" else None
     form = codec(name, avro)
-    records = [Message("in", 0, n, b"k%d" % (n % 10), form.encode(flight)) for n, flight in enumerate(flights())]
+    records = [LogRecord("in", 0, n, b"k%d" % (n % 10), form.encode(flight)) for n, flight in enumerate(flights())]
     groups = Groups(Rule(Agent("bench", ("in",), rule, Destination("out"), "dead", format=name, avro=avro), form))
 
     def fold() -> None:

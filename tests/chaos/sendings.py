@@ -16,7 +16,7 @@ from sluicegate.connectors import open_store
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import PersistenceError, SluicegateError
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 from tests.chaos.record import Seen
 from tests.chaos.tap import Tap
 from tests.chaos.worker import Worker
@@ -62,7 +62,7 @@ def judge(written: Sequence[str], records: Sequence[Seen], topic: str) -> Verdic
 
 def _received(partition: Sequence[Seen], topic: str) -> list[Seen]:
     """As an agent of ours takes them (streams/reading/receive.py)."""
-    senders = Senders(topic)
+    senders = ReceivedShards(topic)
     ours = [(record.headers["sluicegate-shard"], int(record.headers["sluicegate-seq"])) for record in partition]
     return [record for record, (shard, number) in zip(partition, ours, strict=True) if not senders.repeat(shard, number, 0.0)]
 

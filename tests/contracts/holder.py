@@ -17,7 +17,7 @@ import redis
 from sqlalchemy import Connection
 
 from sluicegate.connectors import open_store
-from sluicegate.connectors.sql.transactions import Transactions
+from sluicegate.connectors.sql.transactions import TransactionRunner
 from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
 from tests.contracts.buffer.given import entries, message, of
 from tests.servers.process import die_with_parent
@@ -73,7 +73,7 @@ class BeforeCommit(pymongo.monitoring.CommandListener):
 def arm(listener: BeforeCommit) -> None:
     """Whatever the store is: the next transaction does not end."""
     listener.armed = True
-    Transactions.run = partialmethod(held, Transactions.run)  # type: ignore[method-assign, assignment]
+    TransactionRunner.run = partialmethod(held, TransactionRunner.run)  # type: ignore[method-assign, assignment]
     redis.connection.AbstractConnection.read_response = stand_still  # type: ignore[method-assign]
 
 

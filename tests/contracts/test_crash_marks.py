@@ -3,7 +3,7 @@
 import pytest
 
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Changes, Partition, Trying
+from sluicegate.streams.contracts.values import Changes, CrashMark, Partition
 from sluicegate.streams.errors import Fenced
 from tests.contracts.given import claimed, picture, seen
 
@@ -11,14 +11,14 @@ NAMES = ("p1", "process-with-a-name-of-more-than-32-bytes", "p3")
 
 
 def marked(store: Store, partition: Partition, offset: int = 7) -> None:
-    store.commit(claimed(store, partition), Changes(1, entries=[b"e"], trying=Trying(offset, NAMES)))
+    store.commit(claimed(store, partition), Changes(1, entries=[b"e"], trying=CrashMark(offset, NAMES)))
 
 
 def test_who_lives_takes_its_own_name_back_and_no_other(store: Store, partition: Partition) -> None:
     marked(store, partition)
     store.acquit(partition, "", [NAMES[1]])
-    assert seen(store, partition).claim.trying == Trying(7, ("p1", "p3"))
-    assert claimed(store, partition).trying == Trying(7, ("p1", "p3"))
+    assert seen(store, partition).claim.trying == CrashMark(7, ("p1", "p3"))
+    assert claimed(store, partition).trying == CrashMark(7, ("p1", "p3"))
 
 
 def test_acquitting_needs_no_claim(store: Store, partition: Partition) -> None:
@@ -41,7 +41,7 @@ def test_the_late_mark_of_a_process_that_was_acquitted_is_fenced(store: Store, p
     owner = claimed(store, partition)
     store.acquit(partition, owner.token, ["p1"])
     with pytest.raises(Fenced):
-        store.commit(owner, Changes(2, trying=Trying(2, ("p1",))))
+        store.commit(owner, Changes(2, trying=CrashMark(2, ("p1",))))
 
 
 def test_an_acquittal_is_no_commit_by_its_version(store: Store, partition: Partition) -> None:
@@ -78,4 +78,4 @@ def test_an_acquittal_keeps_large_offsets_exact(store: Store, partition: Partiti
     for offset in (0, 2**31, 2**32 + 1, 2**53 - 1):
         marked(store, partition, offset)
         store.acquit(partition, "", ["p1"])
-        assert seen(store, partition).claim.trying == Trying(offset, NAMES[1:])
+        assert seen(store, partition).claim.trying == CrashMark(offset, NAMES[1:])

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Changes, Partition, Source, Trying
+from sluicegate.streams.contracts.values import Changes, CrashMark, Partition, Source
 from sluicegate.streams.errors import Fenced
 from tests.contracts import scenarios
 from tests.contracts.given import claimed, everything, opened, picture, rows, seen
@@ -21,7 +21,7 @@ def test_the_first_claim_makes_a_row_that_was_never_committed(store: Store, part
 
 def test_a_commit_returns_the_claim_that_a_reader_then_sees(store: Store, partition: Partition) -> None:
     first = claimed(store, partition)
-    source, trying = Source("topic-id", 4, "rule"), Trying(3, ("p1", "p2"))
+    source, trying = Source("topic-id", 4, "rule"), CrashMark(3, ("p1", "p2"))
     done = store.commit(first, Changes(8, epoch=2, entries=[b"a", b"b"], outbox=rows(3, 9), trying=trying, source=source))
     assert (done.version, done.offset, done.epoch, done.number, done.first, done.last) == (1, 8, 2, 9, 1, 2)
     assert (done.source, done.trying) == (source, trying)
@@ -80,7 +80,7 @@ def test_a_fenced_commit_may_carry_everything_and_leaves_no_trace(store: Store, 
     claimed(store, partition)
     before = picture(store, partition)
     with pytest.raises(Fenced):
-        store.commit(old, msgspec.structs.replace(everything(), source=Source("other", 9, "x"), trying=Trying(1, ("p",))))
+        store.commit(old, msgspec.structs.replace(everything(), source=Source("other", 9, "x"), trying=CrashMark(1, ("p",))))
     assert picture(store, partition) == before
 
 
@@ -95,7 +95,7 @@ def test_partitions_that_differ_in_one_part_of_their_name_are_strangers(store: S
 
 def test_the_source_stays_when_a_commit_names_none_and_the_crash_mark_does_not(store: Store, partition: Partition) -> None:
     source = Source("t", 3, "rule", 2, 7, 9, "token", 12.5)
-    claim = store.commit(claimed(store, partition), Changes(1, source=source, trying=Trying(1, ("p",))))
+    claim = store.commit(claimed(store, partition), Changes(1, source=source, trying=CrashMark(1, ("p",))))
     claim = store.commit(claim, Changes(2))
     assert (claim.source, claim.trying) == (source, None)
     assert (seen(store, partition).claim.source, seen(store, partition).claim.trying) == (source, None)

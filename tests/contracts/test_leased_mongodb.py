@@ -15,7 +15,7 @@ from sluicegate.connectors import open_store
 from sluicegate.connectors.mongodb import connection
 from sluicegate.connectors.mongodb.buffer import MongoBuffer
 from sluicegate.connectors.mongodb.outbox import MongoOutbox
-from sluicegate.connectors.mongodb.steps import Steps
+from sluicegate.connectors.mongodb.steps import StepRunner
 from sluicegate.connectors.mongodb.timeouts import MongoTimeouts
 from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Snapshot, Timeout, TimeoutBatch
 from sluicegate.streams.contracts.messages import OutboxMessage, Outcome
@@ -47,15 +47,15 @@ def data(url: str) -> Any:
         client.drop_database(client.get_default_database().name)
 
 
-def refuses_w0(url: str, make: Callable[[Steps], Any]) -> None:
+def refuses_w0(url: str, make: Callable[[StepRunner], Any]) -> None:
     """In the URL, and on a database whose options were changed after it."""
     with pytest.raises(ConfigurationError, match="w=0"):
         open_store(f"{url}&w=0")
     client = connection.client(url)
     changed = connection.database(client).with_options(write_concern=WriteConcern(**UNACKNOWLEDGED))
     with pytest.raises(ConfigurationError, match="w=0"):
-        make(Steps(client, changed))
-    make(Steps(client, connection.database(client)))
+        make(StepRunner(client, changed))
+    make(StepRunner(client, connection.database(client)))
     client.close()
 
 

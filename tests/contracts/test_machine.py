@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multipl
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.sql import statements
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, OutboxRow, Partition, PartitionView, Source, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, OutboxRow, Partition, PartitionView, Source
 from sluicegate.streams.errors import SluicegateError
 from tests.contracts.test_twins import without
 
@@ -43,7 +43,7 @@ changes = st.builds(
     entries=st.lists(BYTES, max_size=3),
     dispatched=NUMBERS,
     dead=st.lists(st.builds(DeadRow, number=NUMBER, reason=TEXT, attempts=NUMBER), max_size=2, unique_by=lambda dead: dead.number),
-    trying=st.none() | st.builds(Trying, offset=st.integers(0, 2**53), processes=st.sets(PROCESS, min_size=1).map(sorted).map(tuple)),
+    trying=st.none() | st.builds(CrashMark, offset=st.integers(0, 2**53), processes=st.sets(PROCESS, min_size=1).map(sorted).map(tuple)),
     source=st.none() | st.builds(Source, topic_id=TEXT, partition_count=NUMBER, rule=TEXT),
 )
 

@@ -11,7 +11,7 @@ from sluicegate.connectors import open_store
 from sluicegate.connectors.sql import server as sql_server
 from sluicegate.connectors.sql import state as sql_state
 from sluicegate.connectors.sql import statements
-from sluicegate.connectors.sql.database import Session
+from sluicegate.connectors.sql.database import StoreSession
 from sluicegate.connectors.sql.postgresql import Postgresql
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
@@ -145,7 +145,7 @@ def test_an_owner_stopped_inside_its_commit_is_freed_within_seconds(url: str, pa
     claim = store.commit(claimed(store, partition), Changes(1))
     stopped, resumed = threading.Event(), threading.Event()
 
-    def stop(db: Session) -> None:
+    def stop(db: StoreSession) -> None:
         assert db.rows(statements.TRYING + store._product.locking, (sql_state._key(partition),))
         stopped.set()
         resumed.wait(60)
@@ -179,7 +179,7 @@ def test_a_deadlock_is_repeated_as_a_whole_and_both_transactions_land(url: str, 
     gate, tries = threading.Barrier(2), []
 
     def crossing(order: list[Partition]) -> None:
-        def work(db: Session) -> None:
+        def work(db: StoreSession) -> None:
             tries.append(order[0].number)
             for at, place in enumerate(order):
                 db.rows(statements.TRYING + store._product.locking, (sql_state._key(place),))

@@ -13,11 +13,11 @@ from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.errors import ChangelogIncomplete
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.handlers.values import Message
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import KEYS, RULES, Hostile, agent
 from tests.fuzz.seeds import TIMES, drawn, replayable
@@ -27,16 +27,16 @@ EACH, RESTORED = 10_000, 400
 NOW = 1_700_000_000.0
 
 
-def fresh(name: str) -> tuple[Groups, Seen, Sealed, Changelog]:
+def fresh(name: str) -> tuple[Groups, KnownIds, Sealed, Changelog]:
     about = agent(name)
-    groups, seen, sealed = Groups(Rule(about, formats.reads(about))), Seen("key:", 3600.0, 1000), Sealed(place=("in", 0))
+    groups, seen, sealed = Groups(Rule(about, formats.reads(about))), KnownIds("key:", 3600.0, 1000), Sealed(place=("in", 0))
     return groups, seen, sealed, Changelog(groups, 1, seen, sealed)
 
 
 def log_of(name: str) -> list[bytes]:
     """A log with everything in it: groups, bags, senders, ids, sealed messages, amendments."""
     groups, seen, sealed, log = fresh(name)
-    senders, blobs, good = Senders("in"), [], RULES[name][0]
+    senders, blobs, good = ReceivedShards("in"), [], RULES[name][0]
     for at in range(12):
         accept(groups, [Hostile(at * 4 + i, KEYS[i], good[(at + i) % len(good)]) for i in range(4)], NOW + at)
         groups.events.clear()
@@ -44,7 +44,7 @@ def log_of(name: str) -> list[bytes]:
         seen.note([b"%d" % at], NOW + at)
         sealed.seal(Message(None, Hostile(at, b"k%d" % (at % 2), good[0], [("h", b"v")])))
         blobs += log.entries(senders.changes(), dict, NOW + at)[0]
-    extra = entries.Entry(log.last + 1, NOW, {}, {}, {}, {}, {"app/a/t/0>in#x": [NOW, [1, 2]]})
+    extra = entries.ChangelogEntry(log.last + 1, NOW, {}, {}, {}, {}, {"app/a/t/0>in#x": [NOW, [1, 2]]})
     extra.amended = [entries.Amendment(NOW, "me@here", "drop", "k", "why")]
     return [*blobs, entries.packed(extra, False)]
 
@@ -52,7 +52,7 @@ def log_of(name: str) -> list[bytes]:
 def restored(name: str, blobs: list[bytes]) -> tuple[Groups, Sealed]:
     """As an owner does it."""
     groups, _, sealed, log = fresh(name)
-    log.replay(blobs, 1, len(blobs), Senders("in"))
+    log.replay(blobs, 1, len(blobs), ReceivedShards("in"))
     for key, reason in groups.judge():
         groups.fire(key, reason, NOW)
     sealed.settle(True)

@@ -14,8 +14,8 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.handlers.packing import pack, unpack
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.reading.dedupe import Dedupe, IdRule
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.shared.shared_records import packed, unpacked
 from sluicegate.streams.testing.log import Log, LogProducer
 from tests.fuzz.mutations import Mutator
@@ -45,8 +45,8 @@ def some(random: Random, mutator: Mutator) -> Headers:
 
 def test_headers_of_any_bytes_hurt_nobody(fuzzed: Callable[[int], None]) -> None:
     random, codec = drawn("headers"), formats.reads(AGENT)
-    mutator, groups, senders = Mutator(random, VALUES), Groups(Rule(AGENT, codec)), Senders("in")
-    dedupe = Dedupe(IdRule(AGENT, codec))
+    mutator, groups, senders = Mutator(random, VALUES), Groups(Rule(AGENT, codec)), ReceivedShards("in")
+    dedupe = DuplicateFilter(IdRule(AGENT, codec))
     rows = Rows(Partition("app", "fuzz", "in", 0), AGENT, formats.writes(AGENT), LogProducer(Log(partitions=2)), 1_000_000)
     with replayable():
         for offset in range(TIMES * RECORDS):

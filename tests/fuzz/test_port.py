@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sluicegate.streams.agent import Http
-from sluicegate.streams.observe.http import Port, document, serve
+from sluicegate.streams.observe.http import HttpPort, document, serve
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.seeds import TIMES, drawn, replayable
 
@@ -23,14 +23,14 @@ GOOD = [
 
 
 @pytest.fixture
-def port() -> Iterator[Port]:
+def port() -> Iterator[HttpPort]:
     started = serve(Http(port=0, token=SECRET), {"/status": lambda: document(HIDDEN), "/metrics": lambda: document("open")})
     yield started
     started.shutdown()
     started.server_close()
 
 
-def answer(port: Port, request: bytes) -> bytes:
+def answer(port: HttpPort, request: bytes) -> bytes:
     """All that comes back. Raises TimeoutError when the port neither answers nor closes."""
     got = b""
     with socket.create_connection(("127.0.0.1", port.number), timeout=60) as connection, contextlib.suppress(ConnectionError):
@@ -42,7 +42,7 @@ def answer(port: Port, request: bytes) -> bytes:
     return got
 
 
-def test_a_request_of_any_bytes_is_answered_or_closed(port: Port, fuzzed: Callable[[int], None]) -> None:
+def test_a_request_of_any_bytes_is_answered_or_closed(port: HttpPort, fuzzed: Callable[[int], None]) -> None:
     random, codes = drawn("port"), set()
     mutator = Mutator(random, GOOD)
     with replayable():

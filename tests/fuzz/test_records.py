@@ -16,7 +16,7 @@ from sluicegate.streams.aggregation.layout import COUNT
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import Log, LogProducer
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import CANARY, KEYS, RULES, Hostile, agent
@@ -85,7 +85,7 @@ class Checked:
         assert inside + self.out + self.refused.total() + self.groups.counts["skipped"] == self.given
         again = Groups(Rule(self._agent, self._codec))
         first = self.kept[0][0] if self.kept else self.log.last + 1
-        Changelog(again, first).replay((entry for _, entry in self.kept), first, self.log.last, Senders("in"))
+        Changelog(again, first).replay((entry for _, entry in self.kept), first, self.log.last, ReceivedShards("in"))
         assert again.states == self.groups.states
         assert again.bags == self.groups.bags
 

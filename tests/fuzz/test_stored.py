@@ -15,9 +15,9 @@ import pytest
 from sluicegate.connectors import open_store
 from sluicegate.streams.contracts.leased_values import PACK, Entry, Timeout
 from sluicegate.streams.contracts.messages import OutboxMessage
-from sluicegate.streams.contracts.values import Changes, OutboxRow, Partition, Source, Trying
+from sluicegate.streams.contracts.values import Changes, CrashMark, OutboxRow, Partition, Source
 from sluicegate.streams.errors import SluicegateError
-from sluicegate.streams.shared.shared_records import Common, Run, encode_item, packed, packs, unpacked
+from sluicegate.streams.shared.shared_records import Common, RecordRun, encode_item, packed, packs, unpacked
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.records import Hostile
 from tests.fuzz.seeds import TIMES, drawn, replayable
@@ -33,7 +33,7 @@ def filled(url: str) -> None:
     store.migrate()
     claim = store.claim(PLACE, "token", "member")
     rows = [OutboxRow(n, "token", f"id{n}", "out", 0, b"k", b"v" * 50, [("h", b"x"), ("i", None)]) for n in (1, 2, 3)]
-    trying, source = Trying(3, ("one", "two")), Source("id", 4, "[]", 4)
+    trying, source = CrashMark(3, ("one", "two")), Source("id", 4, "[]", 4)
     store.commit(claim, Changes(5, 1, [b"\x00entry", b"\x01more"], None, rows, trying=trying, source=source))
     now = datetime.now(UTC)
     for _ in range(3):
@@ -113,7 +113,7 @@ def test_a_stored_cell_of_another_value_is_read_or_is_one_of_our_errors(path: Pa
 def test_an_entry_of_a_shared_buffer_that_is_no_record_of_ours_is_one_of_our_errors(fuzzed: Callable[[int], None]) -> None:
     good = [packed(Hostile(n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)]), "topic-id", 1.0) for n in (1, 70_000)]
     items = [encode_item((n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)], (1, n))) for n in (1, 70_000)]
-    good += [pack.data for pack in packs(Run([1, 70_000], ["g", "g"], items), Common("in", "topic-id", 0, 1.0))]
+    good += [pack.data for pack in packs(RecordRun([1, 70_000], ["g", "g"], items), Common("in", "topic-id", 0, 1.0))]
     random, errors = drawn("shared"), 0
     mutator = Mutator(random, [*good, msgspec.msgpack.encode([1, 2]), b"text of an application"])
     with replayable():

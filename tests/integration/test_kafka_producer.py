@@ -39,7 +39,7 @@ class Outcomes:
 
 
 class Together(Outcomes):
-    """The same of rows that are handed over together; satisfies sluicegate.streams.contracts.stores.Reports."""
+    """The same of rows that are handed over together; satisfies sluicegate.streams.contracts.stores.BatchReports."""
 
     def delivered(self, numbers: Sequence[int]) -> None:
         for number in numbers:

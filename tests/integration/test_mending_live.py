@@ -87,9 +87,9 @@ def dead(file: str) -> list[tuple[str, str]]:
 
 def result_id(kafka: str, topic: str, key: bytes) -> str:
     from sluicegate.streams.agent import App
-    from sluicegate.streams.cli.letters import Topics
+    from sluicegate.streams.cli.letters import BrokerTopics
 
-    topics = Topics(App("any", "memory://", (), {"bootstrap.servers": kafka}))
+    topics = BrokerTopics(App("any", "memory://", (), {"bootstrap.servers": kafka}))
     found, _ = topics.newest([topic], 1000)
     return next((value or b"").decode() for m in found if m.key() == key for name, value in m.headers() or () if name == "sluicegate-id")
 

@@ -296,7 +296,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit(
             "streams/operations/rebuild_write.py",
             "    claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))",
-            "    blob = packed(Entry(number, claim.store_time, {}, {}, {}, {}, {}), compress=False)\n"
+            "    blob = packed(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), compress=False)\n"
             "    claim = store.commit(claim, Changes(begun, entries=[blob], keep_from=number))",
         ),
         Edit(

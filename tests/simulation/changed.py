@@ -12,7 +12,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, Aggregation, Reducer
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.testing.log import Message
+from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.simulation.fold import loads, open_counts
 from tests.simulation.timers import ROUNDED, seconds
@@ -42,7 +42,7 @@ class Tiled:
     failed: Sequence[int] = ()
 
     def __init__(
-        self, world: Any, partition: Partition, records: Sequence[Message], crashed: set[int], sent: Sequence[Seen]
+        self, world: Any, partition: Partition, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen]
     ) -> None:
         self._world, self._partition = world, partition
         rule = world.plan.files[0].aggregation
@@ -51,7 +51,7 @@ class Tiled:
             if record.o not in crashed:
                 self.oracle.take(record.o, record.k, record.v, 0.0)
         unused = crashed | {offset for offset, _ in self.oracle.refused}
-        self._records: dict[bytes, list[Message]] = {}
+        self._records: dict[bytes, list[LogRecord]] = {}
         for record in records:
             if record.o not in unused and record.k is not None:
                 self._records.setdefault(record.k, []).append(record)
@@ -95,7 +95,7 @@ class Tiled:
                 self._left[key] = len(mine[at:])
         self._left |= {key: len(mine) for key, mine in self._records.items() if key not in self._results}
 
-    def _judged(self, each: Seen, document: Any, part: Sequence[Message]) -> Iterator[str]:
+    def _judged(self, each: Seen, document: Any, part: Sequence[LogRecord]) -> Iterator[str]:
         """By the file of the claim that wrote it."""
         token = each.headers["sluicegate-shard"].rpartition("#")[2]
         rule = self._world.files[token].aggregation

@@ -8,7 +8,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.testing.log import Message
+from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.simulation import handlers
 from tests.unit.aggregation.oracle import Oracle
@@ -31,11 +31,11 @@ class Fold:
     """What one partition's records come to. A timeout is taken from the output that says so (`timers.early` asks whether it was due);
     all else follows from the records."""
 
-    def __init__(self, agent: Agent, records: Sequence[Message], crashed: set[int], sent: Sequence[Seen], identify: Any) -> None:
+    def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen], identify: Any) -> None:
         self.agent, self.records = agent, records
         rule = replace(agent.aggregation, since_first=None, since_last=None) if agent.aggregation else None
         self.failed: list[int] = []
-        self.passed: list[Message] = []
+        self.passed: list[LogRecord] = []
         self.oracle = Oracle(rule, functions=FUNCTIONS | {f"{handlers.__name__}:alive": _counted})
         self._ids: set[str] = set()
         self.identify = identify
@@ -53,7 +53,7 @@ class Fold:
                 found[each.headers["sluicegate-fire"]] = document["count"]
         return found
 
-    def _take(self, record: Message, timeouts: dict[str, int]) -> None:
+    def _take(self, record: LogRecord, timeouts: dict[str, int]) -> None:
         if self.agent.aggregation is None:
             self._message(record)
             return
@@ -67,7 +67,7 @@ class Fold:
             if timeouts.get(self.identify(group.first)) == len(group.records) and group.last == record.o:
                 self.oracle.end(key, "timeout", 0.0)
 
-    def _message(self, record: Message) -> None:
+    def _message(self, record: LogRecord) -> None:
         value = loads(record.v)
         if value is None or not isinstance(value, dict):
             self.oracle.refused.append((record.o, "undecodable"))
@@ -76,11 +76,11 @@ class Fold:
         else:
             self.passed.append(record)
 
-    def _identity(self, record: Message) -> str:
+    def _identity(self, record: LogRecord) -> str:
         value = loads(record.v)
         return str(value.get("id", "")) if isinstance(value, dict) else ""
 
-    def _fresh(self, record: Message) -> bool:
+    def _fresh(self, record: LogRecord) -> bool:
         dedupe, identity = self.agent.dedupe, self._identity(record)
         if dedupe is None:
             return True

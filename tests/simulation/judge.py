@@ -11,7 +11,7 @@ from typing import Any
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids, output_id
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.testing.log import Message
+from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
 from tests.simulation import handlers, shared
@@ -34,7 +34,7 @@ class Wanted:
     raw: bool = False  # the value as it is
 
 
-def seen(message: Message) -> Seen:
+def seen(message: LogRecord) -> Seen:
     return Seen(message.t, message.p, message.o, message.k, message.v, {name: (value or b"").decode() for name, value in message.h or ()})
 
 
@@ -133,7 +133,7 @@ def _partition(world: Any, agent: Agent, partition: Partition, sent: Sequence[Se
     return found
 
 
-def _received(records: Sequence[Message]) -> list[Message]:
+def _received(records: Sequence[LogRecord]) -> list[LogRecord]:
     """Without the repeats of our own senders."""
     known: set[tuple[str, str]] = set()
     kept = []
@@ -145,7 +145,7 @@ def _received(records: Sequence[Message]) -> list[Message]:
     return kept
 
 
-def _crashes(world: Any, partition: Partition, records: Sequence[Message], crashed: set[int]) -> list[str]:
+def _crashes(world: Any, partition: Partition, records: Sequence[LogRecord], crashed: set[int]) -> list[str]:
     """The record that ends its process is a dead letter; another only when three processes died, or stood still, at it."""
     poison = {record.o for record in records if record.v is not None and b"poison" in record.v}
     found = [f"{partition}: the poison at {offset} has no dead letter" for offset in sorted(poison - crashed)]
@@ -156,7 +156,7 @@ def _crashes(world: Any, partition: Partition, records: Sequence[Message], crash
     return found
 
 
-def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[Message], sent: Sequence[Seen]) -> set[int]:
+def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[LogRecord], sent: Sequence[Seen]) -> set[int]:
     """Messages of slow handlers whose attempts were used up: those that failed, and those that a process began and did not end."""
     if agent.handler is None or not agent.handler.concurrency:
         return set()

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.stores import Report, Reports, TopicPartition
+from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport, TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.testing import hashing
-from sluicegate.streams.testing.log import LogInput, Message, one_by_one
+from sluicegate.streams.testing.log import LogInput, LogRecord, one_by_one
 
 
 class News(NamedTuple):
@@ -129,7 +129,7 @@ class Sending:
 
     __slots__ = ("fate", "report", "report_at", "row", "write_at", "written")
 
-    def __init__(self, row: OutboxRow, report: Report, fate: str, write_at: int, report_at: int) -> None:
+    def __init__(self, row: OutboxRow, report: DeliveryReport, fate: str, write_at: int, report_at: int) -> None:
         self.row, self.report, self.fate, self.write_at, self.report_at = row, report, fate, write_at, report_at
         self.written = False
 
@@ -158,7 +158,7 @@ class Producer:
         number: int = self._process.world.number
         return number
 
-    def produce(self, row: OutboxRow, report: Report) -> bool:
+    def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         world = self._process.world
         world.reach("row-offered")
         if self._now < self.full or len(self.waiting) >= self.room:
@@ -237,7 +237,7 @@ class Producer:
             each.report(each.fate if each.fate in ("delivered", *REFUSED) else "failed", "by the simulation")
         return len(self.waiting)
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         return one_by_one(self.produce, rows, reports)
 
     def send_now(self) -> None: ...
@@ -275,4 +275,4 @@ def _shuffled(due: list[Sending], chance: Any) -> list[Sending]:
     return [lines[place].pop() for place in order]
 
 
-__all__ = ["Group", "Input", "Message", "Producer"]
+__all__ = ["Group", "Input", "LogRecord", "Producer"]

@@ -3,10 +3,10 @@
 from typing import Any
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.calling.pool import Inline, Pool
+from sluicegate.streams.calling.pool import InlinePool, Pool
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
-from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.testing.log import LogInput
 from tests.simulation.kafka import Input, Producer
@@ -26,7 +26,7 @@ class Process(Turned):
         self.input: Any = Input(LogInput(world.log, f"{APP}.{agent.name}"), self)
         self.producer, self.store = Producer(self), Reached(world.store, self)
         store: Any = self.store
-        parts = Parts(
+        parts = WorkerDependencies(
             store, self.input, self.producer, world.clock, Meter(), world.chance.random, world.token, lambda report: None,
             pool=self._pool, time=world.clock.time,
         )  # fmt: skip
@@ -36,7 +36,7 @@ class Process(Turned):
     def _pool(self, size: int) -> Pool:
         """Slow handlers are called inline."""
         if self.agent.scope != "shared":
-            return Inline(size)
+            return InlinePool(size)
         self.threads.append(Threads(self.world))
         return self.threads[-1]
 

@@ -12,7 +12,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.errors import PersistenceError, SluicegateError
 from sluicegate.streams.failpoints import Failpoint
 from sluicegate.streams.testing.deaths import Death
-from sluicegate.streams.testing.log import Clock, Log
+from sluicegate.streams.testing.log import Log, ManualClock
 from tests.simulation.plan import Fault
 
 DEEPEST = 3  # processes that stand still in the middle of something, at most
@@ -31,7 +31,7 @@ class Scheduler:
 
     def __init__(self, plan: Any, keep_trace: bool = False) -> None:
         self.plan, self.chance = plan, Random(f"run {plan.seed}")
-        self.clock, self.skew, self.skews = Clock(), 0.0, [(0.0, 0.0)]
+        self.clock, self.skew, self.skews = ManualClock(), 0.0, [(0.0, 0.0)]
         self.log = Log()
         self.number = self._tokens = self._depth = self.overlaps = 0
         self.hits: Counter[str] = Counter()

@@ -14,9 +14,9 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.outbox import rows, sender
 from sluicegate.streams.ownership import checks
 from sluicegate.streams.ownership.claims import Claims
-from sluicegate.streams.ownership.crash import Marks
+from sluicegate.streams.ownership.crash import CrashMarks
 from sluicegate.streams.ownership.owner import Owner
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 from tests.mutation.twins import edits_of, take_out
 
 Patch = pytest.MonkeyPatch
@@ -130,13 +130,13 @@ def careful_relay(patch: Patch) -> None:
 
 def zombie_marks(patch: Patch) -> None:
     """Every claim found in a crash mark counts as three deaths."""
-    found = Marks.found
+    found = CrashMarks.found
 
     def counted(self: Any, trying: Any, offset: int) -> None:
         found(self, trying, offset)
         self.poisoned = self.poisoned or (trying is not None and trying.offset == offset)
 
-    patch.setattr(Marks, "found", counted)
+    patch.setattr(CrashMarks, "found", counted)
 
 
 def not_void(patch: Patch) -> None:
@@ -177,13 +177,13 @@ def rewound_by_version(patch: Patch) -> None:
 
 def watermark(patch: Patch) -> None:
     """A receiver takes only what is above the highest number of its shard."""
-    repeat = Senders.repeat
+    repeat = ReceivedShards.repeat
 
     def below(self: Any, shard: str, number: int, now: float) -> bool:
         known = self.shards.get(shard)
         return (known is not None and number <= known.highest) or repeat(self, shard, number, now)
 
-    patch.setattr(Senders, "repeat", below)
+    patch.setattr(ReceivedShards, "repeat", below)
 
 
 def no_lineage(patch: Patch) -> None:

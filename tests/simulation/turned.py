@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from sluicegate.streams.calling.pool import Job
+from sluicegate.streams.calling.pool import Task
 
 WAITS = (0, 0, 0, 1, 1, 2, 5)  # steps until a thread gets on with a call
 
@@ -13,10 +13,10 @@ class Threads:
 
     def __init__(self, world: Any) -> None:
         self._world = world
-        self._jobs: deque[tuple[int, Job]] = deque()
+        self._jobs: deque[tuple[int, Task]] = deque()
         self.inline = False
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Task) -> None:
         if self.inline:
             job()
         else:

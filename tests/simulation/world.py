@@ -5,7 +5,7 @@ from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.contracts.values import Changes, Claim, Partition, Trying
+from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, Partition
 from tests.simulation import handlers
 from tests.simulation.calm import drain
 from tests.simulation.faults import OF_WORKERS
@@ -157,6 +157,6 @@ class World(Scheduler):
         return whole
 
 
-def marked(mark: Trying | None) -> set[str]:
+def marked(mark: CrashMark | None) -> set[str]:
     """The processes named in it."""
     return {name.rstrip("+!") for name in mark.processes} if mark is not None else set()

@@ -12,7 +12,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.ownership import crash
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 from tests.mutation import twins
 from tests.mutation.protections import PROTECTIONS
 from tests.mutation.twin.edits import Edit, edited
@@ -51,25 +51,25 @@ def test_each_protection_has_a_test_that_takes_it_out() -> None:
 
 
 def asked_again() -> bool:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     return [senders.repeat("shard", 1, 0.0) for _ in range(2)][-1]
 
 
 def test_inside_the_protection_is_out_and_afterwards_it_is_back() -> None:
-    before = Senders.repeat.__code__
+    before = ReceivedShards.repeat.__code__
     with twins.without("receive"):
         assert not asked_again()
     assert asked_again()
-    assert Senders.repeat.__code__ is before
+    assert ReceivedShards.repeat.__code__ is before
 
 
 def test_only_functions_that_differ_change() -> None:
     others = {name: value.__code__ for name, value in vars(MemoryStore).items() if hasattr(value, "__code__")}
-    found = crash.Marks.found.__code__
+    found = crash.CrashMarks.found.__code__
     with twins.without("fence,crash-marks"):
         changed = [name for name, code in others.items() if vars(MemoryStore)[name].__code__ is not code]
         assert changed == ["_held"]
-        assert crash.Marks.found.__code__ is not found
+        assert crash.CrashMarks.found.__code__ is not found
 
 
 def test_a_text_that_is_not_there_is_an_error() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, run_state_machine_as_test
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.contracts.leased_values import Entry, Gate, Progress, SealedBatch, Snapshot
+from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Snapshot, WatermarkMove
 from sluicegate.streams.contracts.options import LeasedOptions
 from sluicegate.streams.errors import SluicegateError
 from tests.contracts.buffer.given import HOUR
@@ -43,7 +43,7 @@ ENTRIES = st.lists(ENTRY, max_size=6)
 LEASE = st.sampled_from([HOUR, 10 * SECOND])
 GATE = st.builds(Gate, st.none() | st.integers(1, 3), st.just(HOUR), st.none() | st.just(2 * HOUR), lease=st.just(HOUR))
 MOVED_GATE = st.builds(Gate, st.none() | st.integers(1, 3), st.just(10 * SECOND), st.none() | st.just(15 * SECOND), lease=LEASE)
-PROGRESS = st.none() | st.builds(Progress, st.just("topic"), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
+PROGRESS = st.none() | st.builds(WatermarkMove, st.just("topic"), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
 KEPT = st.sampled_from([timedelta(0), HOUR, 10 * SECOND])
 
 
@@ -103,14 +103,14 @@ class Comparison(RuleBasedStateMachine):
         return f"{self.app}-{number}"
 
     @rule(number=st.integers(0, 1), given=ENTRIES, at=PROGRESS, keep=KEPT)
-    def insert(self, number: int, given: list[Entry], at: Progress | None, keep: timedelta) -> None:
+    def insert(self, number: int, given: list[Entry], at: WatermarkMove | None, keep: timedelta) -> None:
         self.same(lambda buffer: buffer.insert(self.name(number), given, at, self.kept(keep)))
 
     def kept(self, keep: timedelta) -> timedelta:
         return keep if self.moves or keep != 10 * SECOND else HOUR
 
     @rule(target=batches, number=st.integers(0, 1), given=ENTRIES, long=GATE, moved=MOVED_GATE, at=PROGRESS, keep=KEPT)
-    def insert_and_seal(self, number: int, given: list[Entry], long: Gate, moved: Gate, at: Progress | None, keep: timedelta) -> Any:
+    def insert_and_seal(self, number: int, given: list[Entry], long: Gate, moved: Gate, at: WatermarkMove | None, keep: timedelta) -> Any:
         now = moved if self.moves else long
 
         def filled(buffer: Any) -> Any:

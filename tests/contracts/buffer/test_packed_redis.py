@@ -11,7 +11,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.redis import scripts_packs
 from sluicegate.connectors.redis.leased import step
 from sluicegate.connectors.redis.scripts_leased import PREFIX
-from sluicegate.streams.contracts.leased_values import PACK, Entry, Progress, pack_parts
+from sluicegate.streams.contracts.leased_values import PACK, Entry, WatermarkMove, pack_parts
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 from tests.contracts.buffer.given import HOUR, of
 from tests.contracts.buffer.packing import pack, put, records
@@ -61,7 +61,7 @@ class Side:
         if what == "rows":
             self.at += 1
             own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which)
-            moves = Progress("topic", 0, self.at - 1, self.at)
+            moves = WatermarkMove("topic", 0, self.at - 1, self.at)
             return self.told(self.buffer.insert_and_seal(self.name, [own], gate, moves).batches)
         if what in ("complete", "release"):
             return self.ended(what, which)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluicegate.streams.calling.calls import Calls
+from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared import shared_size
@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 def test_the_gauge_follows_what_is_in_the_buffer(store: Any, ns: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(shared_size, "EVERY", 0.1)
     now, meter = 0.0, Meter()
-    size = SharedSize(ns, store.buffer, Calls(Threads(1), lambda: None), meter, lambda: now)
+    size = SharedSize(ns, store.buffer, BackgroundCalls(Threads(1), lambda: None), meter, lambda: now)
 
     def shows(count: int) -> None:
         def seen() -> bool:

@@ -44,7 +44,7 @@ def test_they_wait_for_each_other_and_none_begins_again(buffer: Any, ns: str, be
 
 
 def test_without_that_they_begin_again(buffer: Any, ns: str, begun_again: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps.Steps, "_turn", lambda self, key: nullcontext())
+    monkeypatch.setattr(steps.StepRunner, "_turn", lambda self, key: nullcontext())
     insert_at_once(buffer, ns)
     assert begun_again
 

@@ -11,7 +11,7 @@ from sluicegate.connectors.memory import buffered
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.sql import buffer_rows
 from sluicegate.connectors.sql.leased_tables import BUFFER_ROW
-from sluicegate.streams.contracts.leased_values import Progress
+from sluicegate.streams.contracts.leased_values import WatermarkMove
 from sluicegate.streams.errors import WatermarkMoved
 from tests.contracts.buffer.given import HOUR, all_keys, entries
 
@@ -35,14 +35,14 @@ def a_removed_key_stays_known(buffer: Any, name: str) -> None:
 def a_batch_of_the_source_is_inserted_once(buffer: Any, name: str) -> None:
     for number in (1, 2):
         try:
-            buffer.insert(name, entries(number), Progress("topic", 0, 0, 7))
+            buffer.insert(name, entries(number), WatermarkMove("topic", 0, 0, 7))
         except WatermarkMoved:
             continue
     assert all_keys(buffer, name) == ["m1"]
 
 
 def everything_is_free(patch: Patch) -> None:
-    patch.setattr(buffered.Row, "free", lambda self, now: True)
+    patch.setattr(buffered.BufferRow, "free", lambda self, now: True)
     locked = buffer_rows.locked
 
     def unlocked(*values: Any) -> Any:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from sluicegate.streams.agent import App, Outbox, Timeouts
-from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.calling.pool import InlinePool
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.observe.tracing import Spans
-from sluicegate.streams.outbox.dispatcher import Dispatcher, Parts
-from sluicegate.streams.reading.receive import Senders
-from sluicegate.streams.testing.log import Clock, Log, LogProducer, Message
+from sluicegate.streams.outbox.dispatcher import Dispatcher, DispatcherDependencies
+from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.testing.log import Log, LogProducer, LogRecord, ManualClock
 from tests.waiting import wait_until
 
 OUTBOX = Outbox(attempts=3, backoff_first=0.05, backoff_most=0.1)
@@ -28,13 +28,13 @@ class Turned:
         self, store: Any, log: Log | None = None, outbox: Outbox | None = OUTBOX, timeouts: Timeouts | None = TIMEOUTS,
         spans: Spans | None = None,
     ) -> None:  # fmt: skip
-        self.store, self.log, self.clock, self.meter = store, log or Log(partitions=2), Clock(), Meter()
+        self.store, self.log, self.clock, self.meter = store, log or Log(partitions=2), ManualClock(), Meter()
         self.producer = LogProducer(self.log)
         self.reports: list[WorkerReport] = []
         app = App("app", "memory://", (), outbox=outbox, timeouts=timeouts)
-        parts = Parts(
+        parts = DispatcherDependencies(
             store, lambda: None, store.incarnation, self.producer, self.clock, time.time, self.meter, lambda: 0.5, lambda: uuid.uuid4().hex,
-            self.reports.append, Inline(1), spans,
+            self.reports.append, InlinePool(1), spans,
         )  # fmt: skip
         self.dispatcher = Dispatcher(app, parts)
 
@@ -90,9 +90,9 @@ def values(log: Log, topic: str = "t") -> list[bytes | None]:
 
 def received(log: Log, topic: str = "t") -> list[bytes | None]:
     """What one of our agents takes of the topic: its partitions one after the other."""
-    kept: list[Message] = []
+    kept: list[LogRecord] = []
     for partition in log.topics.get(topic, ()):
-        kept += Senders(topic).drop_repeats(partition, 0.0)  # type: ignore[arg-type]
+        kept += ReceivedShards(topic).drop_repeats(partition, 0.0)  # type: ignore[arg-type]
     return [each.v for each in kept]
 
 
@@ -100,7 +100,7 @@ def numbered(count: int, first: int = 1) -> list[bytes]:
     return [b"v%d" % number for number in range(first, first + count)]
 
 
-def headers(each: Message) -> dict[str, str]:
+def headers(each: LogRecord) -> dict[str, str]:
     return {name: (value or b"").decode() for name, value in each.h or ()}
 
 

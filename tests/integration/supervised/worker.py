@@ -13,13 +13,13 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import DISPATCHER, PartitionReport, WorkerReport
-from sluicegate.streams.processes.child import Place, Report, main
+from sluicegate.streams.processes.child import ReportStatus, WorkerPlan, main
 
 
 class Behaved:
     """`steady` works until told to stop; the others fail as they are named."""
 
-    def __init__(self, place: Place, report: Report, name: str = "") -> None:
+    def __init__(self, place: WorkerPlan, report: ReportStatus, name: str = "") -> None:
         self.place, self.report, self.meter, self.name = place, report, Meter(), name or place.agent.name
 
     def say(self, ready: bool) -> None:
@@ -75,9 +75,9 @@ class Behaved:
         raise SystemNotReady("the broker went away")
 
 
-def dispatcher(app: App, report: Report) -> Behaved:
+def dispatcher(app: App, report: ReportStatus) -> Behaved:
     """Works until told to stop, under the dispatcher's name."""
-    steady = Behaved(Place(app, app.agents[0], 0, "refuse", 0.0), report, DISPATCHER)
+    steady = Behaved(WorkerPlan(app, app.agents[0], 0, "refuse", 0.0), report, DISPATCHER)
     steady.run = lambda stop, drain: steady.steady(stop)
     return steady
 

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sluicegate.connectors.memory.messages import Lane
+from sluicegate.connectors.memory.messages import MemoryLane
 from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
 from sluicegate.streams.outbox import lane_relay
-from sluicegate.streams.outbox.lane_run import Run
+from sluicegate.streams.outbox.lane_run import LaneRun
 from sluicegate.streams.outbox.sender import Chunk
 from tests.simulation.dispatch import world
 from tests.simulation.dispatch.plan import Plan, plan
@@ -48,17 +48,17 @@ def failed_forgotten(patch: Patch) -> None:
 
 
 def marked_as_a_whole(patch: Patch) -> None:
-    patch.setattr(Run, "outcomes", lambda self, held, failed: None)
+    patch.setattr(LaneRun, "outcomes", lambda self, held, failed: None)
 
 
 def passes_what_is_denied(patch: Patch) -> None:
     """What its topic does not take now is tried later, and the rows behind it are sent."""
-    patch.setattr(Run, "stop", lambda self: None)
+    patch.setattr(LaneRun, "stop", lambda self: None)
 
 
 def numbers_anew(patch: Patch) -> None:
     """Each claim numbers what it gives."""
-    taken = Lane.taken
+    taken = MemoryLane.taken
 
     def again(self: Any, limit: int, after: int, now: float) -> Any:
         rows, until = taken(self, limit, after, now)
@@ -69,17 +69,17 @@ def numbers_anew(patch: Patch) -> None:
             self.given[row.number] = row
         return rows, until
 
-    patch.setattr(Lane, "taken", again)
+    patch.setattr(MemoryLane, "taken", again)
 
 
 def numbers_of_what_is_left(patch: Patch) -> None:
-    taken = Lane.taken
+    taken = MemoryLane.taken
 
     def lower(self: Any, limit: int, after: int, now: float) -> Any:
         self.number = max(self.given, default=0)
         return taken(self, limit, after, now)
 
-    patch.setattr(Lane, "taken", lower)
+    patch.setattr(MemoryLane, "taken", lower)
 
 
 def passes_what_waits(patch: Patch) -> None:
@@ -94,7 +94,7 @@ def passes_what_waits(patch: Patch) -> None:
             rows.append(row)
         return rows, None
 
-    patch.setattr(Lane, "taken", past)
+    patch.setattr(MemoryLane, "taken", past)
 
 
 def removed_first(patch: Patch) -> None:

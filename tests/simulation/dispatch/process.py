@@ -6,7 +6,7 @@ from typing import Any
 from sluicegate.streams.agent import App, Outbox, Timeouts
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.outbox.dispatcher import Dispatcher, Parts
+from sluicegate.streams.outbox.dispatcher import Dispatcher, DispatcherDependencies
 from tests.simulation.dispatch.plan import Plan
 from tests.simulation.kafka import Producer
 from tests.simulation.turned import Threads, Turned
@@ -43,7 +43,7 @@ class Process(Turned):
         )  # fmt: skip
         timeouts = Timeouts(lease=LEASE, batch=20, poll=0.2) if plan.kind == "timeouts" else None
         store: Any = self
-        parts = Parts(
+        parts = DispatcherDependencies(
             store, lambda: None, "the only one", self.producer, world.clock, world.clock.time, Meter(), world.chance.random, world.token,
             lambda report: None, self.threads[0],
         )  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
 from sluicegate.streams.aggregation import changelog, seen
-from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.aggregation.seen import KnownIds
 from tests.mutation.twins import without
 from tests.unit.aggregation.turning import Turned, record
 from tests.unit.engine.driver import Message
@@ -128,12 +128,12 @@ def test_what_was_seen_survives_compaction() -> None:
 
 
 def test_without_remembering_ids_over_a_crash_the_oracle_finds_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Seen, "replay", lambda *_: None)
+    monkeypatch.setattr(KnownIds, "replay", lambda *_: None)
     assert not many()[1]
 
 
 def test_without_carrying_old_ids_through_a_compaction_the_oracle_finds_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Seen, "remembered", lambda _: changelog.deque())
+    monkeypatch.setattr(KnownIds, "remembered", lambda _: changelog.deque())
     assert not many()[1]
 
 
@@ -159,7 +159,7 @@ def test_over_the_limit_the_newest_ids_are_known_and_only_older_ones_forgotten(w
 
 def test_forgetting_is_bounded_per_commit_and_early_forgetting_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "LEAST_FORGOTTEN", 100)
-    ids = Seen("key:", HORIZON, 1000)
+    ids = KnownIds("key:", HORIZON, 1000)
     ids.note([b"%d" % number for number in range(1000)], 0.0)
     ids.changes(1.0)
     sizes = []
@@ -169,14 +169,14 @@ def test_forgetting_is_bounded_per_commit_and_early_forgetting_is_counted(monkey
         sizes.append(ids.size)
     assert sizes == [901, 800, 699, 598, 497]
     assert ids.early == 0
-    ids = Seen("key:", HORIZON, 1000)
+    ids = KnownIds("key:", HORIZON, 1000)
     ids.note([b"%d" % number for number in range(1003)], 100.0)
     assert (ids.size, ids.early) == (1000, 3)
     assert [ids.holds(b"%d" % number, 100.0) for number in (2, 3, 1002)] == [False, True, True]
 
 
 def test_an_id_that_was_accepted_again_is_known_from_then_on() -> None:
-    ids = Seen("key:", HORIZON, 1000)
+    ids = KnownIds("key:", HORIZON, 1000)
     ids.note([b"a"], 0.0)
     ids.note([b"b"], 30.0)
     ids.note([b"a"], 51.0)

@@ -15,8 +15,8 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.reading.dedupe import Dedupe, IdRule
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.receive import ReceivedShards
 from tests.unit.engine.driver import Message
 
 PLACE = Partition("app", "sums", "in", 3)
@@ -46,8 +46,8 @@ class Turned:
 
     def restore(self) -> None:
         """As after a crash: what was not committed is gone."""
-        self.groups, self.senders = Groups(self.rule), Senders("in")
-        self.dedupe = Dedupe(self.ids) if self.ids else None
+        self.groups, self.senders = Groups(self.rule), ReceivedShards("in")
+        self.dedupe = DuplicateFilter(self.ids) if self.ids else None
         self.changelog = Changelog(self.groups, self.first, self.dedupe.seen if self.dedupe else None)
         kept = [self.log[n] for n in sorted(self.log) if self.first <= n <= self.last]
         self.changelog.replay(kept, self.first, self.last, self.senders)

@@ -30,7 +30,7 @@ AcceptGap = Callable[..., Result]
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = a_log("in", "out", "app.dead")
     monkeypatch.setattr(LogTopics, "log", made)
-    monkeypatch.setattr(letters, "Topics", LogTopics)
+    monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
     return made
 
 

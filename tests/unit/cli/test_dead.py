@@ -38,7 +38,7 @@ def file(tmp_path: Any) -> str:
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = a_log("in", "other", "out", "app.dead")
     monkeypatch.setattr(LogTopics, "log", made)
-    monkeypatch.setattr(letters, "Topics", LogTopics)
+    monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
     return made
 
 

@@ -41,7 +41,7 @@ Explain = Callable[..., Result]
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = a_log("in", "messages", "out", "app.dead")
     monkeypatch.setattr(LogTopics, "log", made)
-    monkeypatch.setattr(letters, "Topics", LogTopics)
+    monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
     return made
 
 

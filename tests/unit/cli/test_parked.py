@@ -11,7 +11,7 @@ from sluicegate.connectors import open_store
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.cli.letters import Counts
-from sluicegate.streams.cli.progress import Progress, status
+from sluicegate.streams.cli.progress import PartitionProgress, status
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import a_log, feed
@@ -51,7 +51,7 @@ def driver(file: str, log: Log) -> Driver:
     return Driver(app.agents[0], store, log, Clock()).give(0)
 
 
-def status_of(file: str) -> Progress:
+def status_of(file: str) -> PartitionProgress:
     app = loaded(file)
     [row] = status(app, open_store(app.store, app.folder), 0.1, Counts(app, 10)).partitions
     return row

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 import yaml
 
-from sluicegate.streams.cases import ANYTHING, Advance, Case, Expect, ExpectNothing, Send
+from sluicegate.streams.cases import ANYTHING, AdvanceStep, Case, Expect, ExpectNothing, SendCase
 from sluicegate.streams.config.schema import schema
 from tests.unit.config.files import GOOD, lines, loaded
 
@@ -29,17 +29,17 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
     assert first == Case(
         "it works", FIRST - 1,
         (
-            Send(FIRST, "orders", "7", {"a": [1, 2.5, "yes"], "b": 16}, {"h": "1"}, 3, 20),
-            Send(FIRST + 1, "orders", None, b"{}"),
-            Send(FIRST + 2, "orders", None, None),
+            SendCase(FIRST, "orders", "7", {"a": [1, 2.5, "yes"], "b": 16}, {"h": "1"}, 3, 20),
+            SendCase(FIRST + 1, "orders", None, b"{}"),
+            SendCase(FIRST + 2, "orders", None, None),
             Expect(FIRST + 3, "totals", None, ANYTHING),
             Expect(FIRST + 4, "shop.dead", "k", None, "no-key", {"h": "x"}),
-            Advance(FIRST + 5, 90.0),
+            AdvanceStep(FIRST + 5, 90.0),
             ExpectNothing(FIRST + 6, "totals"),
         ),
     )  # fmt: skip
     assert (second.name, second.line) == ("another", FIRST + 7)
-    assert isinstance(first.steps[0], Send)
+    assert isinstance(first.steps[0], SendCase)
     assert type(first.steps[0].value["a"][0]) is int
 
 

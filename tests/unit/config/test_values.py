@@ -21,7 +21,7 @@ from sluicegate.streams.agent import (
     Until,
 )
 from sluicegate.streams.config import build, loading, values
-from sluicegate.streams.config.document import Document
+from sluicegate.streams.config.document import FileDocument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.processes import supervisor
 from sluicegate.streams.testing.driver import TestDriver
@@ -304,7 +304,7 @@ def test_what_a_file_becomes_passes(tmp_path, text: str) -> None:
 def test_every_value_is_in_the_tree_that_is_checked(tmp_path, name: str) -> None:
     app = loaded(tmp_path, FILES[name], {"TOKEN": "secret"}).app
     assert app is not None
-    model, findings = loading._judge(Document(tree=values._tree(app)), tmp_path, False)
+    model, findings = loading._judge(FileDocument(tree=values._tree(app)), tmp_path, False)
     assert findings == []
     assert model is not None
     assert build.app(model, app.folder) == app

@@ -5,7 +5,7 @@ import pytest
 
 from sluicegate.streams.config import load
 from sluicegate.streams.demo import file, flights, show
-from sluicegate.streams.demo.recount import Message
+from sluicegate.streams.demo.recount import OutputRecord
 from sluicegate.streams.errors import ConfigurationError
 
 
@@ -43,8 +43,8 @@ def test_the_file_that_is_shown_is_one_that_run_takes(tmp_path: Path) -> None:
 
 
 def test_carriers_are_put_together_from_their_results_each_id_once() -> None:
-    def message(name: str, value: bytes) -> Message:
-        return Message(b"UA", value, {"sluicegate-id": name.encode()})
+    def message(name: str, value: bytes) -> OutputRecord:
+        return OutputRecord(b"UA", value, {"sluicegate-id": name.encode()})
 
     first = message("1", b'{"key":"UA","count":100,"reason":"count","total":200,"worst":50}')
     second = message("2", b'{"key":"UA","count":50,"reason":"timeout","total":-50,"worst":70}')

@@ -7,9 +7,9 @@ import pytest
 
 from sluicegate.streams.cli.demo import _report, moments
 from sluicegate.streams.demo.flights import Flight
-from sluicegate.streams.demo.recount import Account, Book, Message
+from sluicegate.streams.demo.recount import Account, Book, OutputRecord
 
-Outputs = tuple[list[Message], list[Message]]
+Outputs = tuple[list[OutputRecord], list[OutputRecord]]
 
 
 def flight(number: int) -> Flight:
@@ -31,18 +31,18 @@ def placed() -> list[tuple[int, Flight]]:
     return found
 
 
-def result(name: str, group: Sequence[tuple[int, Flight]], **changed: object) -> Message:
+def result(name: str, group: Sequence[tuple[int, Flight]], **changed: object) -> OutputRecord:
     first, carrier = group[0][1], group[0][1].carrier
     delays = [each.delay or 0 for _, each in group]
     document = {"key": carrier, "count": len(delays), "flights": len(delays), "total": sum(delays), "worst": max(delays)}
     document |= {"mean": sum(delays) / len(delays), **changed}
     headers = {"id": name, "first": f"flights/{first.partition}/{group[0][0]}", "last": f"flights/{first.partition}/{group[-1][0]}"}
-    return Message(carrier.encode(), json.dumps(document).encode(), {f"sluicegate-{key}": value.encode() for key, value in headers.items()})
+    return OutputRecord(carrier.encode(), json.dumps(document).encode(), {f"sluicegate-{key}": value.encode() for key, value in headers.items()})
 
 
-def dead_letter(name: str, offset: int, dead: Flight) -> Message:
+def dead_letter(name: str, offset: int, dead: Flight) -> OutputRecord:
     headers = {"id": name, "dead-topic": "flights", "dead-partition": str(dead.partition), "dead-offset": str(offset)}
-    return Message(dead.carrier.encode(), dead.value, {f"sluicegate-{key}": value.encode() for key, value in headers.items()})
+    return OutputRecord(dead.carrier.encode(), dead.value, {f"sluicegate-{key}": value.encode() for key, value in headers.items()})
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.calling.pool import InlinePool
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
-from sluicegate.streams.engine.worker import Parts, Worker
+from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.tracing import Spans
-from sluicegate.streams.testing.log import Clock, Log, LogInput, LogProducer, Message
+from sluicegate.streams.testing.log import Log, LogInput, LogProducer, LogRecord, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
 
 
@@ -23,17 +23,17 @@ class Driver:
     names = count()
 
     def __init__(
-        self, agent: Agent, store: Store, log: Log, clock: Clock | None = None, on_rule_change: str = "refuse", pool: Any = Inline,
+        self, agent: Agent, store: Store, log: Log, clock: ManualClock | None = None, on_rule_change: str = "refuse", pool: Any = InlinePool,
         app: str = "app", spans: Spans | None = None,
     ) -> None:  # fmt: skip
-        self.agent, self.store, self.log, self.clock = agent, store, log, clock or Clock()
+        self.agent, self.store, self.log, self.clock = agent, store, log, clock or ManualClock()
         self.app = App(app, "memory://", (agent,))
         self.input = LogInput(log, f"app.{agent.name}")
         self.producer = LogProducer(log)
         self.reports: list[Any] = []
         tokens = (f"token-{next(self.names)}" for _ in count())
         self.transactions: dict[Partition, LogTransactions] = {}
-        parts = Parts(
+        parts = WorkerDependencies(
             store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append, pool, spans,
             transactions=self.shard,
         )  # fmt: skip
@@ -58,22 +58,22 @@ class Driver:
         return self
 
 
-def memory(clock: Clock) -> MemoryStore:
+def memory(clock: ManualClock) -> MemoryStore:
     """A store whose time is the test's."""
     return MemoryStore(clock=lambda: clock.now + 1_700_000_000)
 
 
-def header(message: Message, name: str) -> str | None:
+def header(message: LogRecord, name: str) -> str | None:
     return next((value.decode() for key, value in message.h or () if key == name and value is not None), None)
 
 
-def distinct(log: Log, topic: str) -> list[Message]:
+def distinct(log: Log, topic: str) -> list[LogRecord]:
     """What a receiver that drops repeats by id keeps."""
-    seen: dict[str | None, Message] = {}
+    seen: dict[str | None, LogRecord] = {}
     for partition in log.topics[topic]:
         for message in partition:
             seen.setdefault(header(message, "sluicegate-id"), message)
     return list(seen.values())
 
 
-__all__ = ["Clock", "Driver", "Log", "Message", "distinct", "header", "memory"]
+__all__ = ["Driver", "Log", "LogRecord", "ManualClock", "distinct", "header", "memory"]

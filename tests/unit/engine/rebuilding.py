@@ -11,13 +11,13 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.open_groups import held
-from sluicegate.streams.operations.rebuild_plan import Planned, Plans, Wanted
+from sluicegate.streams.operations.rebuild_plan import Planned, Plans, RebuildRange
 from sluicegate.streams.testing.log import LogInput, LogProducer
 from tests.unit.engine.driver import Clock, Driver, Log, Message, header
 
 ANNE = Person("anne@here", "the store was lost", "rebuild-token")
 EPOCH = 1_700_000_000
-PLAIN = Wanted()
+PLAIN = RebuildRange()
 
 
 class LogHistory:
@@ -53,12 +53,12 @@ class LogHistory:
         self._input.inform(topic, number, offset, metadata)
 
 
-def plans(agent: Agent, store: Store, log: Log, wanted: Wanted = PLAIN, history: LogHistory | None = None) -> Plans:
+def plans(agent: Agent, store: Store, log: Log, wanted: RebuildRange = PLAIN, history: LogHistory | None = None) -> Plans:
     app = App("app", "memory://", (agent,))
     return Plans(app, agent, store, history or LogHistory(log, f"app.{agent.name}"), LogProducer(log), wanted)
 
 
-def rebuild(agent: Agent, store: Store, log: Log, clock: Clock, wanted: Wanted = PLAIN) -> list[Planned]:
+def rebuild(agent: Agent, store: Store, log: Log, clock: Clock, wanted: RebuildRange = PLAIN) -> list[Planned]:
     """As the command does it."""
     found = plans(agent, store, log, wanted)
     found.inform_again()

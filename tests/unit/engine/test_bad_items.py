@@ -13,7 +13,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, R
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.handlers import sealed
-from sluicegate.streams.handlers.members import Members
+from sluicegate.streams.handlers.members import GroupMembers
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
 from tests.unit.engine.scene import dead, feed
@@ -194,7 +194,7 @@ def test_without_the_removal_in_the_log_a_message_is_both_dead_and_handled(
 ) -> None:
     """The dead letter was committed; the process that goes on finds the whole group again, and nothing wrong with it."""
 
-    def forgetful(self: sealed.Sealed, held: sealed.Held, rest: Any) -> None:
+    def forgetful(self: sealed.Sealed, held: sealed.SealedItem, rest: Any) -> None:
         held.item, held.state, held.ready_at = rest, "waiting", 1e12
 
     monkeypatch.setattr(sealed.Sealed, "_reduce", forgetful)
@@ -211,7 +211,7 @@ def test_with_the_removal_in_the_log_it_is_not(log: Log, store: MemoryStore, clo
     handlers.bad[2] = "two"
     reduce = sealed.Sealed._reduce
 
-    def waits(self: sealed.Sealed, held: sealed.Held, rest: Any) -> None:
+    def waits(self: sealed.Sealed, held: sealed.SealedItem, rest: Any) -> None:
         reduce(self, held, rest)
         held.ready_at = 1e12
 
@@ -226,7 +226,7 @@ def test_with_the_removal_in_the_log_it_is_not(log: Log, store: MemoryStore, clo
 
 def test_a_session_is_rolled_back_before_the_rest_is_handled(log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch) -> None:
     """Twin: without the isolation the bad message's writes stay with the others'."""
-    monkeypatch.setattr(Members, "without", lambda self, fire, bad: ([], fire))
+    monkeypatch.setattr(GroupMembers, "without", lambda self, fire, bad: ([], fire))
     monkeypatch.setattr(handlers, "bad", Changing(iter([{2: "two"}, {}])))
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
     Driver(an_agent(session=True), store, log, clock).give(0).turns(10)

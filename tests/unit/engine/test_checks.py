@@ -16,7 +16,7 @@ from sluicegate.streams.errors import (
     StoreWiped,
     TopicRecreated,
 )
-from sluicegate.streams.ownership.checks import Seen, check_claim, check_low, check_partitions, informational
+from sluicegate.streams.ownership.checks import ClaimVersion, check_claim, check_low, check_partitions, informational
 
 PLACE = Partition("app", "sums", "in", 0)
 
@@ -72,8 +72,8 @@ def test_metadata_that_is_not_ours_says_nothing(metadata: str) -> None:
 
 def test_a_version_that_this_process_has_seen_must_not_be_gone() -> None:
     with pytest.raises(StoreRewound):
-        check_claim(claim(), facts(), Seen(0, 10))
-    check_claim(claim(), facts(), Seen(0, 9))
+        check_claim(claim(), facts(), ClaimVersion(0, 10))
+    check_claim(claim(), facts(), ClaimVersion(0, 9))
 
 
 def by(lineage: str, since: int, version: int = 9) -> Claim:
@@ -87,13 +87,13 @@ def test_a_version_that_a_claim_of_before_the_rewind_reached_again_is_not_what_w
         with pytest.raises(StoreRewound):
             check_claim(by("one", 5, version), told)
         with pytest.raises(StoreRewound):
-            check_claim(by("one", 9, version), facts(), Seen(0, 9, "two"))
+            check_claim(by("one", 9, version), facts(), ClaimVersion(0, 9, "two"))
 
 
 def test_a_claim_that_began_behind_what_was_seen_goes_on() -> None:
     told = facts(metadata=informational(by("two", 9)), committed=50)
     for row in (by("two", 9), by("two", 9, 12), by("three", 10, 10), by("three", 12, 15)):
-        check_claim(row, told, Seen(0, 9, "two"))
+        check_claim(row, told, ClaimVersion(0, 9, "two"))
 
 
 @pytest.mark.parametrize("metadata", ['["sluicegate",9,"store"]', '["sluicegate",9,"store",0]', informational(by("two", 9))])

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from sluicegate.streams.processes.child import Runner, Task, run_one
+from sluicegate.streams.processes.child import ProcessTask, Runner, run_one
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_what_is_away_or_refused_is_one_line_without_a_traceback(error: Exceptio
         raise error
 
     with capture_logs() as logs:
-        assert run_one(Task("sums", 1, make), lambda: False, 1.0) == code
+        assert run_one(ProcessTask("sums", 1, make), lambda: False, 1.0) == code
     [line] = logs
     assert (line["event"], line["error"], line["agent"], line["worker"]) == (event, str(error), "sums", 1)
     assert "exc_info" not in line
@@ -34,7 +34,7 @@ def test_what_nobody_expected_comes_with_its_traceback() -> None:
         raise ZeroDivisionError
 
     with capture_logs() as logs:
-        assert run_one(Task("sums", 1, make), lambda: False, 1.0) == 1
+        assert run_one(ProcessTask("sums", 1, make), lambda: False, 1.0) == 1
     assert (logs[0]["event"], logs[0]["exc_info"]) == ("worker.crashed", True)
 
 

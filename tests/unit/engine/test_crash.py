@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.contracts.values import Changes, Partition, Trying
+from sluicegate.streams.contracts.values import Changes, CrashMark, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError
 from sluicegate.streams.ownership import crash
-from sluicegate.streams.ownership.crash import Marks
+from sluicegate.streams.ownership.crash import CrashMarks
 from sluicegate.streams.ownership.owner import Owner
 from tests.mutation.twins import without
 from tests.unit.engine import scene
@@ -158,11 +158,11 @@ class Actor:
     def __init__(self, name: str, store: MemoryStore, acquits: bool = True) -> None:
         self.name, self.store, self.acquits = name, store, acquits
         self.claim: Any = None
-        self.marks, self.opened, self.poisoned = Marks(name), False, False
+        self.marks, self.opened, self.poisoned = CrashMarks(name), False, False
 
     def step(self, token: str) -> None:
         if self.claim is None:
-            self.claim, self.marks, self.opened = self.store.claim(PLACE, token, self.name), Marks(self.name), False
+            self.claim, self.marks, self.opened = self.store.claim(PLACE, token, self.name), CrashMarks(self.name), False
             self.marks.found(self.claim.trying, max(0, self.claim.offset))
             self.poisoned |= self.marks.poisoned
             return
@@ -219,27 +219,27 @@ def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(log: Log, 
 
 
 def test_a_mark_at_another_offset_is_of_the_past() -> None:
-    marks = Marks("me")
-    marks.found(Trying(5, ("a", "b+", "c!")), 6)
+    marks = CrashMarks("me")
+    marks.found(CrashMark(5, ("a", "b+", "c!")), 6)
     assert (marks.poisoned, marks.step(6)) == (False, 0)
 
 
 def test_the_steps_get_smaller_with_each_death() -> None:
     seen = []
     for names in [(), ("a",), ("a", "b+"), ("a", "b+", "c!")]:
-        marks = Marks("me")
-        marks.found(Trying(7, names), 7)
+        marks = CrashMarks("me")
+        marks.found(CrashMark(7, names), 7)
         seen.append((marks.step(7), marks.poisoned, marks.opening(7).processes))
     assert seen == [(0, False, ("me",)), (100, False, ("a", "me+")), (1, False, ("a", "b+", "me!")), (0, True, ("me",))]
 
 
 def test_ones_own_name_is_no_suspect() -> None:
-    marks = Marks("me")
-    marks.found(Trying(7, ("me", "me+", "me!")), 7)
+    marks = CrashMarks("me")
+    marks.found(CrashMark(7, ("me", "me+", "me!")), 7)
     assert (marks.step(7), marks.poisoned) == (0, False)
 
 
 def test_three_deaths_are_no_proof_against_a_record_that_nobody_had_alone() -> None:
-    marks = Marks("me")
-    marks.found(Trying(7, ("a", "b+", "c+")), 7)
+    marks = CrashMarks("me")
+    marks.found(CrashMark(7, ("a", "b+", "c+")), 7)
     assert (marks.poisoned, marks.step(7)) == (False, 1)

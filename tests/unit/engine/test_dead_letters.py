@@ -9,12 +9,13 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.ids import retry_id
 from sluicegate.streams.contracts.record import Headers, Record
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import dead_letters
-from sluicegate.streams.operations.dead_letters import Letter, Place, Retried, letters, retry
+from sluicegate.streams.operations.dead_letters import Letter, Retried, letters, retry
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, header
 from tests.unit.engine.scene import an_agent, dead, feed, totals
@@ -26,10 +27,10 @@ class InLog:
     def __init__(self, log: Log, dies: str = "") -> None:
         self.log, self.dies = log, dies
 
-    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+    def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: self.log.high(*place) for place in places}
 
-    def since(self, starts: Mapping[Place, int]) -> Iterable[Record]:
+    def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
         return [m for place, start in starts.items() for m in self.log.after(*place, start, 1000)]
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
@@ -180,7 +181,7 @@ class Between(InLog):
             self.at = ""
             self.other()
 
-    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+    def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         self._once("ends")
         return super().ends(places)
 
@@ -235,7 +236,7 @@ def test_reading_the_ends_of_topics_is_no_part_of_the_time_under_the_claim(
     """Another command may claim the journal whenever Kafka is asked, and this one still succeeds at the first try."""
 
     class Slow(InLog):
-        def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+        def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
             store.claim(journal.place("app"), next(persons).token, "other")
             return super().ends(places)
 

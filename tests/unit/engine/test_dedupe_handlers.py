@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
-from sluicegate.streams.reading.dedupe import Dedupe
+from sluicegate.streams.reading.dedupe import DuplicateFilter
 from tests.mutation.twins import without
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Clock, Driver, Log
@@ -77,7 +77,7 @@ def test_what_a_handler_refused_for_good_does_not_count_as_seen(log: Log, store:
 def test_a_dead_letter_that_is_written_again_would_be_lost_if_it_counted(
     log: Log, store: MemoryStore, clock: Clock, session: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Dedupe, "given_up", lambda self, events: [])
+    monkeypatch.setattr(DuplicateFilter, "given_up", lambda self, events: [])
     assert given_up(log, store, clock, session) == []
 
 

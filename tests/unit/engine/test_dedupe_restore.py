@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.aggregation import changelog, entry
-from sluicegate.streams.aggregation.seen import Seen
+from sluicegate.streams.aggregation.seen import KnownIds
 from tests.unit.engine.driver import Clock, Driver, Log, memory
 from tests.unit.engine.producing import metrics, sums, write
 from tests.unit.engine.scene import Killed, a_log, hooked, totals, until_killed
@@ -52,7 +52,7 @@ def test_a_crash_at_any_commit_lets_no_duplicate_in_and_no_record_out(clock: Clo
 
 def test_without_ids_in_the_commit_a_crash_lets_duplicates_in(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, commits = storm(clock, 0, before=True)
-    monkeypatch.setattr(Seen, "changes", lambda self, now: [])
+    monkeypatch.setattr(KnownIds, "changes", lambda self, now: [])
     assert any(storm(clock, step, before=True)[0] != expected for step in range(2, commits + 1))
 
 
@@ -87,6 +87,6 @@ class Former(msgspec.Struct, array_like=True):
 
 def test_entries_of_an_earlier_version_are_read_and_new_ones_by_it() -> None:
     old = entry.PLAIN + msgspec.msgpack.encode(Former(1, 2.0, {b"k": None}, {}, {}, {}, {}))
-    assert entry.unpacked(old) == entry.Entry(1, 2.0, {b"k": None}, {}, {}, {}, {})
-    new = msgspec.msgpack.encode(entry.Entry(1, 2.0, {}, {}, {}, {}, {}, [(2.0, [b"id"])], "key:"))
+    assert entry.unpacked(old) == entry.ChangelogEntry(1, 2.0, {b"k": None}, {}, {}, {}, {})
+    new = msgspec.msgpack.encode(entry.ChangelogEntry(1, 2.0, {}, {}, {}, {}, {}, [(2.0, [b"id"])], "key:"))
     assert msgspec.msgpack.decode(new, type=Former) == Former(1, 2.0, {}, {}, {}, {}, {})

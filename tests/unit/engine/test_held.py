@@ -8,7 +8,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.handlers.held import Held
+from sluicegate.streams.handlers.held import WaitingItems
 from sluicegate.streams.ownership.owner import Owner
 from tests.simulation.run import silent
 from tests.unit.engine import handlers
@@ -93,7 +93,7 @@ def test_a_commit_never_goes_past_a_message_that_is_held(log: Log, store: Memory
 def test_if_only_the_offset_read_were_committed_a_message_would_be_lost(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Held, "reached", lambda self, offset, epoch: (offset, epoch))
+    monkeypatch.setattr(WaitingItems, "reached", lambda self, offset, epoch: (offset, epoch))
     a_failing_message(log, store, clock)
     assert offset(store) == 6
     handlers.fails.clear()

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.contracts.values import Changes, Partition, Trying
+from sluicegate.streams.contracts.values import Changes, CrashMark, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.outbox import relay as relay_module
 from tests.mutation.twins import without
@@ -210,7 +210,7 @@ def test_without_dropping_repeats_the_lower_agent_counts_them_again(log: Log, st
 def test_a_delivery_that_fails_while_another_partition_goes_in_careful_steps_is_sent_again(clock: Clock, store: MemoryStore) -> None:
     log = a_log(partitions=2)
     claim = store.claim(PLACE, "of one that died", "member")
-    store.commit(claim, Changes(0, trying=Trying(0, ("died",))))
+    store.commit(claim, Changes(0, trying=CrashMark(0, ("died",))))
     driver = Driver(an_agent(count=1), store, log, clock).give(0, 1)
     driver.producer.fate = lambda row: "delivered" if driver.producer.replaced or row.key != b"b" else "failed"
     driver.turns()

@@ -10,7 +10,7 @@ from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.operations import rebuild_write
 from sluicegate.streams.operations.open_groups import held
-from sluicegate.streams.operations.rebuild_plan import Wanted
+from sluicegate.streams.operations.rebuild_plan import RebuildRange
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Clock, Driver, Log, distinct, memory
 from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked
@@ -218,7 +218,7 @@ def test_records_after_a_named_offset_that_are_in_a_result_from_before_it_are_do
     amounts(log, clock, "aabaaabb")
     worked(FIVES, store, log, clock)
     lost = memory(clock)
-    [planned] = rebuild(FIVES, lost, log, clock, Wanted(since=2))
+    [planned] = rebuild(FIVES, lost, log, clock, RebuildRange(since=2))
     assert (planned.built.records, planned.built.decided, state(FIVES, lost)) == (6, {}, state(FIVES, store))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Agent, Reducer, Until
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.rebuild_plan import Wanted
+from sluicegate.streams.operations.rebuild_plan import RebuildRange
 from tests.unit.engine.driver import Clock, Driver, Message, header, memory
 from tests.unit.engine.rebuilding import EPOCH, PLAIN, emitted_twice, feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent
@@ -79,7 +79,7 @@ class World:
         else:
             self.lose()
 
-    def lose(self, wanted: Wanted = PLAIN) -> None:
+    def lose(self, wanted: RebuildRange = PLAIN) -> None:
         self.store = memory(self.clock)
         rebuild(self.agent, self.store, self.log, self.clock, wanted)
         before = snapshot(self)
@@ -190,6 +190,6 @@ def test_from_a_quiet_moment_on_nothing_before_it_is_needed(
     world.driver.later(0.5).turns()
     for topic, seconds in zip(("in", "out", "dead"), kept, strict=True):
         world.forget(topic, max(seconds, world.clock.now - moment))
-    world.lose(Wanted(since_time=moment + EPOCH))
+    world.lose(RebuildRange(since_time=moment + EPOCH))
     world.finish()
     assert judged(world) == ""

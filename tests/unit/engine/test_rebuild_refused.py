@@ -11,13 +11,13 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.open_groups import drop, open_groups
-from sluicegate.streams.operations.rebuild_plan import Wanted
+from sluicegate.streams.operations.rebuild_plan import RebuildRange
 from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
 from tests.unit.engine.rebuilding import ANNE, EPOCH, PLAIN, LogHistory, feed_at, plans, rebuild, state
 from tests.unit.engine.scene import an_agent, totals
 
 FIVES = an_agent(count=5, since_first=600.0, compute=(Reducer("total", "sum", "amount"),))
-ACCEPTED = Wanted(accept_gaps=True)
+ACCEPTED = RebuildRange(accept_gaps=True)
 
 
 def amounts(log: Log, clock: Clock, keys: str) -> None:
@@ -38,7 +38,7 @@ def done(log: Log, store: MemoryStore, clock: Clock) -> Log:
     return log
 
 
-def refusal(agent: Agent, log: Log, clock: Clock, wanted: Wanted = PLAIN) -> str:
+def refusal(agent: Agent, log: Log, clock: Clock, wanted: RebuildRange = PLAIN) -> str:
     """Why, with nothing written."""
     store, committed = memory(clock), dict(log.committed)
     with pytest.raises(ConfigurationError) as error:
@@ -161,7 +161,7 @@ def test_input_that_retention_took_is_refused_until_somebody_names_a_quiet_momen
     cut(log, "in", 3)
     cut(log, "out", 1)
     assert "in/0 begins at 3: groups may have been open of which records are gone" in refusal(FIVES, log, clock)
-    for wanted in (Wanted(since_time=moment), Wanted(since=10)):
+    for wanted in (RebuildRange(since_time=moment), RebuildRange(since=10)):
         lost = memory(clock)
         [planned] = rebuild(FIVES, lost, log, clock, wanted)
         assert (planned.built.records, state(FIVES, lost)) == (4, state(FIVES, store))
@@ -189,7 +189,7 @@ def test_records_that_were_deleted_unread_or_are_gone_after_they_were_read_are_r
     assert f"in/0 was read to {high} and ends at {high - 2}" in refusal(FIVES, done, clock)
     done.topics["in"][0].clear()
     done.low["in", 0] = high + 3
-    assert f"in/0 was read to {high} and begins at {high + 3}" in refusal(FIVES, done, clock, Wanted(since=0))
+    assert f"in/0 was read to {high} and begins at {high + 3}" in refusal(FIVES, done, clock, RebuildRange(since=0))
 
 
 def test_whoever_claims_meanwhile_wins(done: Log, clock: Clock) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.streams.reading import receive
-from sluicegate.streams.reading.receive import Senders
+from sluicegate.streams.reading.receive import ReceivedShards
 from tests.unit.engine.driver import Message
 
 SHARD = "app/a/src/0>in#token"
@@ -18,35 +18,35 @@ def record(shard: bytes | None = SHARD.encode(), number: bytes | None = b"7", of
     return Message("in", 0, offset, b"k", b"v", headers)
 
 
-def restored(senders: Senders, now: float = 0.0) -> Senders:
+def restored(senders: ReceivedShards, now: float = 0.0) -> ReceivedShards:
     """As after a crash: from what the changelog holds."""
-    after = Senders("in")
+    after = ReceivedShards("in")
     after.replay({}, senders.whole(now), now)
     return after
 
 
 def test_a_number_is_new_once() -> None:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     assert [len(senders.drop_repeats([record(number=n)], 1.0)) for n in (b"1", b"2", b"1", b"3", b"2")] == [1, 1, 0, 1, 0]
     assert senders.receipts() == (2, 0)
     assert senders.receipts() == (0, 0)
 
 
 def test_a_number_within_the_window_that_was_not_seen_is_new() -> None:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     senders.repeat(SHARD, receive.WINDOW, 1.0)
     assert [senders.repeat(SHARD, n, 1.0) for n in (1, 5, 1)] == [False, False, True]
 
 
 def test_a_number_below_the_window_is_accepted_and_counted() -> None:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     senders.repeat(SHARD, 5 * receive.WINDOW, 1.0)
     assert not senders.repeat(SHARD, 4 * receive.WINDOW, 1.0)
     assert senders.receipts() == (0, 1)
 
 
 def test_another_lineage_starts_anew() -> None:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     assert [senders.repeat(shard, 1, 1.0) for shard in (SHARD, SHARD + "x", SHARD)] == [False, False, True]
 
 
@@ -57,7 +57,7 @@ def test_another_lineage_starts_anew() -> None:
      (b"\xff>in#t", b"1")],
 )  # fmt: skip
 def test_headers_that_are_malformed_or_meant_for_another_topic_are_ignored(shard: bytes | None, number: bytes | None) -> None:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     again = [record(shard, number, offset) for offset in range(3)]
     assert senders.drop_repeats(again, 1.0) == again
     assert senders.shards == {}
@@ -65,13 +65,13 @@ def test_headers_that_are_malformed_or_meant_for_another_topic_are_ignored(shard
 
 def test_records_without_headers_pass() -> None:
     records = [Message("in", 0, 0, b"k", b"v", None), Message("in", 0, 1, b"k", b"v", [])]
-    assert Senders("in").drop_repeats(records, 1.0) == records
+    assert ReceivedShards("in").drop_repeats(records, 1.0) == records
 
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=120))
 def test_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) -> None:
-    senders, seen = Senders("in"), set[int]()
+    senders, seen = ReceivedShards("in"), set[int]()
     for number, crash in arrivals:
         assert senders.repeat(SHARD, number, 1.0) is (number in seen)
         seen.add(number)
@@ -80,7 +80,7 @@ def test_what_was_seen_survives_any_restore(arrivals: list[tuple[int, bool]]) ->
 
 
 def test_fresh_numbers_alone_rebuild_what_was_seen() -> None:
-    senders, after = Senders("in"), Senders("in")
+    senders, after = ReceivedShards("in"), ReceivedShards("in")
     for number in (3, 1, 2):
         senders.repeat(SHARD, number, 5.0)
         after.replay(senders.changes(), {}, 5.0)
@@ -88,7 +88,7 @@ def test_fresh_numbers_alone_rebuild_what_was_seen() -> None:
 
 
 def test_a_lineage_that_was_silent_for_a_week_is_forgotten_and_others_are_not() -> None:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     senders.repeat(SHARD, 1, 0.0)
     senders.repeat(SHARD + "new", 1, receive.FORGET_AFTER / 2)
     assert set(senders.whole(receive.FORGET_AFTER - 1)) == {SHARD, SHARD + "new"}
@@ -97,7 +97,7 @@ def test_a_lineage_that_was_silent_for_a_week_is_forgotten_and_others_are_not() 
 
 
 def test_172_what_is_remembered_of_a_sender_is_bounded() -> None:
-    senders = Senders("in")
+    senders = ReceivedShards("in")
     for number in range(1, 5 * receive.WINDOW):
         senders.repeat(SHARD, number, 1.0)
     assert len(senders.shards[SHARD].numbers) <= 2 * receive.WINDOW

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.contracts.stores import Reports
+from sluicegate.streams.contracts.stores import BatchReports
 from sluicegate.streams.contracts.values import DeadRow, OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.metrics import Meter
@@ -41,7 +41,7 @@ class Broker:
         self.open[row.number] = report
         return True
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         return one_by_one(self.produce, rows, reports)
 
     def send_now(self) -> None:

@@ -11,7 +11,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
 from sluicegate.streams.aggregation import changelog
-from sluicegate.streams.calling.pool import Inline, Threads
+from sluicegate.streams.calling.pool import InlinePool, Threads
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError, PersistenceError
 from sluicegate.streams.handlers import sealed as sealed_module
@@ -183,11 +183,11 @@ def test_a_session_is_refused(log: Log, store: MemoryStore, clock: Clock) -> Non
 
 def test_too_many_sealed_ones_pause_the_intake(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed_module, "MOST_ITEMS", 50)
-    monkeypatch.setattr(Inline, "free", lambda self: 0)
+    monkeypatch.setattr(InlinePool, "free", lambda self: 0)
     feed(log, *[(f"k{n}", n) for n in range(400)])
     driver = Driver(an_agent(), store, log, clock).give(0).turns(4)
     assert (driver.input.paused, handlers.calls) == ({("in", 0)}, [])
-    monkeypatch.setattr(Inline, "free", lambda self: 4)
+    monkeypatch.setattr(InlinePool, "free", lambda self: 4)
     turned(driver, 150)
     assert len(outputs(log)) == 400
 
@@ -243,7 +243,7 @@ def test_what_waits_for_a_thread_does_not_keep_the_loop_busy(
     handlers.fails[0] = [ValueError()]
     feed(log, ("a", 0))
     driver = Driver(an_agent(), store, log, clock).give(0).turns(6)
-    monkeypatch.setattr(Inline, "free", lambda self: 0)
+    monkeypatch.setattr(InlinePool, "free", lambda self: 0)
     driver.later(10).turns(2)
     assert driver.worker._wait(clock.now) > 0
     monkeypatch.undo()

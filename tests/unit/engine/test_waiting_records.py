@@ -13,7 +13,7 @@ from sluicegate.schemas import Avro, codecs
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SystemNotReady
-from sluicegate.streams.ownership.intake import Intake
+from sluicegate.streams.ownership.intake import IntakePauses
 from tests.unit.engine.driver import Clock, Driver, Log, distinct
 from tests.unit.engine.scene import a_log, dead, shown
 
@@ -97,7 +97,7 @@ def test_without_the_wait_the_same_records_come_out_without_it(
 ) -> None:
     """The twin: intake goes on behind the record."""
     leaving = lambda self, place, records: [each for each in records if each.offset() != 2]  # noqa: E731
-    monkeypatch.setattr(Intake, "passed", leaving)
+    monkeypatch.setattr(IntakePauses, "passed", leaving)
     given(log, (1, 1), (2, 1), (3, 2), (4, 1))
     driver = passing(Driver(counting(), store, log, clock).give(0), 5)
     known.add(2)
@@ -191,7 +191,7 @@ def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(log: Log,
 def test_a_record_that_only_seems_to_be_readable_waits_on(
     log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Intake, "_decodes", lambda self, record: True)
+    monkeypatch.setattr(IntakePauses, "_decodes", lambda self, record: True)
     given(log, (1, 1), (3, 2), (4, 1))
     driver = passing(Driver(counting(), store, log, clock).give(0), 60)
     assert (amounts(log), dead(log), shown(driver)[0]) == ([1], [], ["waits at in/0 offset 1: undecodable"])

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from sluicegate.streams.calling.backoff import Backoff
-from sluicegate.streams.contracts.stores import Reports
+from sluicegate.streams.contracts.stores import BatchReports
 from sluicegate.streams.contracts.values import DeadRow, OutboxRow
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.outbox.lane_run import Run, near
+from sluicegate.streams.outbox.lane_run import LaneRun, near
 from sluicegate.streams.outbox.sender import Sender
 from sluicegate.streams.testing.log import one_by_one
 from tests.mutation.twins import without
@@ -23,11 +23,11 @@ class Broker:
 
     def __init__(self, room: int = 1 << 30) -> None:
         self.sent: list[int] = []
-        self.open: dict[int, Reports] = {}
+        self.open: dict[int, BatchReports] = {}
         self.room = room
         self.replaced = self.told = 0
 
-    def produce_all(self, rows: Sequence[OutboxRow], reports: Reports) -> int:
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         taken = list(rows)[: self.room - len(self.open)]
         self.sent += [row.number for row in taken]
         self.open.update((row.number, reports) for row in taken)
@@ -37,7 +37,7 @@ class Broker:
         self.told += 1
 
     def delivered(self, *numbers: int) -> None:
-        together: dict[Reports, list[int]] = {}
+        together: dict[BatchReports, list[int]] = {}
         for number in numbers:
             together.setdefault(self.open.pop(number), []).append(number)
         for reports, reported in together.items():
@@ -58,7 +58,7 @@ class Sending:
     def __init__(self, *numbers: int, room: int = 1 << 30) -> None:
         self.broker, self.meter, self.now = Broker(room), Meter(), 100.0
         self.sender = Sender(self.broker, self.meter, Backoff(1.0, 1.0, lambda: 0.5))
-        self.run = Run(rows(*numbers))
+        self.run = LaneRun(rows(*numbers))
 
     def turn(self, seconds: float = 0.0, more: bool = False) -> list[int]:
         """What was handed over since the last one."""

@@ -7,13 +7,13 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import App, Outbox
-from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.calling.pool import InlinePool
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.outbox.dispatcher import Dispatcher, Parts
-from sluicegate.streams.outbox.lane_run import Run
-from sluicegate.streams.testing.log import Clock, Log, LogProducer
+from sluicegate.streams.outbox.dispatcher import Dispatcher, DispatcherDependencies
+from sluicegate.streams.outbox.lane_run import LaneRun
+from sluicegate.streams.testing.log import Log, LogProducer, ManualClock
 
 LEASE = 2.0
 
@@ -22,7 +22,7 @@ class Scene:
     """A dispatcher on one lane whose store can fail; time passes by steps of a tenth of a second."""
 
     def __init__(self, *numbers: int) -> None:
-        self.clock, self.log = Clock(), Log(partitions=1)
+        self.clock, self.log = ManualClock(), Log(partitions=1)
         self.store = MemoryStore(self.clock.time)
         self.store.outbox.set_lanes(1)
         self.producer, self.dispatcher = self.process()
@@ -32,7 +32,7 @@ class Scene:
         producer, settings = LogProducer(self.log), Outbox(lease=LEASE, poll=0.1, lanes=1, backoff_first=0.1, backoff_most=0.1)
         token = iter(f"{id(producer)}-{number}" for number in range(99)).__next__
         time, report = self.clock.time, lambda report: None
-        parts = Parts(self.store, lambda: None, "s", producer, self.clock, time, Meter(), lambda: 0.5, token, report, Inline(1))
+        parts = DispatcherDependencies(self.store, lambda: None, "s", producer, self.clock, time, Meter(), lambda: 0.5, token, report, InlinePool(1))
         return producer, Dispatcher(App("app", "memory://", (), outbox=settings), parts)
 
     def add(self, *numbers: int) -> None:
@@ -128,7 +128,7 @@ def test_each_row_is_written_once_whatever_loses_its_lane(case: Callable[[], Sce
 
 @pytest.mark.parametrize("case", CASES)
 def test_without_what_is_remembered_rows_are_written_again(case: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "follow", lambda self, last: None)
+    monkeypatch.setattr(LaneRun, "follow", lambda self, last: None)
     scene = case()
     assert len(scene.written) > len(set(scene.written))
 

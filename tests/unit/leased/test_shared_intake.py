@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.leased_values import Gate, Pack, Progress
+from sluicegate.streams.contracts.leased_values import Gate, Pack, WatermarkMove
 from sluicegate.streams.engine import commits
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.errors import WatermarkMoved
@@ -33,7 +33,7 @@ class Buffer:
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         return self.known
 
-    def insert_packs(self, name: str, packs: list[Pack], gate: Gate, progress: Progress) -> list[Any]:
+    def insert_packs(self, name: str, packs: list[Pack], gate: Gate, progress: WatermarkMove) -> list[Any]:
         if progress.expected != self.stands:
             raise WatermarkMoved("moved", self.stands)
         self.taken.append((progress.expected, progress.next, [each.items for each in packs]))

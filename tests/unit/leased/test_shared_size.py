@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.calling.calls import Calls
-from sluicegate.streams.calling.pool import Inline
+from sluicegate.streams.calling.calls import BackgroundCalls
+from sluicegate.streams.calling.pool import InlinePool
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared.shared_size import EVERY, METRIC, SHARE, SharedSize
@@ -35,7 +35,7 @@ def shown(meter: Meter) -> list[Any]:
 
 
 def size_of(buffer: Buffer, meter: Meter) -> SharedSize:
-    return SharedSize("b", buffer, Calls(Inline(1), lambda: None), meter, lambda: buffer.now)
+    return SharedSize("b", buffer, BackgroundCalls(InlinePool(1), lambda: None), meter, lambda: buffer.now)
 
 
 def turns(buffer: Buffer, size: SharedSize, seconds: float, counts: bool = True) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.observe.report import PartitionReport, WorkerReport
-from sluicegate.streams.processes.channel import Sender, pipe, received
+from sluicegate.streams.processes.channel import ReportSender, pipe, received
 from tests.waiting import wait_until
 
 Ends = tuple[int, int]
@@ -26,7 +26,7 @@ def report(number: int, partitions: int = 1) -> WorkerReport:
 
 def test_reports_arrive_as_they_were_sent(ends: Ends) -> None:
     read, write = ends
-    sender = Sender(write)
+    sender = ReportSender(write)
     assert sender.send(report(1))
     assert sender.send(report(2))
     os.close(write)
@@ -38,7 +38,7 @@ def test_reports_arrive_as_they_were_sent(ends: Ends) -> None:
 
 def test_a_full_pipe_drops_reports_and_keeps_the_rest_whole(ends: Ends) -> None:
     read, write = ends
-    sender = Sender(write)
+    sender = ReportSender(write)
     sent = []
     for number in range(1000):
         if sender.send(report(number, partitions=300)):
@@ -55,7 +55,7 @@ def test_a_full_pipe_drops_reports_and_keeps_the_rest_whole(ends: Ends) -> None:
 
 def test_a_supervisor_that_is_gone_is_no_error(ends: Ends) -> None:
     read, write = ends
-    sender = Sender(write)
+    sender = ReportSender(write)
     os.close(read)
     assert sender.send(report(1)) is False
     os.close(write)
@@ -63,7 +63,7 @@ def test_a_supervisor_that_is_gone_is_no_error(ends: Ends) -> None:
 
 def test_a_line_cut_off_by_a_kill_is_passed_over(ends: Ends) -> None:
     read, write = ends
-    Sender(write).send(report(1))
+    ReportSender(write).send(report(1))
     os.write(write, b'{"agent": "a", "wor')
     os.close(write)
     assert [got.worker for got in received(read)] == [1]
@@ -71,7 +71,7 @@ def test_a_line_cut_off_by_a_kill_is_passed_over(ends: Ends) -> None:
 
 def test_the_pipe_is_not_handed_on_to_a_workers_own_children(ends: Ends) -> None:
     os.set_inheritable(ends[1], True)
-    Sender(ends[1])
+    ReportSender(ends[1])
     assert os.get_inheritable(ends[1]) is False
 
 

@@ -11,10 +11,10 @@ import pytest
 from sluicegate.streams.agent import Http
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.observe import http as port_module
-from sluicegate.streams.observe.http import BODY_BYTES, CONNECTIONS, HEAD_BYTES, Answer, Page, Port, document, is_loopback, serve
+from sluicegate.streams.observe.http import BODY_BYTES, CONNECTIONS, HEAD_BYTES, Answer, HttpPort, Page, document, is_loopback, serve
 from tests.waiting import wait_until
 
-Serve = Callable[..., Port]
+Serve = Callable[..., HttpPort]
 
 
 def pages() -> dict[str, Page]:
@@ -23,9 +23,9 @@ def pages() -> dict[str, Page]:
 
 @pytest.fixture
 def ports() -> Iterator[Serve]:
-    made: list[Port] = []
+    made: list[HttpPort] = []
 
-    def start(own: dict[str, Page] | None = None, **settings: object) -> Port:
+    def start(own: dict[str, Page] | None = None, **settings: object) -> HttpPort:
         made.append(serve(Http(**{"port": 0, **settings}), own or pages()))
         return made[-1]
 
@@ -35,7 +35,7 @@ def ports() -> Iterator[Serve]:
         port.server_close()
 
 
-def ask(port: Port, path: str = "/status", method: str = "GET", headers: dict[str, str] | None = None) -> tuple[int, dict[str, object]]:
+def ask(port: HttpPort, path: str = "/status", method: str = "GET", headers: dict[str, str] | None = None) -> tuple[int, dict[str, object]]:
     connection = http.client.HTTPConnection("127.0.0.1", port.number, timeout=10)
     connection.request(method, path, headers=headers or {})
     answer = connection.getresponse()
@@ -44,7 +44,7 @@ def ask(port: Port, path: str = "/status", method: str = "GET", headers: dict[st
     return answer.status, json.loads(body) if body else {}
 
 
-def raw(port: Port, sent: bytes) -> bytes:
+def raw(port: HttpPort, sent: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port.number), timeout=10) as connection:
         connection.sendall(sent)
         got = b""

@@ -15,7 +15,7 @@ from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Outbo
 from sluicegate.streams.cli import child, main
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.observe import tracing
-from sluicegate.streams.processes.child import Place
+from sluicegate.streams.processes.child import WorkerPlan
 from tests.spans import Recorder
 from tests.unit.cli.files import written
 
@@ -107,7 +107,7 @@ def test_worker_and_dispatcher_are_made_with_the_spans_of_their_process(monkeypa
     with pytest.raises(ConfigurationError, match="spans of shop"):
         child.make_dispatcher(app, print)
     with pytest.raises(ConfigurationError, match="spans of shop"):
-        child.make_worker(Place(app, agent, 0, "refuse", 1.0), print)
+        child.make_worker(WorkerPlan(app, agent, 0, "refuse", 1.0), print)
 
 
 @pytest.fixture

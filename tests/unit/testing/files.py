@@ -5,7 +5,7 @@ from pathlib import Path
 from sluicegate.streams.agent import App
 from sluicegate.streams.cases import Case
 from sluicegate.streams.testing.files import loaded
-from sluicegate.streams.testing.play import Failure, Verdict, play, play_with_crashes
+from sluicegate.streams.testing.play import CaseVerdict, Failure, play, play_with_crashes
 
 HEAD = """\
 app: flights
@@ -56,5 +56,5 @@ def played(folder: Path, steps: str, head: str = HEAD) -> Failure | None:
     return play(*the_case(folder, steps, head))
 
 
-def crashed(folder: Path, steps: str, head: str = HEAD) -> Verdict:
+def crashed(folder: Path, steps: str, head: str = HEAD) -> CaseVerdict:
     return play_with_crashes(*the_case(folder, steps, head), lambda done, total: None)

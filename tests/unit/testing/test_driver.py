@@ -12,7 +12,7 @@ from sluicegate.connectors.sql.sqlite import Sqlite
 from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.agent import App, Reducer
 from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
-from sluicegate.streams.testing.deaths import AROUND, ENGINE, PLACES, REPLIES, Death, Kind
+from sluicegate.streams.testing.deaths import AROUND, ENGINE, PLACES, REPLIES, Death, DeathKind
 from sluicegate.streams.testing.driver import TestDriver
 from tests import house
 from tests.mutation.twins import without
@@ -142,7 +142,7 @@ def test_a_file_is_driven_although_the_variables_of_its_systems_are_not_set(tmp_
 # -- crashes -------------------------------------------------------------------------------------------------------------
 
 
-def crashed_at(place: str, kind: Kind = "kill", app: App | None = None) -> tuple[list[tuple[Any, ...]], TestDriver]:
+def crashed_at(place: str, kind: DeathKind = "kill", app: App | None = None) -> tuple[list[tuple[Any, ...]], TestDriver]:
     """A group that fires and one that times out, with one crash at `place` on the way."""
     driver = TestDriver(app or an_app())
     driver.send("in", {"amount": 1}, key="a", times=2)
@@ -157,7 +157,7 @@ def crashed_at(place: str, kind: Kind = "kill", app: App | None = None) -> tuple
 
 
 @pytest.mark.parametrize(("place", "kind"), [*((place, "kill") for place in (*ENGINE, *AROUND)), *((place, "lost") for place in REPLIES)])
-def test_whatever_fails_wherever_each_result_comes_out_once(place: str, kind: Kind) -> None:
+def test_whatever_fails_wherever_each_result_comes_out_once(place: str, kind: DeathKind) -> None:
     results, driver = crashed_at(place, kind)
     assert results == [("a", "count", 3, 3), ("b", "timeout", 1, 7)]
     assert driver.deaths.done == [place]

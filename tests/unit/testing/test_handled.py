@@ -11,7 +11,7 @@ from sluicegate.connectors.sql.sqlite import Sqlite
 from sluicegate.connectors.sql.state import SqlStore
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handler
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.testing.deaths import REPLIES, Deaths, Kind, MortalStore
+from sluicegate.streams.testing.deaths import REPLIES, DeathKind, Deaths, MortalStore
 from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.engine import handlers
 from tests.unit.testing.apps import TOTAL
@@ -88,12 +88,12 @@ def test_what_a_handler_wrote_through_its_session_can_be_read() -> None:
     assert play(an_app("book", session=True)).values == {"sum": sum(AMOUNTS)}
 
 
-def unbalanced(app: App) -> list[tuple[str, Kind]]:
+def unbalanced(app: App) -> list[tuple[str, DeathKind]]:
     """The places where a death, or a store that does not answer, leaves other books than none does."""
     places = play_and_count(app)
-    breaks: list[tuple[int, Kind]] = [(n, "kill") for n in range(1, len(places) + 1)]
+    breaks: list[tuple[int, DeathKind]] = [(n, "kill") for n in range(1, len(places) + 1)]
     breaks += [(n, "lost") for n, name in enumerate(places, 1) if name in REPLIES]
-    wrong: list[tuple[str, Kind]] = []
+    wrong: list[tuple[str, DeathKind]] = []
     for number, kind in breaks:
         driver = play(app, Deaths(number, kind))
         booked = (driver.values["sum"], sum(output.value for output in driver.read("out")))

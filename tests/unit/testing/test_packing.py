@@ -19,7 +19,7 @@ from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.shared import shared_records, shared_runs
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import Made
-from sluicegate.streams.shared.shared_records import Common, Origin, Run, encode_item, packed, packs, unpacked
+from sluicegate.streams.shared.shared_records import Common, RecordOrigin, RecordRun, encode_item, packed, packs, unpacked
 from sluicegate.streams.shared.shared_runs import Packing
 
 COMMON = Common("in", "id", 3, 1.5)
@@ -29,9 +29,9 @@ def record(offset: int, value: bytes | None = b"v", headers: Headers | None = No
     return SealedRecord(("in", 3, offset), b"k", value, [("h", b"x"), ("n", None)] if headers is None else headers, (1, 5))
 
 
-def a_run(*records: tuple[str, SealedRecord]) -> Run:
+def a_run(*records: tuple[str, SealedRecord]) -> RecordRun:
     items = [encode_item((each.offset(), each.k, each.v, each.h or None, each.at)) for _, each in records]
-    return Run([each.offset() for _, each in records], [group for group, _ in records], items)
+    return RecordRun([each.offset() for _, each in records], [group for group, _ in records], items)
 
 
 def entries(made: Any) -> list[Entry]:
@@ -45,7 +45,7 @@ def test_what_is_packed_comes_out_as_it_was_whole_or_one_by_one() -> None:
     single = packed(record(11), "id", 1.5)
     for held in (entries(made), singles(made)):
         found = unpacked([*held, Entry("k", "c", "", single)])
-        assert [each.origin for each in found] == [Origin("in", "id", 3, offset) for offset in (7, 9, 8, 11)]
+        assert [each.origin for each in found] == [RecordOrigin("in", "id", 3, offset) for offset in (7, 9, 8, 11)]
         assert [(each.offset(), each.value(), each.taken_at) for each in found] == [
             (number, value, 1.5) for number, value in enumerate([b"v", b"w", None, b"v"])
         ]
@@ -65,7 +65,7 @@ def test_large_records_and_small_counts_are_cut_into_packs(monkeypatch: pytest.M
 
 
 def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sizes(run: Run, count: float = inf) -> list[int]:
+    def sizes(run: RecordRun, count: float = inf) -> list[int]:
         parts = [*shared_runs.parts(run, runs, count)]
         assert [offset for part in parts for offset in part.offsets] == run.offsets
         return [len(part.items) for part in parts]
@@ -73,10 +73,10 @@ def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pyte
     buffer: Any = SimpleNamespace(at_once=5)
     runs = Packing("b", Gate(9), buffer, lambda: 1.5)
     run = a_run(*((f"g{offset}", record(offset, b"v" * 60)) for offset in range(7)))
-    assert (sizes(run), sizes(Run([], [], []))) == ([5, 2], [])
+    assert (sizes(run), sizes(RecordRun([], [], []))) == ([5, 2], [])
     monkeypatch.setattr(shared_runs, "INSERT_PACKS", 3)
     assert sizes(run) == [2, 3, 2]
-    assert sizes(one := Run(run.offsets, ["a"] * 7, run.items)) == [5, 2]
+    assert sizes(one := RecordRun(run.offsets, ["a"] * 7, run.items)) == [5, 2]
     assert sizes(one, 1) == [2, 1, 2, 2]  # each of them a pack
     monkeypatch.setattr(shared_runs, "INSERT_BYTES", 100)
     assert sizes(run) == [1] * 7

@@ -16,7 +16,7 @@ from sluicegate.streams.testing import stores
 from sluicegate.streams.testing.deaths import Deaths, MortalStore
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.files import loaded
-from sluicegate.streams.testing.play import Failure, Verdict, play, play_with_crashes
+from sluicegate.streams.testing.play import CaseVerdict, Failure, play, play_with_crashes
 
 FILE = """\
 app: shop
@@ -80,7 +80,7 @@ class Shop:
         assert found.app is not None, found.problems
         return play(found.app, found.cases[0])
 
-    def crashed(self) -> Verdict:
+    def crashed(self) -> CaseVerdict:
         found = loaded(self.write())
         assert found.app is not None, found.problems
         return play_with_crashes(found.app, found.cases[0], lambda done, total: None)

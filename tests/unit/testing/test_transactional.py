@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sluicegate.streams.testing.deaths import AROUND, ENGINE, REPLIES, TRANSACTIONS, Kind
+from sluicegate.streams.testing.deaths import AROUND, ENGINE, REPLIES, TRANSACTIONS, DeathKind
 from tests.unit.testing.apps import an_app, sums
 from tests.unit.testing.test_driver import crashed_at
 
@@ -13,7 +13,7 @@ PLACES = [place for place in (*ENGINE, *AROUND, *TRANSACTIONS) if place not in (
 
 
 @pytest.mark.parametrize(("place", "kind"), [*((place, "kill") for place in PLACES), *((place, "lost") for place in REPLIES)])
-def test_whatever_fails_wherever_each_result_is_there_once(place: str, kind: Kind) -> None:
+def test_whatever_fails_wherever_each_result_is_there_once(place: str, kind: DeathKind) -> None:
     results, driver = crashed_at(place, kind, APP)
     assert results == [("a", "count", 3, 3), ("b", "timeout", 1, 7)]
     assert driver.deaths.done == [place]
