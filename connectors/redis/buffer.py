@@ -72,7 +72,9 @@ class RedisBuffer:
     ) -> Filled:
         return self._filled(name, entries, gate, progress, keep_keys)
 
-    def _filled(self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: WatermarkMove | None, keep_keys: timedelta) -> Filled:
+    def _filled(
+        self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: WatermarkMove | None, keep_keys: timedelta
+    ) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
         rows = [part for entry in entries for part in _arguments(entry, length(keep_keys))]
         while (answer := self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows]))[0] == b"packed":

@@ -44,7 +44,9 @@ class SqlBuffer:
 
     at_once = 1_000
 
-    def __init__(self, transactions: TransactionRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(
+        self, transactions: TransactionRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex
+    ) -> None:
         self._transactions, self._types, self._new_token = transactions, types, new_token
 
     def _changed(self, name: str, nothing: T, work: Callable[[Locked], T], taking: bool = True) -> T:
@@ -67,7 +69,13 @@ class SqlBuffer:
         return self._transactions.run(lambda connection: self._insert(connection, name, entries, progress, keep_keys, False)[1])
 
     def _insert(
-        self, connection: Connection, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, taking: bool
+        self,
+        connection: Connection,
+        name: str,
+        entries: Sequence[Entry],
+        progress: WatermarkMove | None,
+        keep_keys: timedelta,
+        taking: bool,
     ) -> tuple[Locked, InsertResult]:
         at = buffer_rows.made(connection, lambda: self._now(connection), name, taking)
         if progress is not None:

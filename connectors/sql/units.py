@@ -15,7 +15,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def unit(database: Database, fence: Callable[[StoreSession], None], work: Callable[[SqlSession], T], write: Callable[[StoreSession, T], R]) -> R:
+def unit(
+    database: Database, fence: Callable[[StoreSession], None], work: Callable[[SqlSession], T], write: Callable[[StoreSession, T], R]
+) -> R:
     """`fence` raises when the claim is lost, `write` gets what `work` made. Again as a whole after a deadlock and the like. Raises
     Raised for what `work` raised."""
     result = database.repeated(lambda connection: _once(database, connection, fence, work, write))

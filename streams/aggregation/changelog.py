@@ -69,7 +69,9 @@ class Changelog:
         sealed = self._sealed.changes() if self._sealed is not None else Section()
         if not states and not senders and not ids and sealed.empty and self._queue is None:
             return [], None
-        entry = ChangelogEntry(self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "", sealed)
+        entry = ChangelogEntry(
+            self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "", sealed
+        )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._queue, self._boundary, self._refreshed = deque(groups.states), self.last + 1, 0
             self._ids = self._seen.remembered() if self._seen is not None else deque()

@@ -110,7 +110,8 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     if len(keys) > 1:
         one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
         parts = [
-            ChangelogEntry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}) for some in (one, two)
+            ChangelogEntry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {})
+            for some in (one, two)
         ]
     elif not keys or entry.senders or entry.all_senders:
         return _sender_halves(entry)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations.explaining import Explained, ExplainedOutput
 
-OutputIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)]
+OutputIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)
+]
 LookBackLimit = Annotated[int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")]
 NEWEST = 100_000
 MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried

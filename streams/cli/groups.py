@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.open_groups import OpenGroup
 
 groups = listing("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
-KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)]
-PartitionOption = Annotated[str | None, typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")]
+KeyArgument = Annotated[
+    str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)
+]
+PartitionOption = Annotated[
+    str | None, typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")
+]
 COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
 
 
@@ -76,7 +80,15 @@ def why(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = F
 
 @groups.command("fire")
 @ending
-def fire(file: FileArgument, agent: AgentName, key: KeyArgument, partition: PartitionOption = None, why: Why = "", by: By = "", json: AsJson = False) -> int:
+def fire(
+    file: FileArgument,
+    agent: AgentName,
+    key: KeyArgument,
+    partition: PartitionOption = None,
+    why: Why = "",
+    by: By = "",
+    json: AsJson = False,
+) -> int:
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from sluicegate.streams.cli.output import print_json
     from sluicegate.streams.journal.journal import note

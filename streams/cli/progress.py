@@ -109,7 +109,12 @@ def _kafka(app: App, timeout: float, counts: Counts) -> tuple[dict[tuple[str, in
 
 
 def _progress(
-    agent: Agent, partition: Partition, view: PartitionView | None, high: int | None, letters: Letters | None, stopped: Mapping[HaltedPartition, str]
+    agent: Agent,
+    partition: Partition,
+    view: PartitionView | None,
+    high: int | None,
+    letters: Letters | None,
+    stopped: Mapping[HaltedPartition, str],
 ) -> PartitionProgress:
     place = agent.name, partition.topic, partition.number
     dead = None if letters is None else letters.get(place, 0) + (view.dead if view else 0)

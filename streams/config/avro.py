@@ -32,7 +32,9 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
             yield from _of(agent.to, (*path, "to"), folder, unreadable)
             needs = ((*path, "to", "framing"), (*path, "to", "schema_id"))
             if agent.to.framing == "confluent" and agent.to.schema_id is None:
-                yield FileFinding(needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs)
+                yield FileFinding(
+                    needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs
+                )
 
 
 def installed() -> bool:
@@ -54,7 +56,9 @@ def _of(model: AgentModel | DestinationModel, path: Path, folder: FilePath, unre
         yield from _of_writers(given, path, folder)
     for key, other in (("writer_schema", "schema"), ("schema_id", "framing")):
         if key in given and other not in given:
-            yield FileFinding((*path, key), f"has no meaning without {other}", f"add {other}, or leave it out", ((*path, key), (*path, other)))
+            yield FileFinding(
+                (*path, key), f"has no meaning without {other}", f"add {other}, or leave it out", ((*path, key), (*path, other))
+            )
 
 
 def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Iterator[FileFinding]:

@@ -158,7 +158,9 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
     if agent.scope != "shared":
         return
     if agent.aggregate is None:
-        yield FileFinding(scope, "has no meaning without an aggregation", "leave it out, or add an aggregate", (scope, (*path, "aggregate")))
+        yield FileFinding(
+            scope, "has no meaning without an aggregation", "leave it out, or add an aggregate", (scope, (*path, "aggregate"))
+        )
     if file.outbox is None:
         yield FileFinding(scope, "needs the outbox: its results are sent from there", "leave out outbox: false", (scope, ("outbox",)))
     rule = agent.aggregate

@@ -63,7 +63,9 @@ def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     return TransactionalRelay(parts.transactions, parts.pool, parts.meter, backoff)
 
 
-def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies) -> tuple[Handling | Repartitioning | None, Slow | None]:
+def _handling(
+    agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
+) -> tuple[Handling | Repartitioning | None, Slow | None]:
     if agent.rekeys:
         return Repartitioning(rule, outputs.to or "", outputs.most), None
     handler = agent.handler

@@ -28,7 +28,9 @@ LEASE = timedelta(seconds=10)  # of a batch in hand, renewed: so long nobody wor
 CALLS = 2  # threads for the short calls to the store
 
 
-def intake(app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: OutputTarget, parts: WorkerDependencies) -> SharedIntake:
+def intake(
+    app: str, agent: Agent, rule: Rule, reads: Codec, writes: Codec, outputs: OutputTarget, parts: WorkerDependencies
+) -> SharedIntake:
     """Raises ConfigurationError."""
     name, gate, clock = buffer_name(app, agent.name), gate_of(agent), parts.clock.monotonic
     handling, policy = _handling(agent, rule, reads, outputs, parts)
@@ -59,7 +61,9 @@ def gate_of(agent: Agent) -> Gate:
     return Gate(None if most == inf else int(most), first, last, LEASE)
 
 
-def _handling(agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies) -> tuple[Handling | None, Policy | None]:
+def _handling(
+    agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
+) -> tuple[Handling | None, Policy | None]:
     """Outside of every commit: a call may take its time, while the batch's lease is renewed."""
     handler = agent.handler
     if handler is None:

@@ -60,7 +60,9 @@ class WorkerDependencies(NamedTuple):
 class Worker:
     """One agent's loop. `run` ends by `stop` (0) or by an error that ends the process."""
 
-    def __init__(self, app: App, agent: Agent, number: int, setting: AgentRuntime, claims: Claims, relay: Outgoing, parts: WorkerDependencies) -> None:
+    def __init__(
+        self, app: App, agent: Agent, number: int, setting: AgentRuntime, claims: Claims, relay: Outgoing, parts: WorkerDependencies
+    ) -> None:
         self._app, self._agent, self._number = app, agent, number
         self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)

@@ -58,7 +58,9 @@ def appended(store: Store, claim: Claim, said: Sequence[Amendment]) -> Claim:
     view = store.read(claim.partition)
     old = claim.store_time - AMENDED
     kept = (number for number, page in _read(view.entries if view else ()) if any(each.at > old for each in page))
-    entry = ChangelogEntry(claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[replace(each, at=claim.store_time) for each in said])
+    entry = ChangelogEntry(
+        claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[replace(each, at=claim.store_time) for each in said]
+    )
     changes = Changes(0, entries=[packed(entry, compress=False)], keep_from=next(kept, claim.last + 1))
     return store.commit(claim, changes)
 

@@ -76,7 +76,9 @@ def _output(record: Record, said: Mapping[str, bytes | None]) -> ExplainedOutput
     count = text.get("sluicegate-count", "")
     span = OffsetSpan(first.source, first.first, last.last) if first and last else None
     number = int(count) if count.isdigit() else None
-    return ExplainedOutput(place, *known, text.get("sluicegate-agent", ""), text.get("sluicegate-reason", "sent"), number, record.key(), span)
+    return ExplainedOutput(
+        place, *known, text.get("sluicegate-agent", ""), text.get("sluicegate-reason", "sent"), number, record.key(), span
+    )
 
 
 def _place(text: str) -> OffsetSpan | None:

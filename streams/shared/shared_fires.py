@@ -74,7 +74,8 @@ class SharedFires:
 
     def __init__(
         self, name: str, gate: Gate, buffer: AggregatorBuffer, firing: SharedFiring, handling: Handling | None, policy: Policy | None,
-        calls: BackgroundCalls, work: BackgroundCalls, meter: Meter, clock: Callable[[], float], time: Callable[[], float], backoff: Backoff,
+        calls: BackgroundCalls, work: BackgroundCalls, meter: Meter, clock: Callable[[], float], time: Callable[[], float],
+        backoff: Backoff,
     ) -> None:  # fmt: skip
         self._name, self._gate, self._buffer, self._firing, self._handling, self._policy = name, gate, buffer, firing, handling, policy
         self._calls, self._work, self._meter, self._clock, self._time, self._backoff = calls, work, meter, clock, time, backoff

@@ -37,7 +37,9 @@ def result(name: str, group: Sequence[tuple[int, Flight]], **changed: object) ->
     document = {"key": carrier, "count": len(delays), "flights": len(delays), "total": sum(delays), "worst": max(delays)}
     document |= {"mean": sum(delays) / len(delays), **changed}
     headers = {"id": name, "first": f"flights/{first.partition}/{group[0][0]}", "last": f"flights/{first.partition}/{group[-1][0]}"}
-    return OutputRecord(carrier.encode(), json.dumps(document).encode(), {f"sluicegate-{key}": value.encode() for key, value in headers.items()})
+    return OutputRecord(
+        carrier.encode(), json.dumps(document).encode(), {f"sluicegate-{key}": value.encode() for key, value in headers.items()}
+    )
 
 
 def dead_letter(name: str, offset: int, dead: Flight) -> OutputRecord:

@@ -23,8 +23,8 @@ class Driver:
     names = count()
 
     def __init__(
-        self, agent: Agent, store: Store, log: Log, clock: ManualClock | None = None, on_rule_change: str = "refuse", pool: Any = InlinePool,
-        app: str = "app", spans: Spans | None = None,
+        self, agent: Agent, store: Store, log: Log, clock: ManualClock | None = None, on_rule_change: str = "refuse",
+        pool: Any = InlinePool, app: str = "app", spans: Spans | None = None,
     ) -> None:  # fmt: skip
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or ManualClock()
         self.app = App(app, "memory://", (agent,))

@@ -32,7 +32,9 @@ class Scene:
         producer, settings = LogProducer(self.log), Outbox(lease=LEASE, poll=0.1, lanes=1, backoff_first=0.1, backoff_most=0.1)
         token = iter(f"{id(producer)}-{number}" for number in range(99)).__next__
         time, report = self.clock.time, lambda report: None
-        parts = DispatcherDependencies(self.store, lambda: None, "s", producer, self.clock, time, Meter(), lambda: 0.5, token, report, InlinePool(1))
+        parts = DispatcherDependencies(
+            self.store, lambda: None, "s", producer, self.clock, time, Meter(), lambda: 0.5, token, report, InlinePool(1)
+        )
         return producer, Dispatcher(App("app", "memory://", (), outbox=settings), parts)
 
     def add(self, *numbers: int) -> None:
