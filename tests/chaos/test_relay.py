@@ -11,7 +11,7 @@ from sluicegate.streams.contracts.values import OutboxRow
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, judge
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
+from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, memory
 
 AGENT = Agent("sums", ("in",), Aggregation(count=1, since_first=30.0, compute=(Reducer("total", "sum", "v"),)), Destination("out"), "dead")
 KEYS = [b"red", b"green", b"blue", b"grey"]  # in both partitions of `out`
@@ -30,7 +30,7 @@ def feed(log: Log) -> None:
         log.append("in", 0, KEYS[number % 4], json.dumps({"v": 1000 + number}).encode())
 
 
-def worker(log: Log, store: MemoryStore, clock: Clock, fate: Fate = lambda row: "delivered") -> Driver:
+def worker(log: Log, store: MemoryStore, clock: ManualClock, fate: Fate = lambda row: "delivered") -> Driver:
     driver = Driver(AGENT, store, log, clock)
     driver.producer.fate = fate
     return driver.give(0)
@@ -49,14 +49,14 @@ def seen(log: Log, topic: str) -> list[Seen]:
     return [_seen(message) for records in log.topics[topic] for message in records]
 
 
-def _seen(message: Message) -> Seen:
+def _seen(message: LogRecord) -> Seen:
     headers = {name: (value or b"").decode() for name, value in message.h or ()}
     return Seen(message.t, message.p, message.o, message.k, message.v, headers)
 
 
 def late_partition(log: Log) -> Verdict:
     """Rows of output partition 0 stay under way while later ones of partition 1 are reported and recorded; then the worker dies."""
-    clock = Clock()
+    clock = ManualClock()
     store = memory(clock)
     feed(log)
     some_time(worker(log, store, clock, lambda row: "held" if row.partition == 0 else "delivered"))
@@ -91,7 +91,7 @@ class FirstFails:
 
 def failing_once(log: Log) -> Verdict:
     """One row at a time, so that newer ones wait behind the one that fails."""
-    clock, fate = Clock(), FirstFails()
+    clock, fate = ManualClock(), FirstFails()
     feed(log)
     driver = worker(log, memory(clock), clock, fate)
     driver.producer.room = 1
@@ -111,7 +111,7 @@ def test_the_judge_finds_the_order_broken_when_what_failed_goes_last(log: Log) -
 
 def test_rows_that_arrived_unreported_beside_a_failure_are_sent_again_as_exact_copies(log: Log) -> None:
     """Row n and all behind it in its partition fail, n+1 in the other one arrived: all are sent again, and receivers drop copies."""
-    clock = Clock()
+    clock = ManualClock()
     feed(log)
     driver = Driver(AGENT, memory(clock), log, clock).give(0)
     driver.producer.fate = lambda row: "delivered" if driver.producer.replaced else "ack-lost" if row.partition else "failed"

@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, PersistenceError
 from sluicegate.streams.operations import rebuild_write
 from sluicegate.streams.operations.rebuild_write import lost
-from tests.unit.engine.driver import Clock, Driver, memory
+from tests.unit.engine.driver import Driver, ManualClock, memory
 from tests.unit.engine.rebuilding import feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent
 
@@ -40,7 +40,7 @@ def test_a_lost_state_is_rebuilt_after_a_run_that_was_killed_half_way(monkeypatc
     monkeypatch.setattr(rebuild_write, "COMMIT_BYTES", 1)
     monkeypatch.setattr(rebuild_write, "COMMIT_ROWS", 1)
     agent = an_agent(ns, count=3, since_first=600.0, compute=(Reducer("all", "collect", "n"),))
-    log, clock = a_log(), Clock()
+    log, clock = a_log(), ManualClock()
     before: MemoryStore = memory(clock)
     driver = Driver(agent, before, log, clock).give(0)
     driver.producer.fate = lambda row: "delivered" if row.number <= 1 else "lost"

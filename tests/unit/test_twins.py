@@ -21,8 +21,8 @@ from tests.soak.crew import CLOCKS
 PROJECT = Path(__file__).resolve().parents[2]
 NOT_TESTS = re.compile(r"tests/(mutation/|unit/test_twins\.py)")
 ASK = """
-from sluicegate.streams.reading.receive import Senders
-senders = Senders("in")
+from sluicegate.streams.reading.receive import ReceivedShards
+senders = ReceivedShards("in")
 print([senders.repeat("shard", 1, 0.0) for _ in range(2)][-1], flush=True)
 """
 

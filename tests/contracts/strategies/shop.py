@@ -13,7 +13,7 @@ from sluicegate.streams.contracts.values import Partition, PartitionView
 from sluicegate.streams.handlers import Context, Message
 from tests.contracts.application import Books
 from tests.contracts.given import seen
-from tests.unit.engine.driver import Clock, Driver, distinct, header
+from tests.unit.engine.driver import Driver, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log
 
 BY_HEADER = Deduplication("header", "message-id", 3600.0)
@@ -23,7 +23,7 @@ class Shop:
     """`elsewhere` is another system, with the ids that it was given; `fails` says how often each order's audit fails yet."""
 
     def __init__(self, store: Store, url: str, name: str) -> None:
-        self.store, self.log, self.clock, self.place = store, a_log(), Clock(), Partition("app", name, "in", 0)
+        self.store, self.log, self.clock, self.place = store, a_log(), ManualClock(), Partition("app", name, "in", 0)
         self.books = Books(url, Partition(name, name, "in", 0))
         self.books.partition = self.place
         self.elsewhere: list[tuple[str, int]] = []

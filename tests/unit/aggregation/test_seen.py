@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation import changelog, seen
 from sluicegate.streams.aggregation.seen import KnownIds
 from tests.mutation.twins import without
 from tests.unit.aggregation.turning import Turned, record
-from tests.unit.engine.driver import Message
+from tests.unit.engine.driver import LogRecord
 
 HORIZON = 50.0
 EACH = Aggregation(count=1)  # every record that is taken fires by itself
@@ -45,7 +45,7 @@ def _small_log() -> Iterator[None]:
         yield
 
 
-def messages(written: Sequence[tuple[int, str]], by: str) -> list[Message]:
+def messages(written: Sequence[tuple[int, str]], by: str) -> list[LogRecord]:
     """Ids in a header, in a field or as the key; `broken` cannot be decoded, `nameless` has no id."""
     found = []
     for offset, (number, kind) in enumerate(written):
@@ -58,7 +58,7 @@ def messages(written: Sequence[tuple[int, str]], by: str) -> list[Message]:
     return found
 
 
-def turned(records: Sequence[Message], steps: Sequence[Step], dedupe: Deduplication) -> tuple[Turned, list[float]]:
+def turned(records: Sequence[LogRecord], steps: Sequence[Step], dedupe: Deduplication) -> tuple[Turned, list[float]]:
     """All records taken in these steps and committed at the end; and when each was taken for good."""
     partition = Turned(Agent("sums", ("in",), EACH, Destination("out"), "dead", dedupe=dedupe))
     times = [0.0] * len(records)

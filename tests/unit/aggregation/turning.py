@@ -17,7 +17,7 @@ from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
-from tests.unit.engine.driver import Message
+from tests.unit.engine.driver import LogRecord
 
 PLACE = Partition("app", "sums", "in", 3)
 TOPIC_ID = str(uuid.UUID(int=7))
@@ -27,8 +27,8 @@ def an_agent(aggregation: Aggregation, form: str = "json") -> Agent:
     return Agent("sums", ("in",), aggregation, Destination("out"), "dead", format=form)
 
 
-def record(offset: int, key: bytes | None, value: bytes | None, headers: Any = None) -> Message:
-    return Message("in", 3, offset, key, value, headers)
+def record(offset: int, key: bytes | None, value: bytes | None, headers: Any = None) -> LogRecord:
+    return LogRecord("in", 3, offset, key, value, headers)
 
 
 class Turned:

@@ -11,7 +11,7 @@ from sluicegate.connectors import open_store
 from sluicegate.streams.cli import changing, letters, main
 from sluicegate.streams.cli.files import loaded
 from tests.unit.cli.log_topics import LogTopics
-from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, feed, shown
 from tests.unit.engine.test_gaps import truncation
 
@@ -52,9 +52,9 @@ def worker(file: str, log: Log) -> Driver:
     store = open_store(app.store, app.folder)
     store.migrate()
     feed(log, ("x", 1), ("x", 2), ("x", 3), ("y", 4), ("z", 5))
-    Driver(app.agents[0], store, log, Clock()).give(0).turns(4)
+    Driver(app.agents[0], store, log, ManualClock()).give(0).turns(4)
     truncation(log, store)  # type: ignore[arg-type]
-    made = Driver(app.agents[0], store, log, Clock()).give(0).turns(2).later(6).turns(2)
+    made = Driver(app.agents[0], store, log, ManualClock()).give(0).turns(2).later(6).turns(2)
     assert shown(made)[1]["in", 0] == ("halted", "log-truncated")
     return made
 
@@ -100,10 +100,10 @@ def three(file: str, log: Log) -> Driver:
     store.migrate()
     for number in range(3):
         feed(log, ("x", 1), ("x", 2), ("x", 3), number=number)
-    Driver(app.agents[0], store, log, Clock()).give(0, 1, 2).turns(6)
+    Driver(app.agents[0], store, log, ManualClock()).give(0, 1, 2).turns(6)
     for number in (0, 2):
         del log.topics["in"][number][1:]
-    return Driver(app.agents[0], store, log, Clock()).give(0, 1, 2).turns(4)
+    return Driver(app.agents[0], store, log, ManualClock()).give(0, 1, 2).turns(4)
 
 
 def halted(worker: Driver) -> set[int]:
@@ -143,13 +143,13 @@ def test_of_a_wiped_store_the_way_back_is_named_before_the_way_on(
     store = open_store(app.store, app.folder)
     store.migrate()
     feed(log, ("x", 1), ("x", 2), ("x", 3), ("y", 4))
-    Driver(app.agents[0], store, log, Clock()).give(0).turns(4)
+    Driver(app.agents[0], store, log, ManualClock()).give(0).turns(4)
     store.close()
     for left in tmp_path.glob("state.db*"):
         left.unlink()
     fresh = open_store(app.store, app.folder)
     fresh.migrate()
-    worker = Driver(app.agents[0], fresh, log, Clock()).give(0).turns(4)
+    worker = Driver(app.agents[0], fresh, log, ManualClock()).give(0).turns(4)
     assert shown(worker)[1]["in", 0] == ("halted", "store-wiped")
     for text in (capsys.readouterr().out, accept_gap("in/0").stderr):
         assert 0 < text.index("sluicegate replay FILE AGENT --rebuild") < text.index("sluicegate accept-gap`"), text

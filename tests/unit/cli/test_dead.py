@@ -12,7 +12,7 @@ from sluicegate.streams.cli import letters, main
 from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.errors import SystemNotReady
 from tests.unit.cli.log_topics import LogTopics
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, feed
 
 FILE = """\
@@ -53,7 +53,7 @@ def driver(file: str, log: Log) -> Driver:
     app = loaded(file)
     store = open_store(app.store, app.folder)
     store.migrate()
-    made = Driver(app.agents[0], store, log, Clock()).give(0)
+    made = Driver(app.agents[0], store, log, ManualClock()).give(0)
     made.producer.fate = lambda row: "rejected" if row.key == b"huge" else "delivered"
     log.append("in", 0, b"k", b"{bad", [("h", b"1")])
     feed(log, ("huge", 1))

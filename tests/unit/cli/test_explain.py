@@ -13,7 +13,7 @@ from sluicegate.streams.cli import letters, main
 from sluicegate.streams.cli.files import loaded
 from tests.unit.cli.log_topics import LogTopics
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import a_log
 
 FILE = """\
@@ -61,7 +61,7 @@ def explain(file: str) -> Explain:
 
 def driver(file: str, log: Log, agent: int = 0) -> Driver:
     app = loaded(file)
-    return Driver(app.agents[agent], open_store(app.store, app.folder), log, Clock()).give(0)
+    return Driver(app.agents[agent], open_store(app.store, app.folder), log, ManualClock()).give(0)
 
 
 def fed(file: str, log: Log, seed: int = 1) -> None:

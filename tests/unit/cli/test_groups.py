@@ -19,7 +19,7 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal import amending
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import open_groups
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log, feed
 
 FILE = """\
@@ -58,7 +58,7 @@ def a_store(file: str) -> Store:
 
 
 def driver(file: str, log: Log) -> Driver:
-    return Driver(loaded(file).agents[0], a_store(file), log, Clock()).give(0)
+    return Driver(loaded(file).agents[0], a_store(file), log, ManualClock()).give(0)
 
 
 def filled(file: str) -> tuple[Driver, Log]:

@@ -13,7 +13,7 @@ from sluicegate.streams.cli.files import loaded
 from sluicegate.streams.cli.letters import Counts
 from sluicegate.streams.cli.progress import PartitionProgress, status
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, feed
 
 FILE = """\
@@ -48,7 +48,7 @@ def driver(file: str, log: Log) -> Driver:
     app = loaded(file)
     store = open_store(app.store, app.folder)
     store.migrate()
-    return Driver(app.agents[0], store, log, Clock()).give(0)
+    return Driver(app.agents[0], store, log, ManualClock()).give(0)
 
 
 def status_of(file: str) -> PartitionProgress:

@@ -21,7 +21,7 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.report import PartitionReport, WorkerReport
 from tests.unit.cli.files import FILE, written
-from tests.unit.engine.driver import Clock, Driver, Log, memory
+from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 
 AGENT = Agent(
     "sums", ("in",), Aggregation(count=3, since_first=30.0, compute=(Reducer("total", "sum", "amount"),)), Destination("out"), "dead"
@@ -31,7 +31,7 @@ APP = App("app", "redis://:secret@host/0", (AGENT,), {"bootstrap.servers": "embe
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return ManualClock()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from sluicegate.connectors import open_store
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.files import loaded
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, feed
 from tests.waiting import wait_until
 
@@ -65,7 +65,7 @@ def worker(file: str, log: Log) -> Driver:
     app = loaded(file)
     store = open_store(app.store, app.folder)
     store.migrate()
-    return Driver(app.agents[0], store, log, Clock())
+    return Driver(app.agents[0], store, log, ManualClock())
 
 
 def copied(log: Log, topic: str, broker: EmbeddedBroker) -> None:

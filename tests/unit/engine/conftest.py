@@ -7,12 +7,12 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from tests.unit.engine import handlers, scene
-from tests.unit.engine.driver import Clock, Log, memory
+from tests.unit.engine.driver import Log, ManualClock, memory
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def log() -> Log:
 
 
 @pytest.fixture
-def store(clock: Clock) -> MemoryStore:
+def store(clock: ManualClock) -> MemoryStore:
     return memory(clock)
 
 

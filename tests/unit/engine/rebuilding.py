@@ -13,7 +13,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.rebuild_plan import Planned, Plans, RebuildRange
 from sluicegate.streams.testing.log import LogInput, LogProducer
-from tests.unit.engine.driver import Clock, Driver, Log, Message, header
+from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, header
 
 ANNE = Person("anne@here", "the store was lost", "rebuild-token")
 EPOCH = 1_700_000_000
@@ -58,7 +58,7 @@ def plans(agent: Agent, store: Store, log: Log, wanted: RebuildRange = PLAIN, hi
     return Plans(app, agent, store, history or LogHistory(log, f"app.{agent.name}"), LogProducer(log), wanted)
 
 
-def rebuild(agent: Agent, store: Store, log: Log, clock: Clock, wanted: RebuildRange = PLAIN) -> list[Planned]:
+def rebuild(agent: Agent, store: Store, log: Log, clock: ManualClock, wanted: RebuildRange = PLAIN) -> list[Planned]:
     """As the command does it."""
     found = plans(agent, store, log, wanted)
     found.inform_again()
@@ -68,7 +68,7 @@ def rebuild(agent: Agent, store: Store, log: Log, clock: Clock, wanted: RebuildR
     return planned
 
 
-def feed_at(log: Log, clock: Clock, key: str, value: bytes, number: int = 0) -> None:
+def feed_at(log: Log, clock: ManualClock, key: str, value: bytes, number: int = 0) -> None:
     log.append("in", number, key.encode(), value, None, int((clock.now + EPOCH) * 1000))
 
 
@@ -84,7 +84,7 @@ def state(agent: Agent, store: Store, number: int = 0) -> tuple[int, dict[bytes,
     }
 
 
-def emitted_twice(messages: Sequence[Message]) -> list[str]:
+def emitted_twice(messages: Sequence[LogRecord]) -> list[str]:
     """Ids that were sent as more than one row."""
     rows: dict[str, set[tuple[Any, Any]]] = {}
     for m in messages:
@@ -92,12 +92,12 @@ def emitted_twice(messages: Sequence[Message]) -> list[str]:
     return [name for name, copies in rows.items() if len(copies) > 1]
 
 
-def amounts(log: Log, clock: Clock, keys: str, number: int = 0, first: int = 0) -> None:
+def amounts(log: Log, clock: ManualClock, keys: str, number: int = 0, first: int = 0) -> None:
     for n, key in enumerate(keys, first):
         feed_at(log, clock, key, json.dumps({"amount": n}).encode(), number)
 
 
-def worked(agent: Agent, store: MemoryStore, log: Log, clock: Clock) -> Driver:
+def worked(agent: Agent, store: MemoryStore, log: Log, clock: ManualClock) -> Driver:
     """A worker that did all that there is, and told Kafka so."""
     driver = Driver(agent, store, log, clock).give(*range(log.count("in"))).turns()
     return driver.later(0.5).turns()

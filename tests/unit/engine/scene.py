@@ -6,7 +6,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.contracts.stores import Store
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 
 COMPUTE = (Reducer("total", "sum", "amount"),)
 
@@ -90,4 +90,4 @@ def hooked(store: Store, before: Callable[[Any, Any], None] | None = None, after
     return store
 
 
-__all__ = ["Clock", "Driver", "Log", "distinct", "header"]
+__all__ = ["Driver", "Log", "ManualClock", "distinct", "header"]

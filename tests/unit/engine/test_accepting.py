@@ -12,7 +12,7 @@ from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.accepting import Gap, accept, preview
 from sluicegate.streams.operations.open_groups import held
-from tests.unit.engine.driver import Clock, Driver, header, memory
+from tests.unit.engine.driver import Driver, ManualClock, header, memory
 from tests.unit.engine.scene import a_log, an_agent, feed, shown
 from tests.unit.engine.test_gaps import HARMS, PLACE, Harm, earlier, retention, rewind, swap, truncation, wipe
 
@@ -24,7 +24,7 @@ class Scene:
     """Eight records of two keys, harm, and a worker that halted at it."""
 
     def __init__(self, harm: Harm, count: int = 3, records: int = 8) -> None:
-        self.clock, self.log = Clock(), a_log()
+        self.clock, self.log = ManualClock(), a_log()
         self.store, self.agent = memory(self.clock), an_agent(count=count)
         feed(self.log, *[("ab"[n % 2], n) for n in range(4)])
         first = Driver(self.agent, self.store, self.log, self.clock).give(0).turns(3)
@@ -138,7 +138,7 @@ def test_what_would_be_forgotten_must_be_said(harm: Harm, code: str) -> None:
 
 
 def test_added_partitions_are_accepted_with_their_groups_open() -> None:
-    clock, log = Clock(), a_log()
+    clock, log = ManualClock(), a_log()
     store, agent = memory(clock), an_agent(since_first=None)
     feed(log, ("a", 1))
     Driver(agent, store, log, clock).give(0).turns(3)

@@ -12,7 +12,7 @@ from sluicegate.streams.operations import explaining, rebuild
 from sluicegate.streams.operations.dead_letters import Retried, letters, retry
 from sluicegate.streams.ownership import owner
 from sluicegate.streams.reading.addressed import RETRIED_FOR, addressee, for_us
-from tests.unit.engine.driver import Clock, Driver, Log, Message, memory
+from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, memory
 from tests.unit.engine.rebuilding import rebuild as rebuilt
 from tests.unit.engine.rebuilding import state
 from tests.unit.engine.scene import a_log, an_agent, dead, feed
@@ -29,7 +29,7 @@ def log() -> Log:
 
 
 @pytest.fixture
-def agents(log: Log, store: MemoryStore, clock: Clock) -> list[Driver]:
+def agents(log: Log, store: MemoryStore, clock: ManualClock) -> list[Driver]:
     """Both have read one record, which `ledger` cannot count."""
     feed(log, ("bob", 5))
     return [Driver(agent, store, log, clock).give(0).turns() for agent in (SPEND, LEDGER)]
@@ -67,7 +67,7 @@ def test_twin_without_the_header_s_meaning_the_other_agent_counts_it_twice(
 
 @pytest.mark.parametrize("honours", [True, False])
 def test_a_rebuild_passes_over_it_too(
-    agents: list[Driver], log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, honours: bool
+    agents: list[Driver], log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, honours: bool
 ) -> None:
     retried(log, store, agents)
     before = state(SPEND, store)
@@ -101,8 +101,8 @@ def explaining_id(log: Log) -> str:
 MINE = Partition("app", "spend", "in", 0)
 
 
-def a_record(*headers: tuple[str, bytes | None]) -> Message:
-    return Message("in", 0, 0, b"k", b"v", list(headers) or None, 0, 0)
+def a_record(*headers: tuple[str, bytes | None]) -> LogRecord:
+    return LogRecord("in", 0, 0, b"k", b"v", list(headers) or None, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_header_names_the_app_and_the_agent(headers: Headers, taken: bool) -
 
 
 def test_a_record_whose_headers_cannot_be_read_is_taken() -> None:
-    class Unreadable(Message):
+    class Unreadable(LogRecord):
         def headers(self) -> Headers | None:
             raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text")
 

@@ -15,7 +15,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.handlers import sealed
 from sluicegate.streams.handlers.members import GroupMembers
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import dead, feed
 from tests.unit.schemas.test_documents import LETTER
 
@@ -52,7 +52,7 @@ def letters(log: Log) -> list[tuple[bytes | None, str | None, str | None]]:
 
 @how
 def test_the_named_ones_are_dead_letters_byte_for_byte_and_the_rest_is_handled_at_once(
-    how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     handlers.bad |= {2: "no such account", 4: "closed"}
     for value in (b'{"amount": 1}', b'{"amount":  2, "x": 1.0}', b'{"amount": 3}', b'{ "amount": 4 }'):
@@ -71,7 +71,7 @@ def test_the_named_ones_are_dead_letters_byte_for_byte_and_the_rest_is_handled_a
 
 @how
 def test_a_group_of_which_nothing_is_left_ends_without_another_call(
-    how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     handlers.bad |= dict.fromkeys((1, 2, 3, 4), "all of them")
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
@@ -82,7 +82,7 @@ def test_a_group_of_which_nothing_is_left_ends_without_another_call(
 
 @how
 def test_one_that_is_named_later_has_the_index_of_the_group_as_it_was_completed(
-    how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
     said = iter([{2: "two"}, {4: "four"}, {}])
     monkeypatch.setattr(handlers, "bad", Changing(said))
@@ -108,7 +108,7 @@ class Changing(dict[int, str]):
 
 @how
 def test_reducers_are_computed_anew_without_what_is_bad(
-    how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(handlers, "choosy", lambda batch: seen.append(batch.value) or handlers.choosy_rows(batch))
@@ -120,7 +120,7 @@ def test_reducers_are_computed_anew_without_what_is_bad(
 
 @how
 def test_indexes_that_the_group_does_not_have_are_a_failure(
-    how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(handlers, "choosy", lambda batch: handlers.refuses({9: "none such"}))
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
@@ -130,7 +130,7 @@ def test_indexes_that_the_group_does_not_have_are_a_failure(
 
 @how
 def test_after_so_many_failures_each_is_tried_alone_and_nothing_of_that_stays(
-    how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     handlers.bad[3] = "bad"
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
@@ -145,7 +145,7 @@ def test_after_so_many_failures_each_is_tried_alone_and_nothing_of_that_stays(
 
 @how
 def test_when_all_fail_alone_it_is_no_bad_message_and_the_group_fails_as_a_whole(
-    how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     handlers.bad |= dict.fromkeys((1, 2, 3, 4), "bad")
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
@@ -154,14 +154,14 @@ def test_when_all_fail_alone_it_is_no_bad_message_and_the_group_fails_as_a_whole
 
 
 @how
-def test_without_isolation_one_bad_message_fails_its_group(how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_without_isolation_one_bad_message_fails_its_group(how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.bad[3] = "bad"
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
     turned(Driver(an_agent("blunt", attempts=3, **how), store, log, clock).give(0))
     assert (dead(log), outputs(log)) == ([("0", "handler-failed")], [])
 
 
-def after_a_death(store: MemoryStore, log: Log, clock: Clock, point: str, nth: int, how: dict[str, Any]) -> None:
+def after_a_death(store: MemoryStore, log: Log, clock: ManualClock, point: str, nth: int, how: dict[str, Any]) -> None:
     """A process that dies at this place, and one that goes on and finds another message bad, too."""
     handlers.bad[2] = "two"
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@{nth}"})
@@ -181,7 +181,7 @@ SEALS = ("sealed", "attempt-marked", "handler-done", "complete-sent")
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("point", [*POINTS, *SEALS])
 def test_each_is_a_dead_letter_or_handled_once_after_a_death_anywhere(
-    point: str, nth: int, how: dict[str, Any], log: Log, store: MemoryStore, clock: Clock
+    point: str, nth: int, how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     after_a_death(store, log, clock, point, nth, how)
     assert letters(log) == [(b'{"amount": 2}', "1", "two")]
@@ -190,7 +190,7 @@ def test_each_is_a_dead_letter_or_handled_once_after_a_death_anywhere(
 
 
 def test_without_the_removal_in_the_log_a_message_is_both_dead_and_handled(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
     """The dead letter was committed; the process that goes on finds the whole group again, and nothing wrong with it."""
 
@@ -207,7 +207,7 @@ def test_without_the_removal_in_the_log_a_message_is_both_dead_and_handled(
     assert outputs(log) == [{"sum": 10, "of": [1, 2, 3, 4]}]
 
 
-def test_with_the_removal_in_the_log_it_is_not(log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch) -> None:
+def test_with_the_removal_in_the_log_it_is_not(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
     handlers.bad[2] = "two"
     reduce = sealed.Sealed._reduce
 
@@ -224,7 +224,7 @@ def test_with_the_removal_in_the_log_it_is_not(log: Log, store: MemoryStore, clo
     assert outputs(log) == [{"sum": 8, "of": [1, 3, 4]}]
 
 
-def test_a_session_is_rolled_back_before_the_rest_is_handled(log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch) -> None:
+def test_a_session_is_rolled_back_before_the_rest_is_handled(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
     """Twin: without the isolation the bad message's writes stay with the others'."""
     monkeypatch.setattr(GroupMembers, "without", lambda self, fire, bad: ([], fire))
     monkeypatch.setattr(handlers, "bad", Changing(iter([{2: "two"}, {}])))
@@ -233,7 +233,7 @@ def test_a_session_is_rolled_back_before_the_rest_is_handled(log: Log, store: Me
     assert (store.values["sum"], letters(log)) == (10, [])
 
 
-def test_rows_of_together_are_named_as_well_and_only_their_messages_go(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_rows_of_together_are_named_as_well_and_only_their_messages_go(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.bad |= {3: "three", 7: "seven"}
     feed(log, *[("k", n) for n in range(10)])
     Driver(an_agent("book_choosy", None, session=True, attempts=1), store, log, clock).give(0).turns(10)

@@ -9,7 +9,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import PersistenceError, SluicegateError
 from sluicegate.streams.ownership.claims import Claims
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent, feed, totals
 
 GOOD, BAD = 0, 1
@@ -28,7 +28,7 @@ def watched(store: MemoryStore) -> list[int]:
     return sizes
 
 
-def test_partitions_with_work_commit_together(store: MemoryStore, clock: Clock) -> None:
+def test_partitions_with_work_commit_together(store: MemoryStore, clock: ManualClock) -> None:
     log, sizes = a_log(partitions=3), watched(store)
     driver = Driver(an_agent(count=2), store, log, clock).give(0, 1, 2).turns()
     for number in range(3):
@@ -38,7 +38,7 @@ def test_partitions_with_work_commit_together(store: MemoryStore, clock: Clock) 
     assert totals(log) == [("k", "count", 2, 3)] * 3
 
 
-def test_one_that_is_fenced_in_a_common_commit_costs_the_others_nothing(store: MemoryStore, clock: Clock) -> None:
+def test_one_that_is_fenced_in_a_common_commit_costs_the_others_nothing(store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=2)
     driver = Driver(an_agent(count=2), store, log, clock).give(GOOD, BAD).turns()
     feed(log, ("k", 1), number=GOOD)
@@ -72,7 +72,7 @@ def spoiled(store: MemoryStore) -> None:
     store.commit, store.commit_all = broken, all_or_none  # type: ignore[method-assign]
 
 
-def results_beside_a_damaged_one(log: Log, store: MemoryStore, clock: Clock) -> int:
+def results_beside_a_damaged_one(log: Log, store: MemoryStore, clock: ManualClock) -> int:
     driver = Driver(an_agent(count=2), store, log, clock).give(GOOD, BAD).turns()
     spoiled(store)
     for round_ in range(40):
@@ -82,10 +82,10 @@ def results_beside_a_damaged_one(log: Log, store: MemoryStore, clock: Clock) -> 
     return len(totals(log))
 
 
-def test_one_that_cannot_be_committed_does_not_hold_up_the_others(store: MemoryStore, clock: Clock) -> None:
+def test_one_that_cannot_be_committed_does_not_hold_up_the_others(store: MemoryStore, clock: ManualClock) -> None:
     assert results_beside_a_damaged_one(a_log(partitions=2), store, clock) == 20
 
 
-def test_without_commits_alone_after_a_failure_it_does(store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_commits_alone_after_a_failure_it_does(store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Claims, "retrying", False)
     assert results_beside_a_damaged_one(a_log(partitions=2), store, clock) < 20

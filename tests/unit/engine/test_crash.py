@@ -13,13 +13,13 @@ from sluicegate.streams.ownership.crash import CrashMarks
 from sluicegate.streams.ownership.owner import Owner
 from tests.mutation.twins import without
 from tests.unit.engine import scene
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import DIES, an_agent, dead, feed, shown, totals, until_killed
 
 PLACE = Partition("app", "sums", "in", 0)
 
 
-def deaths(log: Log, store: MemoryStore, clock: Clock, most: int = 8) -> int:
+def deaths(log: Log, store: MemoryStore, clock: ManualClock, most: int = 8) -> int:
     """Start a worker after each death until one lives on; how many died."""
     agent = an_agent(count=1, compute=(DIES,))
     for died in range(most):
@@ -32,7 +32,7 @@ def deaths(log: Log, store: MemoryStore, clock: Clock, most: int = 8) -> int:
 @pytest.mark.parametrize("place", [0, 1, 99, 100, 157, 299])
 @pytest.mark.parametrize("size", [1, 300])
 def test_a_record_that_kills_three_times_is_a_dead_letter_and_all_others_count(
-    log: Log, store: MemoryStore, clock: Clock, place: int, size: int
+    log: Log, store: MemoryStore, clock: ManualClock, place: int, size: int
 ) -> None:
     place = min(place, size - 1)
     feed(log, *[(f"k{n}", n) for n in range(size)])
@@ -45,7 +45,7 @@ def test_a_record_that_kills_three_times_is_a_dead_letter_and_all_others_count(
     assert ("sluicegate-dead-attempts", b"3") in (letter.h or [])
 
 
-def test_two_records_that_kill_are_both_found(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_two_records_that_kill_are_both_found(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """The second is met in a later batch than the first after a claim: that first death leaves no mark."""
     feed(log, *[(f"k{n}", n) for n in range(400)])
     scene.deadly["now"] = lambda message: message["amount"] in (20, 350)
@@ -54,14 +54,14 @@ def test_two_records_that_kill_are_both_found(log: Log, store: MemoryStore, cloc
     assert len(totals(log)) == 398
 
 
-def test_without_crash_marks_such_a_record_stands_still_for_ever(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_without_crash_marks_such_a_record_stands_still_for_ever(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, *[(f"k{n}", n) for n in range(30)])
     scene.deadly["now"] = lambda message: message["amount"] == 3
     with without("crash-marks"):
         assert deaths(log, store, clock, most=12) == 12
 
 
-def killed_while_idle(log: Log, store: MemoryStore, clock: Clock) -> list[tuple[str | None, str | None]]:
+def killed_while_idle(log: Log, store: MemoryStore, clock: ManualClock) -> list[tuple[str | None, str | None]]:
     """One death in the middle, then kills of idle workers, each after one more good record; the dead letters."""
     feed(log, *[(f"k{n}", n) for n in range(150)])
     feed(log, ("k150", "once"))
@@ -78,19 +78,19 @@ def killed_while_idle(log: Log, store: MemoryStore, clock: Clock) -> list[tuple[
     return dead(log)
 
 
-def test_kills_of_idle_workers_never_count(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_kills_of_idle_workers_never_count(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     assert killed_while_idle(log, store, clock) == []
     assert len(totals(log)) == 157
 
 
 def test_when_a_mark_stands_over_idle_time_good_records_become_dead_letters(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Owner, "_mark", lambda self, offset: self.marks.opening(offset) if self.marks.step(offset) else None)
     assert killed_while_idle(log, store, clock) != []
 
 
-def test_an_exception_or_a_stop_takes_the_mark_back(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_exception_or_a_stop_takes_the_mark_back(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, ("a", 1))
     scene.deadly["now"] = lambda message: True
     for _ in range(5):
@@ -105,7 +105,7 @@ def test_an_exception_or_a_stop_takes_the_mark_back(log: Log, store: MemoryStore
     assert len(totals(log)) == 1
 
 
-def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """The commit is fenced, and the acquittal fails at first."""
     feed(log, ("a", 1))
     driver = Driver(an_agent(count=1), store, log, clock).give(0)
@@ -135,7 +135,7 @@ def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(log: Log, s
     assert len(totals(log)) == 1
 
 
-def test_a_commit_that_reads_nothing_keeps_the_mark_as_it_stands(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_commit_that_reads_nothing_keeps_the_mark_as_it_stands(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """An expiry between a claim and its first record."""
     agent = an_agent(count=5, compute=(DIES,))
     feed(log, ("slow", 1))
@@ -204,7 +204,7 @@ def test_when_nobody_takes_its_mark_back_a_duel_of_four_makes_a_dead_letter() ->
     assert duel("ABCD", acquits=False) is True
 
 
-def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     agent = an_agent(count=1)
     one, two = (Driver(agent, store, log, clock).give(0) for _ in range(2))
     for n in range(60):

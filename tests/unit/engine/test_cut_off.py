@@ -12,7 +12,7 @@ from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.handlers.slow import Slow
 from tests.mutation.twins import without
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import dead, feed, hooked
 from tests.unit.engine.test_handlers import an_agent as inline
 from tests.unit.engine.test_slow import an_agent, outputs, turned
@@ -30,7 +30,7 @@ def _gate() -> Iterator[None]:
 
 
 @pytest.fixture
-def make(log: Log, store: MemoryStore, clock: Clock) -> Make:
+def make(log: Log, store: MemoryStore, clock: ManualClock) -> Make:
     return lambda: Driver(an_agent("waits_for_its_turn", attempts=1), store, log, clock, pool=Threads).give(0)
 
 
@@ -107,7 +107,7 @@ def test_the_offset_and_what_is_in_hand_do_not_move_with_it(make: Make, log: Log
     assert (after.claim.offset, len(after.entries), after.unsent) == (before.claim.offset, len(before.entries) + 1, before.unsent)
 
 
-def after_an_outage(log: Log, store: MemoryStore, clock: Clock, moves: bool) -> list[int]:
+def after_an_outage(log: Log, store: MemoryStore, clock: ManualClock, moves: bool) -> list[int]:
     """The second message finds a system away; what was called until all is done."""
     handlers.fails[2] = [handlers.away()]
     feed(log, ("k", 1), ("k", 2))
@@ -122,16 +122,16 @@ def after_an_outage(log: Log, store: MemoryStore, clock: Clock, moves: bool) -> 
     return handlers.calls
 
 
-def test_what_is_remembered_of_failures_goes_with_the_partition(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_is_remembered_of_failures_goes_with_the_partition(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """A handler without a session is not called again for what it did already, unless another worker may have had the partition."""
     assert after_an_outage(log, store, clock, moves=True) == [1, 2, 1, 2]
 
 
-def test_where_the_partition_stays_it_is_remembered(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_where_the_partition_stays_it_is_remembered(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     assert after_an_outage(log, store, clock, moves=False) == [1, 2, 2]
 
 
-def unrecorded(log: Log, store: MemoryStore, clock: Clock) -> Driver:
+def unrecorded(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     """A call goes well each time, and the store refuses five times to take what it came to."""
     refused: list[Changes] = []
 
@@ -148,20 +148,20 @@ def unrecorded(log: Log, store: MemoryStore, clock: Clock) -> Driver:
     return driver
 
 
-def test_a_call_whose_outcome_the_store_did_not_take_was_no_attempt(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_call_whose_outcome_the_store_did_not_take_was_no_attempt(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     unrecorded(log, store, clock)
     assert (len(distinct(log, "out")), dead(log)) == (1, [])
 
 
 def test_without_remembering_what_began_here_it_is_a_dead_letter(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Slow, "resumed", lambda self, sealed: None)
     unrecorded(log, store, clock)
     assert (distinct(log, "out"), dead(log)) == ([], [("0", "handler-failed")])
 
 
-def between_two(log: Log, store: MemoryStore, clock: Clock) -> None:
+def between_two(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """Two workers have the partition in turn, three times; each time the call goes well, and the claim is lost before its outcome is
     committed. Nobody dies."""
     feed(log, ("k", 1))
@@ -183,14 +183,14 @@ def between_two(log: Log, store: MemoryStore, clock: Clock) -> None:
     turned(workers[1], 10, 2.0)
 
 
-def test_calls_that_two_live_processes_lost_to_each_other_were_no_attempts(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_calls_that_two_live_processes_lost_to_each_other_were_no_attempts(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """Found by tests/simulation (seed 333): the other's attempt since then does not make ours a death."""
     between_two(log, store, clock)
     assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])
 
 
 def test_if_only_the_last_attempt_could_be_ours_it_would_be_a_dead_letter(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resumed = Slow.resumed
 

@@ -17,7 +17,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import dead_letters
 from sluicegate.streams.operations.dead_letters import Letter, Retried, letters, retry
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, dead, feed, totals
 
 
@@ -50,7 +50,7 @@ HEADERS: Headers = [
 class Times:
     """The store's clock, which a retry that waits moves on. `then` is called at the first wait."""
 
-    clock: Clock
+    clock: ManualClock
     waited = 0.0
     then: Callable[[], object] | None = None
 
@@ -66,7 +66,7 @@ times = Times()
 
 
 @pytest.fixture(autouse=True)
-def _times(clock: Clock) -> None:
+def _times(clock: ManualClock) -> None:
     times.clock, times.waited, times.then = clock, 0.0, None
 
 
@@ -74,7 +74,7 @@ persons = (Person("me@here", "fixed", f"hand {n}") for n in range(1_000_000))
 
 
 @pytest.fixture
-def given(log: Log, store: MemoryStore, clock: Clock) -> Driver:
+def given(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     """Two records that cannot be decoded, one of them with headers, and a group that timed out."""
     log.append("in", 0, b"k\xff", b"{bad", list(HEADERS))
     feed(log, ("good", 1))
@@ -113,7 +113,7 @@ def test_the_record_goes_back_byte_for_byte(given: Driver, log: Log, store: Memo
     assert (sent.k, sent.v, sent.h) == (b"k\xff", b"{bad", [("h", b"\xff"), ("h", None), ("sluicegate-fire", b"f"), *ours])
 
 
-def test_an_agent_takes_it_as_a_new_record(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_agent_takes_it_as_a_new_record(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """Of a topic of our own it would be dropped as a repeat, had it kept its number."""
     sent: Headers = [("sluicegate-shard", b"app/a/b/0>in#l"), ("sluicegate-seq", b"7"), ("sluicegate-id", b"old")]
     log.append("in", 0, b"k", b'{"amount": "text"}', sent)
@@ -302,7 +302,7 @@ def test_a_group_is_refused_as_a_whole(given: Driver, log: Log, store: MemorySto
     assert totals(log) == []
 
 
-def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(given: Driver, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(given: Driver, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     again(log, store)
     said = [(each.who, each.what, each.key, each.why) for each in journal.notes(store, "app")]
     assert said == [("me@here", what, "sums in/0/0", "fixed") for what in ("dead retry", "dead retry sent")]

@@ -10,7 +10,7 @@ from sluicegate.streams.errors import Fenced
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.dead_rows import dead_rows, requeue
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, feed, hooked, totals
 
 PLACE = Partition("app", "sums", "in", 0)
@@ -20,7 +20,7 @@ def person(token: str = "by hand") -> Person:
     return Person("me@here", "fixed", token)
 
 
-def given(log: Log, store: MemoryStore, clock: Clock) -> Driver:
+def given(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     """Three results, of which the broker refuses those of `bad` and `worse`."""
     driver = Driver(an_agent(count=1), store, log, clock).give(0)
     driver.producer.fate = lambda row: "delivered" if row.key == b"good" else "rejected"
@@ -38,7 +38,7 @@ def settled(driver: Driver) -> None:
     driver.later(10).turns(4).later(5).turns(8)
 
 
-def test_a_dead_row_is_sent_with_its_old_id_under_a_new_number(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_dead_row_is_sent_with_its_old_id_under_a_new_number(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = given(log, store, clock)
     [bad, worse] = dead_rows(store, "app", ["sums"], 10)
     assert requeue(store, PLACE, lambda row: row.key == b"bad", person()) == 1
@@ -52,14 +52,14 @@ def test_a_dead_row_is_sent_with_its_old_id_under_a_new_number(log: Log, store: 
     assert list(dict(bad.row.headers)) == list(dict(sent.h or ()))
 
 
-def test_it_is_requeued_once_however_often_it_is_asked_for(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_it_is_requeued_once_however_often_it_is_asked_for(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = given(log, store, clock)
     assert [requeue(store, PLACE, lambda row: True, person(f"hand {n}")) for n in range(3)] == [2, 0, 0]
     settled(driver)
     assert sorted(json.loads(m.v or b"")["key"] for m in log.topics["out"][0]) == ["bad", "good", "worse"]
 
 
-def test_twin_a_dead_row_that_stays_in_the_list_is_sent_twice(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_twin_a_dead_row_that_stays_in_the_list_is_sent_twice(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = given(log, store, clock)
     with without("revived"):
         assert [requeue(store, PLACE, lambda row: True, person(f"hand {n}")) for n in range(2)] == [2, 2]
@@ -68,7 +68,7 @@ def test_twin_a_dead_row_that_stays_in_the_list_is_sent_twice(log: Log, store: M
 
 
 def test_a_commit_that_fails_changes_nothing_and_one_whose_reply_is_lost_is_not_done_again(
-    log: Log, store: MemoryStore, clock: Clock
+    log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     driver = given(log, store, clock)
     commit = store.commit
@@ -87,7 +87,7 @@ def test_a_commit_that_fails_changes_nothing_and_one_whose_reply_is_lost_is_not_
     assert len(log.topics["out"][0]) == 3
 
 
-def test_somebody_who_claims_in_between_wins(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_somebody_who_claims_in_between_wins(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, store, clock)
 
     def claims(row: object) -> bool:

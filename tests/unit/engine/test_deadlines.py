@@ -6,12 +6,12 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.ownership import owner as owner_module
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, dead, distinct, feed, hooked, shown, totals
 
 
 def test_a_deadline_that_passed_while_nobody_owned_the_partition_fires_before_new_records(
-    log: Log, store: MemoryStore, clock: Clock
+    log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     feed(log, ("a", 1))
     Driver(an_agent(), store, log, clock).give(0).turns()
@@ -26,7 +26,7 @@ def test_a_deadline_that_passed_while_nobody_owned_the_partition_fires_before_ne
     [({"since_first": 10.0}, 10), ({"since_first": None, "since_last": 4.0}, 10), ({"since_first": 8.0, "since_last": 4.0}, 8)],
 )
 def test_groups_end_by_their_first_or_their_last_record_or_both(
-    log: Log, store: MemoryStore, clock: Clock, rule: dict[str, Any], due: int
+    log: Log, store: MemoryStore, clock: ManualClock, rule: dict[str, Any], due: int
 ) -> None:
     """Records at 0, 3 and 6 seconds."""
     driver = Driver(an_agent(count=None, **rule), store, log, clock).give(0).turns()
@@ -43,7 +43,7 @@ def test_groups_end_by_their_first_or_their_last_record_or_both(
 
 
 def test_many_groups_that_are_due_at_once_fire_in_slices_each_once(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner_module, "SLICE", 10)
     sizes: list[int] = []
@@ -56,7 +56,7 @@ def test_many_groups_that_are_due_at_once_fire_in_slices_each_once(
 
 
 def test_a_slow_expiry_lets_the_loop_poll_and_a_late_record_starts_a_new_group(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner_module, "SLICE", 10)
     feed(log, *[(f"k{n:02}", n) for n in range(50)])
@@ -78,7 +78,7 @@ def test_a_slow_expiry_lets_the_loop_poll_and_a_late_record_starts_a_new_group(
     assert len(totals(log)) == 51
 
 
-def fires_of_a_late_record(log: Log, store: MemoryStore, clock: Clock) -> list[tuple[str, str, int, Any]]:
+def fires_of_a_late_record(log: Log, store: MemoryStore, clock: ManualClock) -> list[tuple[str, str, int, Any]]:
     feed(log, ("a", 1), ("b", 1), ("c", 1))
     driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
     groups = driver.worker._owners["in", 0].groups
@@ -89,11 +89,15 @@ def fires_of_a_late_record(log: Log, store: MemoryStore, clock: Clock) -> list[t
     return sorted(totals(log))
 
 
-def test_a_record_that_comes_while_expiry_is_behind_does_not_complete_an_overdue_group(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_record_that_comes_while_expiry_is_behind_does_not_complete_an_overdue_group(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     assert fires_of_a_late_record(log, store, clock) == [(key, "timeout", 1, 1) for key in "abc"]
 
 
-def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twice(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twice(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     shift = [0.0]
     store._clock = lambda: clock.now + 1_700_000_000 + shift[0]
     driver = Driver(an_agent(count=None), store, log, clock).give(0).turns()
@@ -109,7 +113,7 @@ def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twi
     assert sorted(totals(log)) == [("a", "timeout", 1, 1), ("b", "timeout", 1, 1)]
 
 
-def test_a_clock_that_jumps_ahead_fires_what_is_due_by_it_once(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_clock_that_jumps_ahead_fires_what_is_due_by_it_once(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     shift = [0.0]
     store._clock = lambda: clock.now + 1_700_000_000 + shift[0]
     feed(log, ("a", 1))
@@ -124,7 +128,7 @@ def test_a_clock_that_jumps_ahead_fires_what_is_due_by_it_once(log: Log, store: 
 
 
 @pytest.mark.parametrize("policy", ["discard", "dead-letter"])
-def test_a_timeout_does_as_the_file_says(log: Log, store: MemoryStore, clock: Clock, policy: str) -> None:
+def test_a_timeout_does_as_the_file_says(log: Log, store: MemoryStore, clock: ManualClock, policy: str) -> None:
     feed(log, ("a", 1), ("b", 1), ("b", 1), ("b", 1))
     driver = Driver(an_agent(on_timeout=policy), store, log, clock).give(0).turns().later(31).turns()
     assert totals(log) == [("b", "count", 3, 3)]
@@ -134,7 +138,7 @@ def test_a_timeout_does_as_the_file_says(log: Log, store: MemoryStore, clock: Cl
     assert shown(driver)[0] == []
 
 
-def test_the_trace_of_the_first_record_goes_with_the_result(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_trace_of_the_first_record_goes_with_the_result(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     for n in range(3):
         log.append("in", 0, b"a", b'{"amount":1}', [("traceparent", b"00-%d" % n)])
     Driver(an_agent(count=2), store, log, clock).give(0).turns()

@@ -10,7 +10,7 @@ from sluicegate.streams.agent import Deduplication
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.reading.dedupe import LONGEST, IdRule
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.producing import metrics, sums, twice, write
 from tests.unit.engine.scene import a_log, dead, totals, until_killed
 
@@ -19,7 +19,7 @@ def offset(driver: Driver, number: int = 0) -> int:
     return driver.worker._owners["in", number].claim.offset
 
 
-def test_what_a_producer_writes_twice_counts_once(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_what_a_producer_writes_twice_counts_once(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     twice(log, "1", "2", "3")
     driver = Driver(sums(), store, log, clock).give(0).turns()
     assert totals(log) == [("a", "count", 3, 3)]
@@ -28,20 +28,20 @@ def test_what_a_producer_writes_twice_counts_once(store: MemoryStore, log: Log, 
     assert metrics(driver)["records_consumed"] == 6
 
 
-def test_without_it_duplicates_count_twice(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_without_it_duplicates_count_twice(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     twice(log, "1", "2", "3")
     Driver(sums(None), store, log, clock).give(0).turns()
     assert totals(log) == [("a", "count", 3, 3), ("a", "count", 3, 3)]
 
 
-def test_with_the_protection_taken_out_duplicates_count_twice(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_with_the_protection_taken_out_duplicates_count_twice(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     twice(log, "1", "2", "3")
     with without("dedupe"):
         Driver(sums(), store, log, clock).give(0).turns()
     assert len(totals(log)) == 2
 
 
-def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     for name in "123":
         write(log, name)
     driver = Driver(sums(), store, log, clock).give(0).turns()
@@ -51,7 +51,7 @@ def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(store:
     assert (offset(driver), len(log.topics["out"][0]), driver.worker._owners["in", 0].groups.states) == (6, 1, {})
 
 
-def test_unsent_output_of_the_first_is_sent_after_its_duplicate_was_dropped(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_unsent_output_of_the_first_is_sent_after_its_duplicate_was_dropped(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     """By another process, even: what is dropped is the record, not the outbox row."""
     write(log, "1")
     driver = Driver(sums(count=1), store, log, clock).give(0)
@@ -69,7 +69,7 @@ def test_unsent_output_of_the_first_is_sent_after_its_duplicate_was_dropped(stor
 # -- what counts as seen -----------------------------------------------------------------------------------------------
 
 
-def test_a_record_that_was_refused_does_not_count_as_seen(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_a_record_that_was_refused_does_not_count_as_seen(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     """In one batch, and again over a commit: a dead letter that is written again must not be lost."""
     write(log, "1", value=b"{no json")
     write(log, "1", amount=5)
@@ -82,7 +82,7 @@ def test_a_record_that_was_refused_does_not_count_as_seen(store: MemoryStore, lo
     assert dead(log) == [("0", "undecodable"), ("3", "missing-field")]
 
 
-def test_a_record_that_crashed_the_process_three_times_does_not_count_as_seen(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_a_record_that_crashed_the_process_three_times_does_not_count_as_seen(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     from tests.unit.engine import scene
 
     agent = sums(count=1, compute=(scene.DIES,))
@@ -98,7 +98,7 @@ def test_a_record_that_crashed_the_process_three_times_does_not_count_as_seen(st
 
 
 @pytest.mark.parametrize("identity", [None, b""])
-def test_a_record_without_an_id_is_a_dead_letter(store: MemoryStore, log: Log, clock: Clock, identity: bytes | None) -> None:
+def test_a_record_without_an_id_is_a_dead_letter(store: MemoryStore, log: Log, clock: ManualClock, identity: bytes | None) -> None:
     write(log, identity)
     write(log, "1")
     log.append("in", 0, b"a", None)
@@ -112,20 +112,20 @@ def test_a_record_without_an_id_is_a_dead_letter(store: MemoryStore, log: Log, c
     assert len(totals(log)) == 1
 
 
-def test_a_record_without_an_id_is_taken_where_the_file_says_so(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_a_record_without_an_id_is_taken_where_the_file_says_so(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     for name in (None, None, "1", "1"):
         write(log, name)
     Driver(sums(Deduplication("header", "message-id", on_missing="accept")), store, log, clock).give(0).turns()
     assert (dead(log), totals(log)) == ([], [("a", "count", 3, 3)])
 
 
-def test_a_tombstone_without_an_id_is_skipped_where_the_file_says_so(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_a_tombstone_without_an_id_is_skipped_where_the_file_says_so(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     log.append("in", 0, b"a", None)
     driver = Driver(sums(on_null="skip"), store, log, clock).give(0).turns()
     assert (dead(log), metrics(driver)["records_skipped"]) == ([], 1)
 
 
-def test_what_is_wrong_besides_is_said_first(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_what_is_wrong_besides_is_said_first(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     write(log, None, value=b"{no json")
     write(log, None, value=b'{"amount": 1, "pad": "%s"}' % (b"x" * 200))
     Driver(sums(max_record_bytes=100), store, log, clock).give(0).turns()
@@ -143,7 +143,7 @@ def test_what_is_wrong_besides_is_said_first(store: MemoryStore, log: Log, clock
     ],
 )
 def test_an_id_may_be_a_field_in_canonical_form_or_the_key(
-    store: MemoryStore, log: Log, clock: Clock, dedupe: Deduplication, values: list[bytes], taken: int
+    store: MemoryStore, log: Log, clock: ManualClock, dedupe: Deduplication, values: list[bytes], taken: int
 ) -> None:
     for value in values:
         write(log, None, value=value)
@@ -152,14 +152,14 @@ def test_an_id_may_be_a_field_in_canonical_form_or_the_key(
     assert [reason for _, reason in dead(log)] == (["no-id"] * 4 if not taken else [])
 
 
-def test_of_a_header_that_is_there_twice_the_last_one_counts(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_of_a_header_that_is_there_twice_the_last_one_counts(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     for first, last in ((b"1", b"x"), (b"1", b"y"), (b"2", b"x")):
         log.append("in", 0, b"a", b'{"amount": 1}', [("message-id", first), ("message-id", last)])
     Driver(sums(count=1), store, log, clock).give(0).turns()
     assert len(totals(log)) == 2
 
 
-def test_of_a_long_id_only_its_hash_is_kept_and_all_of_it_counts(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_of_a_long_id_only_its_hash_is_kept_and_all_of_it_counts(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     long = "x" * 2000
     for name in (long, long + "y", long, "x" * LONGEST):
         write(log, name)
@@ -178,7 +178,7 @@ def test_raw_records_have_no_field_to_be_an_id() -> None:
 # -- how long, and where -----------------------------------------------------------------------------------------------
 
 
-def test_218_an_id_is_known_for_its_horizon_from_its_first_acceptance(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_218_an_id_is_known_for_its_horizon_from_its_first_acceptance(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     driver = Driver(sums(Deduplication("header", "message-id", 60.0), count=1), store, log, clock).give(0)
     for later in (0.0, 59.0, 2.0, 58.0):
         write(log, "1")
@@ -186,7 +186,7 @@ def test_218_an_id_is_known_for_its_horizon_from_its_first_acceptance(store: Mem
     assert [header(m, "sluicegate-first") for m in log.topics["out"][0]] == ["in/0/0", "in/0/2"]
 
 
-def test_ids_are_those_of_one_partition_and_agent(store: MemoryStore, clock: Clock) -> None:
+def test_ids_are_those_of_one_partition_and_agent(store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=2)
     for number in (0, 1):
         write(log, "1", number=number)
@@ -195,7 +195,7 @@ def test_ids_are_those_of_one_partition_and_agent(store: MemoryStore, clock: Clo
     assert len(totals(log)) == 4
 
 
-def test_ids_that_were_read_from_elsewhere_mean_nothing_any_more(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_ids_that_were_read_from_elsewhere_mean_nothing_any_more(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     write(log, "1", value=b'{"id": "other"}')
     Driver(sums(count=1, compute=()), store, log, clock).give(0).turns()
     write(log, "other", value=b'{"id": "1"}')
@@ -203,7 +203,7 @@ def test_ids_that_were_read_from_elsewhere_mean_nothing_any_more(store: MemorySt
     assert len(totals(log)) == 2
 
 
-def test_beyond_the_limit_the_oldest_are_forgotten_loudly(store: MemoryStore, log: Log, clock: Clock) -> None:
+def test_beyond_the_limit_the_oldest_are_forgotten_loudly(store: MemoryStore, log: Log, clock: ManualClock) -> None:
     driver = Driver(sums(Deduplication("header", "message-id", max_ids=2), count=1), store, log, clock).give(0)
     with capture_logs() as logs:
         for name in ("1", "2", "3", "4", "4", "3", "1"):

@@ -8,7 +8,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.aggregation import changelog, entry
 from sluicegate.streams.aggregation.seen import KnownIds
-from tests.unit.engine.driver import Clock, Driver, Log, memory
+from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.producing import metrics, sums, write
 from tests.unit.engine.scene import Killed, a_log, hooked, totals, until_killed
 
@@ -17,7 +17,7 @@ PIECES = [[*range(at, at + 6), *range(max(0, at - 6), at)] for at in range(0, WR
 """The numbers that are written at once: six new ones, and the six before again; at the end all of them once more."""
 
 
-def storm(clock: Clock, step: int, before: bool) -> tuple[list[Any], int]:
+def storm(clock: ManualClock, step: int, before: bool) -> tuple[list[Any], int]:
     """A producer that writes all twice, the second time after a while; a process that dies at its commit number `step`,
     before or after it took effect; another one. The groups, and how many commits the first one made."""
     store, log, commits = memory(clock), a_log(), [0]
@@ -40,7 +40,7 @@ def storm(clock: Clock, step: int, before: bool) -> tuple[list[Any], int]:
     return totals(log), commits[0]
 
 
-def test_a_crash_at_any_commit_lets_no_duplicate_in_and_no_record_out(clock: Clock) -> None:
+def test_a_crash_at_any_commit_lets_no_duplicate_in_and_no_record_out(clock: ManualClock) -> None:
     expected = [("a", "count", 3, sum(range(number, number + 3))) for number in range(0, WRITTEN, 3)]
     calm, commits = storm(clock, 0, before=True)
     assert calm == expected
@@ -50,14 +50,14 @@ def test_a_crash_at_any_commit_lets_no_duplicate_in_and_no_record_out(clock: Clo
             assert storm(clock, step, before)[0] == expected, (step, before)
 
 
-def test_without_ids_in_the_commit_a_crash_lets_duplicates_in(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ids_in_the_commit_a_crash_lets_duplicates_in(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, commits = storm(clock, 0, before=True)
     monkeypatch.setattr(KnownIds, "changes", lambda self, now: [])
     assert any(storm(clock, step, before=True)[0] != expected for step in range(2, commits + 1))
 
 
 def test_174_ids_are_known_after_a_restore_from_a_compacted_changelog(
-    store: MemoryStore, log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, log: Log, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changelog, "SLACK", 500)
     monkeypatch.setattr(changelog, "SLICE", 64)

@@ -15,7 +15,7 @@ from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.ownership import beginning
 from sluicegate.streams.ownership.owner import Owner
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import Killed, an_agent, totals
 
 KEYS = "abcde"
@@ -44,7 +44,7 @@ def commits(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, then: Callable[
     return made
 
 
-def killed(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, at: int) -> Driver:
+def killed(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, at: int) -> Driver:
     """Five open groups add up amounts, and one more record of each key comes. The next process adds up prices; it is
     killed after its commit number `at`."""
     give(log, KEYS)
@@ -65,7 +65,7 @@ def killed(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.Monke
 
 
 def ended(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, at: int
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> list[tuple[str, str, int, Any]]:
     """What comes out when another process with the new file goes on."""
     killed(log, store, clock, monkeypatch, at)
@@ -79,13 +79,13 @@ NEW = [(key, "timeout", 1, 100) for key in KEYS]
 
 @pytest.mark.parametrize("at", range(1, 9))
 def test_whichever_commit_a_process_is_killed_at_no_group_goes_on_under_another_rule(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, at: int
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     assert ended(log, store, clock, monkeypatch, at) == sorted(OLD + NEW)
 
 
 def test_without_waiting_for_the_last_group_two_rules_fill_one(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = Owner._begin
 
@@ -100,7 +100,7 @@ def test_without_waiting_for_the_last_group_two_rules_fill_one(
 
 @pytest.mark.parametrize("at", [1, 2])
 def test_the_groups_that_are_left_are_refused_as_before_when_flush_is_not_given(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, at: int
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     killed(log, store, clock, monkeypatch, at)
     with pytest.raises(ConfigurationError, match=f"while {5 - 2 * at} groups of in/0 are open"):
@@ -108,7 +108,7 @@ def test_the_groups_that_are_left_are_refused_as_before_when_flush_is_not_given(
 
 
 def test_the_file_that_filled_them_goes_on_with_the_groups_that_are_left(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed(log, store, clock, monkeypatch, 1)
     Driver(an_agent(), store, log, clock).give(0).turns().later(60).turns()
@@ -117,7 +117,7 @@ def test_the_file_that_filled_them_goes_on_with_the_groups_that_are_left(
 
 
 def most_at_once(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, choice: str, **rule: Any
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, choice: str, **rule: Any
 ) -> int:
     """How many groups one commit ends while a file like this takes over five groups of two records."""
     give(log, KEYS * 2)
@@ -135,21 +135,21 @@ CHOICES: list[tuple[str, dict[str, Any]]] = [("flush", PRICES), ("drop", PRICES)
 
 @pytest.mark.parametrize(("choice", "rule"), CHOICES)
 def test_one_commit_ends_a_bounded_number_of_groups(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, choice: str, rule: dict[str, Any]
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, choice: str, rule: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(beginning, "SLICE", 2)
     assert most_at_once(log, store, clock, monkeypatch, choice, **rule) == 2
 
 
 def test_without_slices_all_groups_end_in_one_commit(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(beginning, "SLICE", 1_000_000)
     assert most_at_once(log, store, clock, monkeypatch, "flush", **PRICES) == 5
 
 
 def test_results_of_one_commit_are_bounded_in_bytes_as_well(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = (Reducer("all", "collect"),)
     give(log, KEYS)
@@ -160,7 +160,7 @@ def test_results_of_one_commit_are_bounded_in_bytes_as_well(
     assert [len(changes.outbox) for changes in made if changes.outbox] == [2, 2, 1]
 
 
-def order(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def order(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Keys of the results in the order of their commits. A commit takes 0.3 s; partition 0 has groups to end, and a
     record comes for partition 1."""
     log.create("in", 2)
@@ -177,7 +177,7 @@ def order(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.Monkey
 
 
 def test_other_partitions_are_read_while_groups_end_and_this_one_is_not(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = order(log, store, clock, monkeypatch)
     assert sorted(keys) == sorted([*KEYS, "a", "z"])

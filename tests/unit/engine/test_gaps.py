@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.ownership.claims import Claims
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, memory
-from tests.unit.engine.scene import Clock, a_log, an_agent, feed, shown, totals
+from tests.unit.engine.scene import ManualClock, a_log, an_agent, feed, shown, totals
 
 TWO = ("in", "other")
 PLACE = Partition("app", "sums", "in", 0)
@@ -67,7 +67,7 @@ UNWITNESSED: tuple[Harm, str] = (swap_without_witness, "store-swapped")
 
 def loud(harm: Harm, code: str) -> str:
     """Empty when the harm is loud and harms nobody else; else what is wrong."""
-    clock, log = Clock(), a_log(*TWO, "out", "dead")
+    clock, log = ManualClock(), a_log(*TWO, "out", "dead")
     store, agent = memory(clock), an_agent(topics=TWO)
     feed(log, *[("a", 1)] * 4)
     feed(log, *[("b", 1)] * 4, topic="other")
@@ -104,7 +104,7 @@ def test_without_the_checks_of_a_claim_and_of_its_first_record_the_same_gap_is_s
 
 
 @pytest.mark.parametrize(("code", "halted"), [("truncated", "log-truncated"), ("unknown-topic", "topic-recreated")])
-def test_a_gap_that_shows_while_reading_halts_the_partition(log: Log, clock: Clock, code: str, halted: str) -> None:
+def test_a_gap_that_shows_while_reading_halts_the_partition(log: Log, clock: ManualClock, code: str, halted: str) -> None:
     log.topics["in"].append([])
     driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
     driver.input.failed.append((("in", 0), code, "said by the broker"))
@@ -117,7 +117,7 @@ def test_a_gap_that_shows_while_reading_halts_the_partition(log: Log, clock: Clo
 
 @pytest.mark.parametrize(("harm", "halted"), HARMS[:2], ids=["retention", "truncation"])
 def test_an_offset_that_is_out_of_range_halts_the_partition_when_the_log_itself_says_so(
-    log: Log, clock: Clock, harm: Harm, halted: str
+    log: Log, clock: ManualClock, harm: Harm, halted: str
 ) -> None:
     store = memory(clock)
     feed(log, *[("a", 1)] * 4)
@@ -128,7 +128,7 @@ def test_an_offset_that_is_out_of_range_halts_the_partition_when_the_log_itself_
     assert shown(driver)[1] == {("in", 0): ("halted", halted)}
 
 
-def passed_over(log: Log, clock: Clock, code: str) -> Driver:
+def passed_over(log: Log, clock: ManualClock, code: str) -> Driver:
     """A broker says or sends something in error, and the client goes on behind the three records that it did not read."""
     log.topics["in"].append([])
     feed(log, ("c", 1))
@@ -141,7 +141,7 @@ def passed_over(log: Log, clock: Clock, code: str) -> Driver:
 
 
 @pytest.mark.parametrize("code", ["out-of-range", "unread"])
-def test_what_could_not_be_read_is_read_again_from_the_offset_of_the_store(log: Log, clock: Clock, code: str) -> None:
+def test_what_could_not_be_read_is_read_again_from_the_offset_of_the_store(log: Log, clock: ManualClock, code: str) -> None:
     driver = passed_over(log, clock, code)
     assert shown(driver)[1] == {("in", 0): ("claiming", None), ("in", 1): ("running", None)}
     assert shown(driver)[0] == ["waiting to claim in/0: reading at offset 1: said by the broker"]
@@ -150,13 +150,13 @@ def test_what_could_not_be_read_is_read_again_from_the_offset_of_the_store(log: 
     assert totals(log) == [("b", "count", 3, 3), ("a", "count", 3, 6), ("a", "count", 3, 15)]
 
 
-def test_without_that_it_is_passed_over(log: Log, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_that_it_is_passed_over(log: Log, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Claims, "_failed", lambda *_: None)
     passed_over(log, clock, "unread").later(1).turns()
     assert ("a", "count", 3, 6) not in totals(log)
 
 
-def test_an_error_of_a_whole_topic_halts_each_of_its_partitions(log: Log, clock: Clock) -> None:
+def test_an_error_of_a_whole_topic_halts_each_of_its_partitions(log: Log, clock: ManualClock) -> None:
     log.topics["in"].append([])
     driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
     driver.input.failed.append((("in", -1), "unknown-topic", "said without a partition"))
@@ -164,7 +164,7 @@ def test_an_error_of_a_whole_topic_halts_each_of_its_partitions(log: Log, clock:
     assert shown(driver)[1] == {("in", 0): ("halted", "topic-recreated"), ("in", 1): ("halted", "topic-recreated")}
 
 
-def test_an_error_that_is_no_gap_halts_nothing(log: Log, clock: Clock) -> None:
+def test_an_error_that_is_no_gap_halts_nothing(log: Log, clock: ManualClock) -> None:
     driver = Driver(an_agent(), memory(clock), log, clock).give(0).turns()
     driver.input.failed.append((("in", 0), "unauthorized", "not allowed now"))
     feed(log, *[("a", 1)] * 3)
@@ -172,7 +172,7 @@ def test_an_error_that_is_no_gap_halts_nothing(log: Log, clock: Clock) -> None:
     assert totals(log) == [("a", "count", 3, 3)]
 
 
-def added(agent: Agent, log: Log, clock: Clock) -> Driver:
+def added(agent: Agent, log: Log, clock: ManualClock) -> Driver:
     store = memory(clock)
     feed(log, ("a", 1))
     Driver(agent, store, log, clock).give(0).turns()
@@ -180,19 +180,19 @@ def added(agent: Agent, log: Log, clock: Clock) -> Driver:
     return Driver(agent, store, log, clock).give(0, 1).turns()
 
 
-def test_partitions_added_under_open_groups_halt_when_nothing_could_ever_end_them(log: Log, clock: Clock) -> None:
+def test_partitions_added_under_open_groups_halt_when_nothing_could_ever_end_them(log: Log, clock: ManualClock) -> None:
     driver = added(an_agent(since_first=None), log, clock)
     assert shown(driver)[1] == {("in", 0): ("halted", "partitions-changed"), ("in", 1): ("running", None)}
 
 
-def test_partitions_added_go_on_when_groups_end_by_a_timeout(log: Log, clock: Clock) -> None:
+def test_partitions_added_go_on_when_groups_end_by_a_timeout(log: Log, clock: ManualClock) -> None:
     driver = added(an_agent(), log, clock)
     driver.later(31).turns()
     assert shown(driver)[0] == []
     assert totals(log) == [("a", "timeout", 1, 1)]
 
 
-def test_a_full_buffer_that_says_stop_halts_its_partition_only(log: Log, clock: Clock) -> None:
+def test_a_full_buffer_that_says_stop_halts_its_partition_only(log: Log, clock: ManualClock) -> None:
     log.topics["in"].append([])
     feed(log, ("a", 1), ("b", 1), ("c", 1))
     feed(log, ("d", 1), ("d", 1), ("d", 1), number=1)
@@ -201,7 +201,7 @@ def test_a_full_buffer_that_says_stop_halts_its_partition_only(log: Log, clock: 
     assert totals(log) == [("d", "count", 3, 3)]
 
 
-def test_a_halted_partition_is_tried_again_when_it_is_given_anew(log: Log, clock: Clock) -> None:
+def test_a_halted_partition_is_tried_again_when_it_is_given_anew(log: Log, clock: ManualClock) -> None:
     feed(log, *[("a", 1)] * 3)
     driver = Driver(an_agent(), memory(clock), log, clock).give(0).turns()
     driver.input.failed.append((("in", 0), "truncated", "said by the broker"))
@@ -215,7 +215,7 @@ def test_a_halted_partition_is_tried_again_when_it_is_given_anew(log: Log, clock
     assert len(totals(log)) == 2
 
 
-def test_facts_from_before_the_claim_make_no_gap(log: Log, clock: Clock) -> None:
+def test_facts_from_before_the_claim_make_no_gap(log: Log, clock: ManualClock) -> None:
     """The old owner reads on and commits between the new one's look at Kafka and its claim."""
     store, agent = memory(clock), an_agent(count=1)
     first = Driver(agent, store, log, clock).give(0).turns()
@@ -234,7 +234,7 @@ def test_facts_from_before_the_claim_make_no_gap(log: Log, clock: Clock) -> None
     assert len(totals(log)) == 2
 
 
-def test_work_of_a_newer_owner_makes_no_gap_either(log: Log, clock: Clock) -> None:
+def test_work_of_a_newer_owner_makes_no_gap_either(log: Log, clock: ManualClock) -> None:
     """As before; and while the facts are read again, a third one claims, commits and informs."""
     store, agent = memory(clock), an_agent(count=1)
     first, second, third = (Driver(agent, store, log, clock) for _ in range(3))
@@ -261,7 +261,7 @@ def test_work_of_a_newer_owner_makes_no_gap_either(log: Log, clock: Clock) -> No
     assert len(calls) == 2
 
 
-def test_a_claim_that_was_fenced_while_it_restored_is_no_gap(log: Log, clock: Clock) -> None:
+def test_a_claim_that_was_fenced_while_it_restored_is_no_gap(log: Log, clock: ManualClock) -> None:
     """Somebody else claims, gets on, and drops entries that this one still wanted to read."""
     store, agent = memory(clock), an_agent()
     feed(log, ("a", 1), ("b", 1))

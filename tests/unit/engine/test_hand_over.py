@@ -9,7 +9,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.engine.worker import Worker
 from sluicegate.streams.errors import HandlerStopped, PersistenceError
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, feed
 
 PLACE = ("in", 0)
@@ -35,7 +35,7 @@ class Slow:
         return self.flush(timeout)
 
 
-def handed_over(log: Log, store: MemoryStore, clock: Clock, calls: int = 3, **agent: Any) -> Driver:
+def handed_over(log: Log, store: MemoryStore, clock: ManualClock, calls: int = 3, **agent: Any) -> Driver:
     """The first worker has sent results whose reports are out; then the group gives its partition to a second one."""
     first, second = (Driver(an_agent(count=1, **agent), store, log, clock) for _ in range(2))
     feed(log, ("a", 1), ("b", 2), ("c", 3))
@@ -51,28 +51,28 @@ def handed_over(log: Log, store: MemoryStore, clock: Clock, calls: int = 3, **ag
 
 
 def test_rows_that_arrived_are_recorded_before_the_group_takes_the_partition(
-    log: Log, store: MemoryStore, clock: Clock
+    log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     handed_over(log, store, clock)
     assert sorted(written(log).values()) == [1, 1, 1, 1, 1]
 
 
 def test_twin_without_that_the_next_owner_sends_them_again(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Worker, "_finish", lambda self, places: None)
     handed_over(log, store, clock)
     assert max(written(log).values()) == 2
 
 
-def test_the_group_does_not_wait_for_ever(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_group_does_not_wait_for_ever(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """A broker that does not answer: after HAND_OVER the partition is let go, and its rows are sent again."""
     handed_over(log, store, clock, calls=1_000)
     assert len(written(log)) == 5
     assert max(written(log).values()) == 2
 
 
-def test_records_that_were_not_committed_are_left_to_the_next_owner(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_records_that_were_not_committed_are_left_to_the_next_owner(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     first, second = (Driver(an_agent(count=2), store, log, clock) for _ in range(2))
     first.give(0).turns(3)
     owner = first.worker._owners[PLACE]
@@ -85,7 +85,7 @@ def test_records_that_were_not_committed_are_left_to_the_next_owner(log: Log, st
     assert list(written(log).values()) == [1]
 
 
-def test_another_owner_that_came_first_is_no_error(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_another_owner_that_came_first_is_no_error(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     first, second = (Driver(an_agent(count=1), store, log, clock) for _ in range(2))
     first.give(0).turns(3)
     Slow(first, 2)
@@ -101,7 +101,7 @@ def test_another_owner_that_came_first_is_no_error(log: Log, store: MemoryStore,
 # -- a clean stop ------------------------------------------------------------------------------------------------------
 
 
-def stopped(log: Log, store: MemoryStore, clock: Clock, ends: Callable[[Driver], object]) -> None:
+def stopped(log: Log, store: MemoryStore, clock: ManualClock, ends: Callable[[Driver], object]) -> None:
     """The partition is lost to an error while reports of its rows are out, and the worker is asked to stop; another one starts."""
     first = Driver(an_agent(count=1), store, log, clock).give(0).turns(3)
     Slow(first, 2)
@@ -123,7 +123,7 @@ def halts(driver: Driver) -> None:
 
 @pytest.mark.parametrize("ends", [fails, halts])
 def test_a_clean_stop_records_what_arrived_of_a_partition_that_it_lost(
-    log: Log, store: MemoryStore, clock: Clock, ends: Callable[[Driver], object]
+    log: Log, store: MemoryStore, clock: ManualClock, ends: Callable[[Driver], object]
 ) -> None:
     stopped(log, store, clock, ends)
     assert sorted(written(log).values()) == [1, 1]
@@ -131,7 +131,7 @@ def test_a_clean_stop_records_what_arrived_of_a_partition_that_it_lost(
 
 @pytest.mark.parametrize("ends", [fails, halts])
 def test_twin_without_one_more_claim_they_are_sent_again(
-    log: Log, store: MemoryStore, clock: Clock, ends: Callable[[Driver], object], monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, ends: Callable[[Driver], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Worker, "_confirm", lambda self, deadline: None)
     stopped(log, store, clock, ends)

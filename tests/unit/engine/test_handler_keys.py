@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 
 seen: list[Any] = []
 
@@ -31,7 +31,7 @@ KEYS: list[tuple[bytes | None, Any]] = [("bób".encode(), "bób"), (b"", ""), (b
     [("note", None, None), *((function, *each) for function in ("note", "summed") for each in KEYS)],
 )
 def test_a_key_is_text_or_else_the_bytes(
-    log: Log, store: MemoryStore, clock: Clock, function: str, raw: bytes | None, key: str | bytes | None
+    log: Log, store: MemoryStore, clock: ManualClock, function: str, raw: bytes | None, key: str | bytes | None
 ) -> None:
     seen.clear()
     log.append("in", 0, raw, b'{"n": 1}')

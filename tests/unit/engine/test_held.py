@@ -12,7 +12,7 @@ from sluicegate.streams.handlers.held import WaitingItems
 from sluicegate.streams.ownership.owner import Owner
 from tests.simulation.run import silent
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import dead, feed, header, shown
 
 HERE = "tests.unit.engine.handlers"
@@ -28,7 +28,7 @@ def claims(driver: Driver) -> int:
     return sum(count for name, _, count in driver.worker._parts.meter.snapshot() if name == "claims")
 
 
-def begun(agent: Agent, log: Log, store: MemoryStore, clock: Clock) -> Driver:
+def begun(agent: Agent, log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     """Its first batch, with the crash mark, is done."""
     feed(log, ("k", 0))
     return Driver(agent, store, log, clock).give(0).turns()
@@ -45,7 +45,7 @@ def outputs(log: Log) -> list[tuple[Any, str | None]]:
     return [(json.loads(message.v or b""), header(message, "sluicegate-id")) for message in log.order["out"]]
 
 
-def a_failing_message(log: Log, store: MemoryStore, clock: Clock, function: str = "forward", **how: Any) -> Driver:
+def a_failing_message(log: Log, store: MemoryStore, clock: ManualClock, function: str = "forward", **how: Any) -> Driver:
     driver = begun(an_agent(function, **how), log, store, clock)
     handlers.fails[3] = [ValueError()] * 3
     feed(log, *[("k", n) for n in range(1, 6)])
@@ -54,7 +54,7 @@ def a_failing_message(log: Log, store: MemoryStore, clock: Clock, function: str 
 
 @pytest.mark.parametrize(("function", "session"), [("forward", False), ("book", True)])
 def test_what_lies_before_is_committed_and_the_rest_follows_when_it_is_given_up(
-    log: Log, store: MemoryStore, clock: Clock, function: str, session: bool
+    log: Log, store: MemoryStore, clock: ManualClock, function: str, session: bool
 ) -> None:
     driver = a_failing_message(log, store, clock, function, session=session)
     assert offset(store) == 3
@@ -67,7 +67,7 @@ def test_what_lies_before_is_committed_and_the_rest_follows_when_it_is_given_up(
     assert len(found) == len(set(found)) == 5
 
 
-def test_without_it_the_owner_ends(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_it_the_owner_ends(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     def hold(self: Owner, items: Any, error: Exception) -> None:
         raise error
 
@@ -76,7 +76,7 @@ def test_without_it_the_owner_ends(log: Log, store: MemoryStore, clock: Clock, m
     assert claims(driver) > 1
 
 
-def test_a_commit_never_goes_past_a_message_that_is_held(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_commit_never_goes_past_a_message_that_is_held(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """Reports, looks and further records come meanwhile; the process dies; the next one handles it."""
     driver = a_failing_message(log, store, clock)
     feed(log, *[("k", n) for n in range(6, 9)])
@@ -91,7 +91,7 @@ def test_a_commit_never_goes_past_a_message_that_is_held(log: Log, store: Memory
 
 
 def test_if_only_the_offset_read_were_committed_a_message_would_be_lost(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WaitingItems, "reached", lambda self, offset, epoch: (offset, epoch))
     a_failing_message(log, store, clock)
@@ -101,7 +101,7 @@ def test_if_only_the_offset_read_were_committed_a_message_would_be_lost(
     assert 6 not in {value["doubled"] for value, _ in outputs(log)}
 
 
-def test_a_group_waits_with_its_partition_under_the_same_claim(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_group_waits_with_its_partition_under_the_same_claim(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     rule = Aggregation(count=2, since_first=30.0, compute=(Reducer("total", "sum", "amount"),))
     driver = Driver(an_agent("result", rule), store, log, clock).give(0)
     feed(log, ("a", 1), ("a", 1))
@@ -118,7 +118,7 @@ def test_a_group_waits_with_its_partition_under_the_same_claim(log: Log, store: 
     assert driver.worker._owners["in", 0].pending == 0
 
 
-def test_the_last_attempt_among_others_is_made_at_once(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_last_attempt_among_others_is_made_at_once(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """Without a session nothing was undone, so that nothing is handled again for it."""
     driver = begun(an_agent(attempts=2), log, store, clock)
     handlers.fails[3] = [ValueError()] * 2
@@ -129,7 +129,7 @@ def test_the_last_attempt_among_others_is_made_at_once(log: Log, store: MemorySt
 
 
 def test_a_given_up_message_in_a_session_does_not_make_the_others_run_again_and_again(
-    log: Log, store: MemoryStore, clock: Clock
+    log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     driver = begun(an_agent("book", session=True, attempts=1), log, store, clock)
     bad = range(10, 200, 10)
@@ -142,7 +142,7 @@ def test_a_given_up_message_in_a_session_does_not_make_the_others_run_again_and_
     assert len(handlers.calls) < 3 * 200
 
 
-def test_intake_pauses_when_too_much_waits(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_intake_pauses_when_too_much_waits(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = a_failing_message(log, store, clock)
     feed(log, *[("k", 10 + n) for n in range(6_000)])
     driver.turns(60)

@@ -12,7 +12,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, R
 from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.contracts.values import Changes, Partition
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, dead, feed, shown
 from tests.waiting import wait_until
 
@@ -35,7 +35,7 @@ def turned(driver: Driver, times: int) -> Driver:
 
 
 def test_what_was_done_for_a_group_is_not_taken_for_one_that_ended_with_other_messages(
-    log: Log, store: MemoryStore, clock: Clock
+    log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     rule = Aggregation(count=3, since_first=5.0, compute=(Reducer("total", "sum", "amount"),))
     driver = Driver(an_agent("result", rule, backoff_first=10.0, backoff_most=10.0), store, log, clock).give(0)
@@ -56,7 +56,7 @@ DISTINCT = (Reducer("rows", "distinct", "amount"),)
 
 @pytest.mark.parametrize(("old", "new"), [(COLLECT, SUM), (COLLECT, (*COLLECT, Reducer("all", "distinct", "amount"))), (VALUES, DISTINCT)])
 def test_an_agent_with_a_changed_rule_starts_a_second_time(
-    old: tuple[Reducer, ...], new: tuple[Reducer, ...], log: Log, store: MemoryStore, clock: Clock
+    old: tuple[Reducer, ...], new: tuple[Reducer, ...], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     def agent(compute: tuple[Reducer, ...]) -> Agent:
         return Agent("a", ("in",), Aggregation(count=2, since_first=30.0, compute=compute), Destination("out"), "dead")
@@ -70,7 +70,7 @@ def test_an_agent_with_a_changed_rule_starts_a_second_time(
         assert shown(driver)[1] == {("in", 0): ("running", None)}
 
 
-def test_a_handler_that_was_corrected_is_called_after_a_stop(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_handler_that_was_corrected_is_called_after_a_stop(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[0] = [ValueError()] * 3
     feed(log, ("a", 0))
     agent = an_agent(concurrency=2, attempts=3, backoff_first=0.1, then="stop")
@@ -82,7 +82,7 @@ def test_a_handler_that_was_corrected_is_called_after_a_stop(log: Log, store: Me
     assert (outputs(log), dead(log)) == ([{"doubled": 0}], [])
 
 
-def test_an_outage_counts_no_attempt_whatever_restarts(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_outage_counts_no_attempt_whatever_restarts(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[0] = [handlers.away() for _ in range(50)]
     feed(log, ("a", 0))
     for _ in range(6):
@@ -91,7 +91,7 @@ def test_an_outage_counts_no_attempt_whatever_restarts(log: Log, store: MemorySt
     assert (len(handlers.calls) > 3, dead(log)) == (True, [])
 
 
-def test_fences_under_a_call_that_runs_are_no_deaths(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_fences_under_a_call_that_runs_are_no_deaths(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.gate.clear()
     feed(log, ("k", 7))
     driver = Driver(an_agent("waits", concurrency=4, attempts=3), store, log, clock, pool=Threads).give(0)
@@ -107,7 +107,7 @@ def test_fences_under_a_call_that_runs_are_no_deaths(log: Log, store: MemoryStor
     assert dead(log) == []
 
 
-def test_an_idle_partition_is_not_given_up_because_anothers_handler_is_away(store: MemoryStore, clock: Clock) -> None:
+def test_an_idle_partition_is_not_given_up_because_anothers_handler_is_away(store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=2)
     handlers.fails[1] = [handlers.away() for _ in range(60)]
     log.append("in", 1, b"z", b'{"amount": 5}')
@@ -131,7 +131,7 @@ SENDS: dict[str, Callable[..., object]] = {
 
 @pytest.mark.parametrize("what", list(SENDS))
 def test_what_cannot_be_sent_is_the_messages_failure_and_not_the_workers(
-    what: str, log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    what: str, log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sends(send: Any, schedule: Any) -> None:
         SENDS[what](send, schedule)

@@ -9,7 +9,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, OnError, Reducer
 from sluicegate.streams.contracts.values import Partition
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.producing import metrics
 from tests.unit.engine.scene import a_log, dead, feed, shown, totals
 
@@ -50,7 +50,7 @@ def numbers(log: Log) -> list[int]:
 
 @AGENTS
 def test_what_cannot_be_decoded_is_a_dead_letter_unless_the_file_says_otherwise(
-    make: Any, log: Log, store: MemoryStore, clock: Clock
+    make: Any, log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     given(log, b'{"amount": 1}', BAD, b'{"amount": 2}')
     turned(Driver(make(), store, log, clock).give(0))
@@ -58,7 +58,7 @@ def test_what_cannot_be_decoded_is_a_dead_letter_unless_the_file_says_otherwise(
 
 
 @AGENTS
-def test_skip_leaves_it_out_and_counts_it(make: Any, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_skip_leaves_it_out_and_counts_it(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, b'{"amount": 1}', BAD, b'{"amount": 2}', b'{"amount": 3' + b" " * 3000 + b"}")
     driver = turned(Driver(make("skip", max_record_bytes=2000) if make is sums else make("skip"), store, log, clock).give(0))
     assert (numbers(log)[:2], dead(log)) == ([1, 2], [])
@@ -66,7 +66,7 @@ def test_skip_leaves_it_out_and_counts_it(make: Any, log: Log, store: MemoryStor
 
 
 @AGENTS
-def test_stop_halts_that_partition_at_it_and_goes_on_when_the_file_was_changed(make: Any, store: MemoryStore, clock: Clock) -> None:
+def test_stop_halts_that_partition_at_it_and_goes_on_when_the_file_was_changed(make: Any, store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=2)
     given(log, b'{"amount": 1}', BAD, b'{"amount": 2}')
     feed(log, ("k", 5), number=1)
@@ -78,13 +78,13 @@ def test_stop_halts_that_partition_at_it_and_goes_on_when_the_file_was_changed(m
     assert sorted(numbers(log)) == [1, 2, 5]
 
 
-def test_an_aggregation_says_itself_what_null_values_and_missing_fields_are(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_aggregation_says_itself_what_null_values_and_missing_fields_are(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, None, b"{}", b'{"amount": 2}')
     turned(Driver(sums("stop"), store, log, clock).give(0))
     assert (totals(log), dead(log)) == ([("k", "count", 1, 2)], [("0", "null-value"), ("1", "missing-field")])
 
 
-def test_for_a_handler_they_are_what_cannot_be_decoded(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_for_a_handler_they_are_what_cannot_be_decoded(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, None, b"{}", b'{"amount": 2}')
     turned(Driver(handled("skip", name="typed"), store, log, clock).give(0))
     assert (handlers.calls, dead(log)) == ([handlers.Order(2)], [])
@@ -95,7 +95,7 @@ def test_for_a_handler_they_are_what_cannot_be_decoded(log: Log, store: MemorySt
 PLACE = Partition("app", "sums", "in", 0)
 
 
-def refusing(agent: Agent, log: Log, store: MemoryStore, clock: Clock) -> Driver:
+def refusing(agent: Agent, log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     """A broker that takes no rows with key `bad`, and a row before and after such a one."""
     driver = Driver(agent, store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "rejected" if row.key == b"bad" else "delivered"
@@ -108,7 +108,7 @@ def unsent(store: MemoryStore) -> list[bytes | None]:
 
 
 @AGENTS
-def test_a_refused_row_halts_the_partition_and_stays_in_the_outbox(make: Any, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_refused_row_halts_the_partition_and_stays_in_the_outbox(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = refusing(make(produce="stop"), log, store, clock)
     assert state(driver) == ("halted", "produce-stopped")
     assert b"bad" in unsent(store)
@@ -119,26 +119,26 @@ def test_a_refused_row_halts_the_partition_and_stays_in_the_outbox(make: Any, lo
 
 
 @AGENTS
-def test_after_a_restart_it_is_sent_with_what_followed(make: Any, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_after_a_restart_it_is_sent_with_what_followed(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     refusing(make(produce="stop"), log, store, clock)
     turned(Driver(make(produce="stop"), store, log, clock).give(0))
     assert (sorted(numbers(log)), unsent(store)) == ([1, 2, 3], [])
 
 
 @AGENTS
-def test_without_stop_it_is_a_dead_row_and_its_output_is_missing(make: Any, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_without_stop_it_is_a_dead_row_and_its_output_is_missing(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     refusing(make(), log, store, clock)
     turned(Driver(make(), store, log, clock).give(0))
     assert sorted(numbers(log)) == [1, 3]
 
 
-def test_rows_that_were_taken_before_the_stop_are_not_sent_again(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_rows_that_were_taken_before_the_stop_are_not_sent_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     refusing(sums(produce="stop"), log, store, clock)
     turned(Driver(sums(produce="stop"), store, log, clock).give(0))
     assert [m.k for m in log.topics["out"][0]].count(b"a") == 1
 
 
-def test_other_partitions_go_on(store: MemoryStore, clock: Clock) -> None:
+def test_other_partitions_go_on(store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=2)
     driver = Driver(sums(produce="stop"), store, log, clock).give(0, 1).turns()
     driver.producer.fate = lambda row: "rejected" if row.key == b"bad" else "delivered"
@@ -149,7 +149,7 @@ def test_other_partitions_go_on(store: MemoryStore, clock: Clock) -> None:
     assert numbers(log) == [7]
 
 
-def test_a_drain_does_not_wait_for_a_refused_row(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_drain_does_not_wait_for_a_refused_row(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(sums(produce="stop"), store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "rejected" if row.key == b"bad" else "delivered"
     feed(log, ("bad", 2), ("b", 3))
@@ -160,7 +160,7 @@ def test_a_drain_does_not_wait_for_a_refused_row(log: Log, store: MemoryStore, c
 
 @pytest.mark.parametrize(("produce", "expected"), [("dead", [("0", "too-large")]), ("stop", [])])
 def test_a_result_that_fits_into_no_message_stops_before_its_commit(
-    produce: str, expected: list[Any], log: Log, store: MemoryStore, clock: Clock
+    produce: str, expected: list[Any], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     rule = Aggregation(count=2, max_bytes=2_000_000, compute=(Reducer("rows", "collect"),))
     given(log, *[b'{"amount": "' + b"x" * 600_000 + b'"}'] * 2)
@@ -184,7 +184,7 @@ SKIPS = Aggregation(count=5, since_first=30.0, compute=(Reducer("total", "sum", 
     ],
 )
 def test_a_number_that_python_cannot_hold_is_undecodable_and_never_skipped(
-    log: Log, store: MemoryStore, clock: Clock, agent: Agent, value: bytes
+    log: Log, store: MemoryStore, clock: ManualClock, agent: Agent, value: bytes
 ) -> None:
     """With `on_missing: skip`, too: nothing is missing."""
     given(log, value)

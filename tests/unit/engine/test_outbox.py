@@ -11,7 +11,7 @@ from sluicegate.streams.contracts.values import Changes, CrashMark, Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.outbox import relay as relay_module
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import a_log, an_agent, dead, feed, hooked, shown, totals
 
 PLACE = Partition("app", "sums", "in", 0)
@@ -21,7 +21,7 @@ def unsent(store: MemoryStore) -> list[int]:
     return [row.number for row in store.pending(PLACE, 0, 10_000)]
 
 
-def sent_without_a_commit(log: Log, store: MemoryStore, clock: Clock) -> int:
+def sent_without_a_commit(log: Log, store: MemoryStore, clock: ManualClock) -> int:
     """The commit that holds the rows never lands; how many are in Kafka all the same."""
 
     def refuse(claim: Any, changes: Any) -> None:
@@ -35,16 +35,16 @@ def sent_without_a_commit(log: Log, store: MemoryStore, clock: Clock) -> int:
     return len(log.topics["out"][0])
 
 
-def test_nothing_is_sent_before_its_commit(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_nothing_is_sent_before_its_commit(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     assert sent_without_a_commit(log, store, clock) == 0
 
 
-def test_without_waiting_for_the_commit_rows_go_out_that_never_were(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_without_waiting_for_the_commit_rows_go_out_that_never_were(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     with without("output-commit"):
         assert sent_without_a_commit(log, store, clock) > 0
 
 
-def test_an_idle_partition_records_its_reports_and_exactly_those(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_idle_partition_records_its_reports_and_exactly_those(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "ack-lost" if row.number == 2 else "delivered"
     feed(log, ("a", 1), ("b", 2), ("c", 3))
@@ -58,7 +58,7 @@ def test_an_idle_partition_records_its_reports_and_exactly_those(log: Log, store
     assert (copies[0].v, copies[0].h) == (copies[1].v, copies[1].h)
 
 
-def test_a_rejected_row_is_listed_as_dead_and_what_follows_goes_out(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_rejected_row_is_listed_as_dead_and_what_follows_goes_out(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "rejected" if row.key == b"bad" else "delivered"
     feed(log, ("bad", 1), ("good", 2))
@@ -69,7 +69,7 @@ def test_a_rejected_row_is_listed_as_dead_and_what_follows_goes_out(log: Log, st
     assert totals(log) == [("good", "count", 1, 2)]
 
 
-def test_output_that_is_down_loses_nothing_and_keeps_the_order(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_output_that_is_down_loses_nothing_and_keeps_the_order(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "failed"
     for n in range(30):
@@ -92,7 +92,7 @@ def _tight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_tight")
-def test_too_many_unsent_rows_pause_intake_and_never_deadlines(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_too_many_unsent_rows_pause_intake_and_never_deadlines(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, ("slow", 1))
     driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
     driver.producer.room = 0
@@ -111,7 +111,7 @@ def test_too_many_unsent_rows_pause_intake_and_never_deadlines(log: Log, store: 
 
 
 @pytest.mark.usefixtures("_tight")
-def test_a_paused_partition_that_is_claimed_again_is_paused_again(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_paused_partition_that_is_claimed_again_is_paused_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
     driver.producer.room = 0
     feed(log, ("slow", 1), *[(f"k{n}", 1) for n in range(30)] * 2)
@@ -126,7 +126,7 @@ def test_a_paused_partition_that_is_claimed_again_is_paused_again(log: Log, stor
     assert driver.input.positions["in", 0] < 121
 
 
-def test_a_drain_commits_what_was_read_and_records_what_was_sent(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_drain_commits_what_was_read_and_records_what_was_sent(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     feed(log, *[(f"k{n}", n) for n in range(40)])
     turns = iter([False, True])
@@ -137,7 +137,7 @@ def test_a_drain_commits_what_was_read_and_records_what_was_sent(log: Log, store
     assert any(report.reasons == ["draining"] and not report.ready for report in driver.reports)
 
 
-def test_a_drain_ends_in_time_when_kafka_does_not_answer(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_drain_ends_in_time_when_kafka_does_not_answer(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     driver.producer.hold = True
 
@@ -154,7 +154,7 @@ def test_a_drain_ends_in_time_when_kafka_does_not_answer(log: Log, store: Memory
     assert unsent(store) == [1]
 
 
-def test_a_drain_with_a_store_that_is_away_ends_and_loses_nothing(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_drain_with_a_store_that_is_away_ends_and_loses_nothing(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     feed(log, ("a", 1))
     commit = store.commit
@@ -173,7 +173,7 @@ def test_a_drain_with_a_store_that_is_away_ends_and_loses_nothing(log: Log, stor
 DOWN = (Reducer("sum", "sum", "total"),)
 
 
-def chain(log: Log, store: MemoryStore, clock: Clock, repeats: int) -> list[Any]:
+def chain(log: Log, store: MemoryStore, clock: ManualClock, repeats: int) -> list[Any]:
     """A sends 20 results, crashing before it records them; B counts what it receives, crashing too. B's results."""
     log.create("down")
     for n in range(20):
@@ -189,7 +189,7 @@ def chain(log: Log, store: MemoryStore, clock: Clock, repeats: int) -> list[Any]
 
 
 def test_an_agent_that_receives_another_ones_results_counts_each_once_whatever_is_sent_again(
-    log: Log, store: MemoryStore, clock: Clock
+    log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     found = chain(log, store, clock, repeats=3)
     assert len(log.topics["out"][0]) == 80
@@ -201,13 +201,13 @@ def test_an_agent_that_receives_another_ones_results_counts_each_once_whatever_i
     assert len({header(m, "sluicegate-id") for m in log.topics["down"][0]}) == 4
 
 
-def test_without_dropping_repeats_the_lower_agent_counts_them_again(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_without_dropping_repeats_the_lower_agent_counts_them_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     with without("receive"):
         chain(log, store, clock, repeats=3)
     assert len({header(m, "sluicegate-id") for m in log.topics["down"][0]}) > 4
 
 
-def test_a_delivery_that_fails_while_another_partition_goes_in_careful_steps_is_sent_again(clock: Clock, store: MemoryStore) -> None:
+def test_a_delivery_that_fails_while_another_partition_goes_in_careful_steps_is_sent_again(clock: ManualClock, store: MemoryStore) -> None:
     log = a_log(partitions=2)
     claim = store.claim(PLACE, "of one that died", "member")
     store.commit(claim, Changes(0, trying=CrashMark(0, ("died",))))

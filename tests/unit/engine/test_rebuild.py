@@ -12,7 +12,7 @@ from sluicegate.streams.operations import rebuild_write
 from sluicegate.streams.operations.open_groups import held
 from sluicegate.streams.operations.rebuild_plan import RebuildRange
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, memory
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, memory
 from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked
 from tests.unit.engine.scene import a_log, an_agent, dead, shown, totals
 
@@ -24,7 +24,7 @@ def unsent(store: MemoryStore, number: int = 0) -> list[OutboxRow]:
     return list(store.pending(Partition("app", "sums", "in", number), 0, 1000))
 
 
-def test_the_state_is_what_it_was_and_the_deadline_too(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_state_is_what_it_was_and_the_deadline_too(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abcabcaab" * 3)
     driver = worked(FIVES, store, log, clock)
     before, due = state(FIVES, store), driver.worker._owners["in", 0].groups.next_due()
@@ -38,7 +38,7 @@ def test_the_state_is_what_it_was_and_the_deadline_too(log: Log, store: MemorySt
     assert again.worker._owners["in", 0].groups.next_due() == pytest.approx(due, abs=0.01)
 
 
-def test_a_second_run_adds_nothing(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_second_run_adds_nothing(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
     lost = memory(clock)
@@ -49,7 +49,7 @@ def test_a_second_run_adds_nothing(log: Log, store: MemoryStore, clock: Clock) -
     assert lost.read(partition) == before
 
 
-def test_what_was_decided_and_never_sent_is_sent_once_under_the_id_that_it_had(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_was_decided_and_never_sent_is_sent_once_under_the_id_that_it_had(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "a" * 10)
     worked(FIVES, store, log, clock)
     amounts(log, clock, "a" * 12, first=10)
@@ -72,7 +72,7 @@ def test_what_was_decided_and_never_sent_is_sent_once_under_the_id_that_it_had(l
     assert dead(log) == [("22", "undecodable")]
 
 
-def test_without_the_boundaries_what_was_sent_is_sent_again(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_without_the_boundaries_what_was_sent_is_sent_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "a" * 12)
     worked(FIVES, store, log, clock)
     lost = memory(clock)
@@ -82,7 +82,7 @@ def test_without_the_boundaries_what_was_sent_is_sent_again(log: Log, store: Mem
     assert len(emitted_twice(log.topics["out"][0])) == 2
 
 
-def test_groups_that_timed_out_or_were_ended_by_hand_are_cut_where_they_were(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_groups_that_timed_out_or_were_ended_by_hand_are_cut_where_they_were(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "aabbb")
     driver = worked(FIVES, store, log, clock)
     driver.later(700).turns()
@@ -95,7 +95,7 @@ def test_groups_that_timed_out_or_were_ended_by_hand_are_cut_where_they_were(log
     assert state(FIVES, lost) == before
 
 
-def test_results_about_an_earlier_topic_of_the_same_name_do_not_count(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_results_about_an_earlier_topic_of_the_same_name_do_not_count(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "a" * 5)
     worked(FIVES, store, log, clock)
     log.create("in")
@@ -111,7 +111,7 @@ def test_results_about_an_earlier_topic_of_the_same_name_do_not_count(log: Log, 
 
 @pytest.mark.parametrize("lost_at", range(1, 9))
 def test_killed_at_any_commit_no_worker_takes_the_half_and_a_second_run_ends_it(
-    monkeypatch: pytest.MonkeyPatch, store: MemoryStore, clock: Clock, lost_at: int
+    monkeypatch: pytest.MonkeyPatch, store: MemoryStore, clock: ManualClock, lost_at: int
 ) -> None:
     log, agent = a_log(partitions=2), FIVES
     monkeypatch.setattr(rebuild_write, "COMMIT_BYTES", 1)
@@ -152,7 +152,7 @@ def kill_at(store: Any, number: int) -> None:
 
 @pytest.mark.parametrize("protection", ["", "rebuild-mark"], ids=["", "twin"])
 def test_a_worker_reads_past_no_mark_but_past_a_half_without_one(
-    monkeypatch: pytest.MonkeyPatch, log: Log, store: MemoryStore, clock: Clock, protection: str
+    monkeypatch: pytest.MonkeyPatch, log: Log, store: MemoryStore, clock: ManualClock, protection: str
 ) -> None:
     monkeypatch.setattr(rebuild_write, "COMMIT_BYTES", 1)
     amounts(log, clock, "abcd")
@@ -171,7 +171,7 @@ def test_a_worker_reads_past_no_mark_but_past_a_half_without_one(
     assert found == (("running", None) if protection else ("halted", "changelog-incomplete"))
 
 
-def test_killed_before_kafka_was_told_a_second_run_tells_it(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_killed_before_kafka_was_told_a_second_run_tells_it(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
     told = dict(log.committed)
@@ -183,7 +183,7 @@ def test_killed_before_kafka_was_told_a_second_run_tells_it(log: Log, store: Mem
     assert shown(Driver(FIVES, lost, log, clock).give(0).turns())[1]["in", 0] == ("running", None)
 
 
-def test_only_a_store_that_was_rebuilt_is_made_known_to_kafka(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_only_a_store_that_was_rebuilt_is_made_known_to_kafka(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
     told = {key: (offset, metadata.replace(store.incarnation, "another")) for key, (offset, metadata) in log.committed.items()}
@@ -192,7 +192,7 @@ def test_only_a_store_that_was_rebuilt_is_made_known_to_kafka(log: Log, store: M
     assert log.committed == told
 
 
-def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
     lost = memory(clock)
@@ -203,7 +203,7 @@ def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(log: Log, sto
     assert log.committed == told
 
 
-def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "a" * 7)
     feed_at(log, clock, "a", b"{")
     worked(FIVES, store, log, clock)
@@ -214,7 +214,9 @@ def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(log: L
         assert (planned.built.offset, planned.built.decided, state(FIVES, lost)) == (offset, {}, state(FIVES, store))
 
 
-def test_records_after_a_named_offset_that_are_in_a_result_from_before_it_are_done(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_records_after_a_named_offset_that_are_in_a_result_from_before_it_are_done(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     amounts(log, clock, "aabaaabb")
     worked(FIVES, store, log, clock)
     lost = memory(clock)
@@ -222,7 +224,7 @@ def test_records_after_a_named_offset_that_are_in_a_result_from_before_it_are_do
     assert (planned.built.records, planned.built.decided, state(FIVES, lost)) == (6, {}, state(FIVES, store))
 
 
-def test_who_rebuilt_and_why_is_kept(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_who_rebuilt_and_why_is_kept(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
     lost = memory(clock)
@@ -234,7 +236,7 @@ def test_who_rebuilt_and_why_is_kept(log: Log, store: MemoryStore, clock: Clock)
     assert (said.who, said.what, said.key, said.why) == (ANNE.who, "replay --rebuild", "in/0 to 4", ANNE.why)
 
 
-def test_partitions_that_nobody_read_are_left_alone(store: MemoryStore, clock: Clock) -> None:
+def test_partitions_that_nobody_read_are_left_alone(store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=3)
     amounts(log, clock, "ab", 1)
     Driver(FIVES, store, log, clock).give(1).turns().later(0.5).turns()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sluicegate.streams.agent import Agent, Reducer, Until
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.rebuild_plan import RebuildRange
-from tests.unit.engine.driver import Clock, Driver, Message, header, memory
+from tests.unit.engine.driver import Driver, LogRecord, ManualClock, header, memory
 from tests.unit.engine.rebuilding import EPOCH, PLAIN, emitted_twice, feed_at, rebuild, state
 from tests.unit.engine.scene import a_log, an_agent
 
@@ -39,17 +39,17 @@ class World:
     """An agent over a log, on stores that get lost; `taken` numbers its records."""
 
     def __init__(self, agent: Agent) -> None:
-        self.agent, self.clock, self.log = agent, Clock(), a_log()
+        self.agent, self.clock, self.log = agent, ManualClock(), a_log()
         self.store = memory(self.clock)
         self.taken = 0
-        self.gone: dict[str, list[Message]] = {"in": [], "out": [], "dead": []}
+        self.gone: dict[str, list[LogRecord]] = {"in": [], "out": [], "dead": []}
         self.start()
 
     def start(self) -> None:
         self.driver = Driver(self.agent, self.store, self.log, self.clock).give(0)
         self.driver.producer._time = lambda: self.clock.now + EPOCH
 
-    def everything(self, topic: str) -> list[Message]:
+    def everything(self, topic: str) -> list[LogRecord]:
         """What was ever in the topic."""
         return [*self.gone[topic], *self.log.topics[topic][0]]
 

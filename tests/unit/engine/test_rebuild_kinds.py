@@ -4,14 +4,14 @@ import json
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Reducer
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header, memory
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
 from tests.unit.engine.rebuilding import amounts, emitted_twice, feed_at, rebuild, state, worked
 from tests.unit.engine.scene import a_log, an_agent, totals
 
 COMPUTE = (Reducer("total", "sum", "amount"), Reducer("all", "collect", "amount"))
 
 
-def test_what_a_producer_wrote_twice_is_dropped_again_and_later(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_a_producer_wrote_twice_is_dropped_again_and_later(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     agent = an_agent(count=5, since_first=None, compute=COMPUTE, dedupe=Deduplication("field", "amount", 3600.0))
     amounts(log, clock, "aaa")
     amounts(log, clock, "aaa")
@@ -28,7 +28,7 @@ def test_what_a_producer_wrote_twice_is_dropped_again_and_later(log: Log, store:
     assert [total for _, _, _, total in totals(log)] == [10, 35]
 
 
-def test_repeats_of_our_own_senders_are_dropped_again_and_later(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_repeats_of_our_own_senders_are_dropped_again_and_later(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     agent = an_agent(count=3, since_first=None, compute=COMPUTE, receive=("in",))
 
     def sent(number: int) -> None:
@@ -48,7 +48,7 @@ def test_repeats_of_our_own_senders_are_dropped_again_and_later(log: Log, store:
     assert [total for _, _, _, total in totals(log)] == [6, 15]
 
 
-def test_an_agent_of_repartition_sends_on_what_never_went_on(clock: Clock, store: MemoryStore) -> None:
+def test_an_agent_of_repartition_sends_on_what_never_went_on(clock: ManualClock, store: MemoryStore) -> None:
     agent = Agent("a.repartition", ("in",), Aggregation(key="to"), Destination("out", "raw"), "dead", rekeys="a")
     log = a_log()
     for n in range(6):

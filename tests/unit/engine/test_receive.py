@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from sluicegate.streams.reading import receive
 from sluicegate.streams.reading.receive import ReceivedShards
-from tests.unit.engine.driver import Message
+from tests.unit.engine.driver import LogRecord
 
 SHARD = "app/a/src/0>in#token"
 
 
-def record(shard: bytes | None = SHARD.encode(), number: bytes | None = b"7", offset: int = 0, extra: Any = ()) -> Message:
+def record(shard: bytes | None = SHARD.encode(), number: bytes | None = b"7", offset: int = 0, extra: Any = ()) -> LogRecord:
     headers: list[tuple[str, bytes | None]] = [("sluicegate-shard", shard), ("sluicegate-seq", number), *extra]
-    return Message("in", 0, offset, b"k", b"v", headers)
+    return LogRecord("in", 0, offset, b"k", b"v", headers)
 
 
 def restored(senders: ReceivedShards, now: float = 0.0) -> ReceivedShards:
@@ -64,7 +64,7 @@ def test_headers_that_are_malformed_or_meant_for_another_topic_are_ignored(shard
 
 
 def test_records_without_headers_pass() -> None:
-    records = [Message("in", 0, 0, b"k", b"v", None), Message("in", 0, 1, b"k", b"v", [])]
+    records = [LogRecord("in", 0, 0, b"k", b"v", None), LogRecord("in", 0, 1, b"k", b"v", [])]
     assert ReceivedShards("in").drop_repeats(records, 1.0) == records
 
 

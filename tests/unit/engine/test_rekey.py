@@ -7,7 +7,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import a_log, dead
 
 FIRST = Agent("a.repartition", ("in",), Aggregation(key="customer.id"), Destination("keyed", "raw"), "dead", rekeys="a")
@@ -22,7 +22,7 @@ def orders(log: Log, count: int = 60) -> None:
         log.append("in", n % 2, b"%d" % n, value, [("h", b"x"), ("sluicegate-id", b"other")])
 
 
-def test_records_go_on_unchanged_under_their_new_key(clock: Clock, store: MemoryStore) -> None:
+def test_records_go_on_unchanged_under_their_new_key(clock: ManualClock, store: MemoryStore) -> None:
     log = a_log("in", "keyed", "dead")
     log.append("in", 0, b"old", b'{"customer": {"id": "c1"}}', [("h", b"x"), ("sluicegate-id", b"of another")])
     Driver(FIRST, store, log, clock).give(0).turns()
@@ -32,14 +32,14 @@ def test_records_go_on_unchanged_under_their_new_key(clock: Clock, store: Memory
     assert header(message, "sluicegate-shard") is not None
 
 
-def test_a_record_without_the_field_is_a_dead_letter(clock: Clock, store: MemoryStore) -> None:
+def test_a_record_without_the_field_is_a_dead_letter(clock: ManualClock, store: MemoryStore) -> None:
     log = a_log("in", "keyed", "dead")
     log.append("in", 0, b"k", b'{"customer": {}}')
     Driver(FIRST, store, log, clock).give(0).turns()
     assert dead(log) == [("0", "missing-field")]
 
 
-def grouped(log: Log, store: MemoryStore, clock: Clock, protection: str = "") -> list[int]:
+def grouped(log: Log, store: MemoryStore, clock: ManualClock, protection: str = "") -> list[int]:
     """The counts of all groups, the first stage dying on the way."""
     failpoints.arm({"SLUICEGATE_FAILPOINTS": "acked-not-recorded=raise@5"})
     first = Driver(FIRST, store, log, clock).give(0, 1)
@@ -52,7 +52,7 @@ def grouped(log: Log, store: MemoryStore, clock: Clock, protection: str = "") ->
     return [json.loads(message.v or b"")["count"] for message in distinct(log, "out")]
 
 
-def test_groups_are_exact_across_the_partitions_of_the_input_and_a_death(clock: Clock, store: MemoryStore) -> None:
+def test_groups_are_exact_across_the_partitions_of_the_input_and_a_death(clock: ManualClock, store: MemoryStore) -> None:
     log = a_log("in", "keyed", "out", "dead", partitions=3)
     orders(log)
     assert grouped(log, store, clock) == [3] * 20
@@ -60,7 +60,7 @@ def test_groups_are_exact_across_the_partitions_of_the_input_and_a_death(clock: 
     assert copies > 60, "the death should have made repeats"
 
 
-def test_without_the_receivers_memory_repeats_count_twice(clock: Clock, store: MemoryStore) -> None:
+def test_without_the_receivers_memory_repeats_count_twice(clock: ManualClock, store: MemoryStore) -> None:
     log = a_log("in", "keyed", "out", "dead", partitions=3)
     orders(log)
     assert grouped(log, store, clock, "receive") != [3] * 20

@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.ids import NAMESPACE
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.outbox.rows import Rows, rfc3339
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Message
+from tests.unit.engine.driver import LogRecord
 from tests.unit.engine.scene import an_agent
 
 PLACE = Partition("app", "sums", "in", 3)
@@ -47,7 +47,7 @@ def fire(key: bytes = b"k", reason: str = "count", trace: str | None = None, **v
 def letter(reason: str = "undecodable", error: str = "said", **record: Any) -> Refused:
     headers = [("mine", b"\xfe"), ("sluicegate-id", b"x"), ("n", None)]
     fields = {"t": "in", "p": 3, "o": 99, "k": b"\xff\x00", "v": b"{", "h": headers} | record
-    return Refused(Message(**fields), "decode", reason, error)
+    return Refused(LogRecord(**fields), "decode", reason, error)
 
 
 def made(event: Any, on_timeout: str = "fire", rows: Rows | None = None) -> OutboxRow:
@@ -133,7 +133,7 @@ def test_times_are_utc_with_milliseconds() -> None:
 
 
 def test_headers_that_cannot_be_read_do_not_keep_a_record_from_its_dead_letter() -> None:
-    class Unreadable(Message):
+    class Unreadable(LogRecord):
         def headers(self) -> Any:
             raise SystemError("names that are no text")
 

@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, R
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import NotCommitted, PersistenceError
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import dead, feed
 
 Patch = pytest.MonkeyPatch
@@ -30,7 +30,7 @@ def balanced(log: Log, store: MemoryStore, expected: int) -> bool:
     return (store.values.get("sum", 0), sent) == (expected, expected)
 
 
-def test_writes_outputs_and_offset_are_one_commit(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_writes_outputs_and_offset_are_one_commit(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, *[("k", n) for n in range(1000)])
     Driver(an_agent(), store, log, clock).give(0).turns(30)
     assert balanced(log, store, sum(range(1000)))
@@ -38,7 +38,7 @@ def test_writes_outputs_and_offset_are_one_commit(log: Log, store: MemoryStore, 
 
 
 def test_what_fails_before_any_handler_is_called_is_none_of_the_handlers_failures(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
     def broken(claim: Any, work: Any) -> Any:
         raise LookupError("a driver's own")
@@ -52,7 +52,9 @@ def test_what_fails_before_any_handler_is_called_is_none_of_the_handlers_failure
     assert dead(log) == []
 
 
-def test_all_handlers_of_a_message_share_its_session_and_one_that_fails_undoes_all(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_all_handlers_of_a_message_share_its_session_and_one_that_fails_undoes_all(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.fails["audit", 2] = [ValueError()] * 2
     feed(log, ("k", 1), ("k", 2), ("k", 3))
     Driver(an_agent("book", "audit", attempts=2), store, log, clock).give(0).turns().later(5).turns()
@@ -60,7 +62,7 @@ def test_all_handlers_of_a_message_share_its_session_and_one_that_fails_undoes_a
     assert (store.values["audited"], dead(log)) == (2, [("1", "handler-failed")])
 
 
-def test_without_a_rollback_the_failed_ones_writes_stay(log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch) -> None:
+def test_without_a_rollback_the_failed_ones_writes_stay(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
     begin = store.commit_with
 
     def keeps(claim: Any, work: Any) -> Any:
@@ -80,7 +82,7 @@ def test_without_a_rollback_the_failed_ones_writes_stay(log: Log, store: MemoryS
     assert not balanced(log, store, 4)
 
 
-def test_a_batch_with_a_bad_message_comes_to_the_same_as_one_by_one(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_batch_with_a_bad_message_comes_to_the_same_as_one_by_one(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     bad = {7, 8, 100, 249}
     for amount in bad:
         handlers.fails[amount] = [ValueError()] * 100
@@ -92,7 +94,7 @@ def test_a_batch_with_a_bad_message_comes_to_the_same_as_one_by_one(log: Log, st
     assert sorted(int(offset or -1) for offset, _ in dead(log)) == sorted(bad)
 
 
-def test_what_the_store_refuses_as_a_whole_is_tried_in_halves(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_the_store_refuses_as_a_whole_is_tried_in_halves(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """As a constraint that is checked at the end of the transaction, and that one message violates."""
     begin, sizes = store.commit_with, []
 
@@ -118,7 +120,7 @@ def test_what_the_store_refuses_as_a_whole_is_tried_in_halves(log: Log, store: M
     assert len(sizes) < 30
 
 
-def test_a_lost_connection_is_an_outage_and_no_attempt(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_lost_connection_is_an_outage_and_no_attempt(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[1] = [PersistenceError("the connection is lost")] * 10
     feed(log, ("k", 1), ("k", 2))
     driver = Driver(an_agent(attempts=1), store, log, clock).give(0)
@@ -128,7 +130,7 @@ def test_a_lost_connection_is_an_outage_and_no_attempt(log: Log, store: MemorySt
     assert dead(log) == []
 
 
-def test_groups_are_booked_once_with_their_end(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_groups_are_booked_once_with_their_end(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     rule = Aggregation(count=3, since_first=30.0, compute=(Reducer("total", "sum", "amount"),))
     handlers.fails[6] = [ValueError()] * 2
     feed(log, *[(f"k{n % 2}", n) for n in range(10)])
@@ -144,7 +146,7 @@ AWAITED = ("before-commit", "commit-sent", "after-commit", "after-claim", "after
 DEATHS = [(point, "raise") for point in ("after-poll", "after-decode", "produced-not-acked", *AWAITED)]
 
 
-def books_after_a_death(point: str, store: MemoryStore, log: Log, clock: Clock, kind: str) -> bool:
+def books_after_a_death(point: str, store: MemoryStore, log: Log, clock: ManualClock, kind: str) -> bool:
     """A process that dies at the second time at this place, and one that goes on."""
     agent = an_agent()
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}={kind}@2"})
@@ -164,11 +166,11 @@ def books_after_a_death(point: str, store: MemoryStore, log: Log, clock: Clock, 
 
 
 @pytest.mark.parametrize(("point", "kind"), [*DEATHS, *((point, "lost") for point in AWAITED)])
-def test_the_books_balance_after_a_death_anywhere(point: str, kind: str, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_books_balance_after_a_death_anywhere(point: str, kind: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     assert books_after_a_death(point, store, log, clock, kind)
 
 
-def test_without_the_common_transaction_they_do_not(log: Log, store: MemoryStore, clock: Clock, monkeypatch: Patch) -> None:
+def test_without_the_common_transaction_they_do_not(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
     def apart(claim: Any, work: Any) -> Any:
         return store.commit(claim, work(handlers_session(store)))
 
@@ -183,7 +185,7 @@ def handlers_session(store: MemoryStore) -> Any:
     return Direct
 
 
-def test_an_owner_that_was_overtaken_never_calls_its_handlers(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_owner_that_was_overtaken_never_calls_its_handlers(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = Driver(an_agent(), store, log, clock).give(0).turns()
     feed(log, ("k", 1))
     driver.turns()

@@ -18,7 +18,7 @@ from sluicegate.streams.handlers import sealed as sealed_module
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import parking
 from tests.unit.engine import handlers
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
 from tests.unit.engine.scene import dead, feed, shown, until_killed
 from tests.waiting import wait_until
 
@@ -41,7 +41,7 @@ def turned(driver: Driver, times: int, seconds: float = 0.5) -> None:
         driver.turns(2).later(seconds)
 
 
-def test_every_message_is_handled_once_and_the_offset_goes_on_before(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_every_message_is_handled_once_and_the_offset_goes_on_before(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, *[(f"k{n % 3}", n) for n in range(100)])
     driver = Driver(an_agent(), store, log, clock).give(0)
     turned(driver, 60)
@@ -49,7 +49,7 @@ def test_every_message_is_handled_once_and_the_offset_goes_on_before(log: Log, s
     assert sorted(out["doubled"] for out in outputs(log)) == [2 * n for n in range(100)]
 
 
-def test_the_messages_of_a_key_are_handled_in_their_order(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_messages_of_a_key_are_handled_in_their_order(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[3] = [ValueError()] * 2
     feed(log, *[(f"k{n % 3}", n) for n in range(30)])
     turned(Driver(an_agent(), store, log, clock).give(0), 60)
@@ -58,7 +58,7 @@ def test_the_messages_of_a_key_are_handled_in_their_order(log: Log, store: Memor
         assert calls == sorted(calls)
 
 
-def test_a_failing_message_holds_up_only_its_key(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_failing_message_holds_up_only_its_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[0] = [ValueError()] * 100
     feed(log, ("a", 0), ("b", 1), ("a", 2), ("c", 3))
     driver = Driver(an_agent(attempts=5, backoff_first=10.0), store, log, clock).give(0)
@@ -70,7 +70,7 @@ def test_a_failing_message_holds_up_only_its_key(log: Log, store: MemoryStore, c
     assert header(distinct(log, "dead")[0], "sluicegate-dead-attempts") == "5"
 
 
-def test_the_status_counts_what_handlers_have_yet_to_end(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_the_status_counts_what_handlers_have_yet_to_end(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[0] = [ValueError()] * 100
     feed(log, ("a", 0), ("b", 1), ("a", 2))
     driver = Driver(an_agent(attempts=5, backoff_first=10.0), store, log, clock).give(0)
@@ -81,7 +81,7 @@ def test_the_status_counts_what_handlers_have_yet_to_end(log: Log, store: Memory
     assert driver.worker.describe(clock.now).partitions[0].sealed == 0
 
 
-def test_completed_groups_are_sealed_and_handled(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_completed_groups_are_sealed_and_handled(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, ("k", 1), ("k", 2), ("j", 3))
     driver = Driver(an_agent("result", SUMS), store, log, clock).give(0)
     turned(driver, 10)
@@ -91,7 +91,7 @@ def test_completed_groups_are_sealed_and_handled(log: Log, store: MemoryStore, c
     assert outputs(log) == [{"sum": 3}, {"sum": 3}]
 
 
-def after_a_death(store: MemoryStore, log: Log, clock: Clock, point: str, rule: Aggregation | None = None) -> None:
+def after_a_death(store: MemoryStore, log: Log, clock: ManualClock, point: str, rule: Aggregation | None = None) -> None:
     """A process that dies at this place with work in hand, and one that goes on."""
     agent = an_agent("result" if rule else "forward", rule)
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@{1 if point == 'sealed' else 2}"})
@@ -110,25 +110,25 @@ SEALS = ("sealed", "attempt-marked", "complete-sent")
 
 
 @pytest.mark.parametrize("point", [*POINTS, *SEALS])
-def test_each_is_handled_and_sent_once_after_a_death_anywhere(point: str, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_each_is_handled_and_sent_once_after_a_death_anywhere(point: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     after_a_death(store, log, clock, point)
     assert sorted(out["doubled"] for out in outputs(log)) == [2 * n for n in range(12)]
     assert dead(log) == []
 
 
 @pytest.mark.parametrize("point", COMMITS)
-def test_a_sealed_group_comes_back_unchanged_after_a_death(point: str, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_sealed_group_comes_back_unchanged_after_a_death(point: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     after_a_death(store, log, clock, point, SUMS)
     assert sum(out["sum"] for out in outputs(log)) == sum(range(12))
 
 
-def test_without_the_seal_what_ran_is_lost(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_seal_what_ran_is_lost(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed_module.Sealed, "replay", lambda self, section: None)
     after_a_death(store, log, clock, "before-commit")
     assert sorted(out["doubled"] for out in outputs(log)) != [2 * n for n in range(12)]
 
 
-def test_a_message_that_kills_its_process_is_a_dead_letter_after_its_attempts(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_message_that_kills_its_process_is_a_dead_letter_after_its_attempts(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.killer.add(1)
     agent = an_agent("deadly", attempts=3)
     feed(log, ("a", 0), ("b", 1), ("c", 2))
@@ -146,7 +146,7 @@ def test_a_message_that_kills_its_process_is_a_dead_letter_after_its_attempts(lo
     assert sorted(outputs(log)) == [0, 2]
 
 
-def test_an_attempt_whose_commit_got_no_answer_was_no_death(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_attempt_whose_commit_got_no_answer_was_no_death(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """The handler was not even called, and its process lives."""
     feed(log, ("a", 0))
     driver = Driver(an_agent(attempts=1), store, log, clock).give(0)
@@ -162,26 +162,26 @@ def test_an_attempt_whose_commit_got_no_answer_was_no_death(log: Log, store: Mem
     assert (handlers.calls, outputs(log), dead(log)) == ([0], [{"doubled": 0}], [])
 
 
-def test_stop_halts_the_partition(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_stop_halts_the_partition(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[0] = [ValueError()] * 10
     feed(log, ("a", 0))
     driver = Driver(an_agent(attempts=1, then="stop"), store, log, clock).give(0).turns(10)
     assert shown(driver)[1]["in", 0] == ("halted", "handler-stopped")
 
 
-def test_an_outage_counts_no_attempt(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_an_outage_counts_no_attempt(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[0] = [handlers.away() for _ in range(5)]
     feed(log, ("a", 0))
     turned(Driver(an_agent(attempts=1), store, log, clock).give(0), 100, 1.0)
     assert (outputs(log), dead(log)) == ([{"doubled": 0}], [])
 
 
-def test_a_session_is_refused(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_session_is_refused(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     with pytest.raises(ConfigurationError, match="session"):
         Driver(an_agent(session=True), store, log, clock)
 
 
-def test_too_many_sealed_ones_pause_the_intake(log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_sealed_ones_pause_the_intake(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed_module, "MOST_ITEMS", 50)
     monkeypatch.setattr(InlinePool, "free", lambda self: 0)
     feed(log, *[(f"k{n}", n) for n in range(400)])
@@ -192,7 +192,7 @@ def test_too_many_sealed_ones_pause_the_intake(log: Log, store: MemoryStore, clo
     assert len(outputs(log)) == 400
 
 
-def test_threads_run_as_many_as_they_are_and_the_loop_goes_on(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_threads_run_as_many_as_they_are_and_the_loop_goes_on(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.gate.clear()
     feed(log, *[(f"k{n}", n) for n in range(6)])
     driver = Driver(an_agent("waits", concurrency=3), store, log, clock, pool=Threads).give(0).turns(4)
@@ -203,7 +203,7 @@ def test_threads_run_as_many_as_they_are_and_the_loop_goes_on(log: Log, store: M
     wait_until(lambda: driver.turns(2) and len(outputs(log)) == 6, 10, "all six")
 
 
-def test_coroutines_share_one_loop(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_coroutines_share_one_loop(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.loops.clear()
     feed(log, *[(f"k{n}", n) for n in range(6)])
     driver = Driver(an_agent("in_a_loop", concurrency=3), store, log, clock, pool=Threads).give(0)
@@ -211,7 +211,7 @@ def test_coroutines_share_one_loop(log: Log, store: MemoryStore, clock: Clock) -
     assert len(handlers.loops) == 1
 
 
-def test_a_lost_partition_cancels_its_calls_and_their_outcome_is_void(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_lost_partition_cancels_its_calls_and_their_outcome_is_void(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.gate.clear()
     feed(log, ("a", 0))
     driver = Driver(an_agent("until_cancelled"), store, log, clock, pool=Threads).give(0).turns(4)
@@ -225,7 +225,7 @@ def test_a_lost_partition_cancels_its_calls_and_their_outcome_is_void(log: Log, 
     assert outputs(log) == [{"doubled": 0}]
 
 
-def test_a_stop_waits_for_running_calls_and_begins_no_other(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_stop_waits_for_running_calls_and_begins_no_other(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.gate.clear()
     feed(log, ("a", 0), ("a", 1))
     driver = Driver(an_agent("waits"), store, log, clock, pool=Threads).give(0).turns(4)
@@ -238,7 +238,7 @@ def test_a_stop_waits_for_running_calls_and_begins_no_other(log: Log, store: Mem
 
 
 def test_what_waits_for_a_thread_does_not_keep_the_loop_busy(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handlers.fails[0] = [ValueError()]
     feed(log, ("a", 0))
@@ -250,7 +250,7 @@ def test_what_waits_for_a_thread_does_not_keep_the_loop_busy(
     assert outputs(turned(driver, 3) or log) == [{"doubled": 0}]
 
 
-def test_what_is_sealed_is_not_forgotten_when_the_file_changes(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_is_sealed_is_not_forgotten_when_the_file_changes(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     handlers.fails[0] = [ValueError()]
     feed(log, ("a", 0))
     Driver(an_agent(), store, log, clock).give(0).turns(6)
@@ -258,7 +258,7 @@ def test_what_is_sealed_is_not_forgotten_when_the_file_changes(log: Log, store: 
         Driver(an_agent(concurrency=0), store, log, clock).give(0).turns(6)
 
 
-def given_parked(log: Log, store: MemoryStore, clock: Clock) -> Driver:
+def given_parked(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     handlers.fails[0] = [ValueError()] * 2
     feed(log, ("a", 0), ("b", 1), ("a", 2))
     driver = Driver(an_agent(attempts=2, backoff_first=0.1, then="park"), store, log, clock).give(0)
@@ -266,7 +266,7 @@ def given_parked(log: Log, store: MemoryStore, clock: Clock) -> Driver:
     return driver
 
 
-def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given_parked(log, store, clock)
     turned(Driver(an_agent(attempts=2, then="park"), store, log, clock).give(0), 10)
     assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])
@@ -275,7 +275,7 @@ def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: L
     assert item.error == "the handler raised ValueError (tests/unit/engine/handlers.py:34 in _maybe_fail) (attempt 2)"
 
 
-def test_what_is_let_go_is_tried_anew_and_its_key_goes_on(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_is_let_go_is_tried_anew_and_its_key_goes_on(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = given_parked(log, store, clock)
     handlers.fails.clear()
     parking.retry(store, PLACE, [0], Person("a person", "mended", "a token"))
@@ -285,7 +285,7 @@ def test_what_is_let_go_is_tried_anew_and_its_key_goes_on(log: Log, store: Memor
 
 
 def test_a_parked_message_survives_the_compaction_of_its_log(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changelog, "SLACK", 200)
     driver = given_parked(log, store, clock)

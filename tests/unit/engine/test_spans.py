@@ -12,7 +12,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.tracing import Spans
 from tests.spans import PARENT, TRACE, TRACEPARENT, Recorder, told
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, distinct, feed, hooked
 from tests.waiting import wait_until
 
@@ -40,7 +40,7 @@ def batched(collector: Collector) -> Spans:
     return Spans(provider, lambda: 1)
 
 
-def test_each_group_that_fires_has_a_span_linked_to_its_first_record(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_each_group_that_fires_has_a_span_linked_to_its_first_record(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     log.append("in", 0, b"a", MESSAGE, [("traceparent", TRACEPARENT.encode())])
     log.append("in", 0, b"b", MESSAGE, [("traceparent", b"00-not-one\xff")])
     log.append("in", 0, b"a", MESSAGE)
@@ -57,7 +57,7 @@ def test_each_group_that_fires_has_a_span_linked_to_its_first_record(log: Log, s
     assert [(span.name, span.parent, span.end_time) for span in (full, late)] == [("sluicegate.fire", None, recorder.now)] * 2
 
 
-def test_a_span_is_as_long_as_the_commit_took(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_span_is_as_long_as_the_commit_took(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, ("a", 1))
     recorder = Recorder()
     hooked(store, before=lambda claim, changes: setattr(clock, "now", clock.now + 0.25 * bool(changes.outbox)))
@@ -67,7 +67,7 @@ def test_a_span_is_as_long_as_the_commit_took(log: Log, store: MemoryStore, cloc
     assert recorder.now - span.start_time == pytest.approx(250_000_000, abs=1_000_000)
 
 
-def test_a_group_whose_commit_failed_has_no_span_until_it_lands(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_group_whose_commit_failed_has_no_span_until_it_lands(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     left = [PersistenceError("gone")]
 
     def fails(claim: Any, changes: Any) -> None:
@@ -85,7 +85,7 @@ def test_a_group_whose_commit_failed_has_no_span_until_it_lands(log: Log, store:
 
 @pytest.mark.parametrize("flushes", [True, False])
 def test_what_was_made_is_sent_at_the_end_and_would_be_lost_without(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch, flushes: bool
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, flushes: bool
 ) -> None:
     if not flushes:
         monkeypatch.setattr(Spans, "flush", lambda self: None)

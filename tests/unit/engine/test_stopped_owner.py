@@ -9,7 +9,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import open_groups
 from sluicegate.streams.ownership.claims import Claims
 from tests.unit.engine.driver import Driver, memory
-from tests.unit.engine.scene import Clock, a_log, an_agent, feed
+from tests.unit.engine.scene import ManualClock, a_log, an_agent, feed
 from tests.unit.engine.test_gaps import truncation
 
 
@@ -18,7 +18,7 @@ def owners(store: MemoryStore) -> list[str]:
 
 
 def running() -> tuple[Driver, MemoryStore, Any]:
-    clock = Clock()
+    clock = ManualClock()
     store, log = memory(clock), a_log("in", "out", "dead", partitions=3)
     feed(log, ("x", 1), ("x", 2))
     feed(log, ("y", 1), number=1)
@@ -42,7 +42,7 @@ def test_without_letting_go_its_name_would_stay(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_partition_that_had_halted_is_let_go_of_as_well() -> None:
-    clock = Clock()
+    clock = ManualClock()
     store, log = memory(clock), a_log()
     feed(log, *[("x", 1)] * 5)
     Driver(an_agent(), store, log, clock).give(0).turns()

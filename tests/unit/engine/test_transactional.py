@@ -14,16 +14,16 @@ from sluicegate.streams.outbox import transactional
 from sluicegate.streams.testing.deaths import TRANSACTIONS
 from sluicegate.streams.testing.transactions import LogTransactions
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Clock, Driver, Log, header
+from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import Killed, an_agent, feed, shown
 
 PLACE = Partition("app", "sums", "in", 0)
 SUMS = an_agent(count=1, delivery="transactional")
-Place = tuple[Log, MemoryStore, Clock]
+Place = tuple[Log, MemoryStore, ManualClock]
 
 
 @pytest.fixture
-def place(log: Log, store: MemoryStore, clock: Clock) -> Place:
+def place(log: Log, store: MemoryStore, clock: ManualClock) -> Place:
     return log, store, clock
 
 

@@ -14,7 +14,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destinat
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.ownership.intake import IntakePauses
-from tests.unit.engine.driver import Clock, Driver, Log, distinct
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, dead, shown
 
 known: set[int] = set()
@@ -47,7 +47,7 @@ def _one_schema() -> None:
 
 
 @pytest.fixture
-def store(clock: Clock) -> MemoryStore:
+def store(clock: ManualClock) -> MemoryStore:
     return MemoryStore(clock=lambda: clock.now + 1_700_000_000)
 
 
@@ -79,7 +79,9 @@ def passing(driver: Driver, seconds: float) -> Driver:
 
 
 @AGENTS
-def test_it_waits_with_what_follows_and_goes_on_when_its_schema_is_known(make: Any, log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_it_waits_with_what_follows_and_goes_on_when_its_schema_is_known(
+    make: Any, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     given(log, (1, 1), (2, 1), (3, 2), (4, 1))
     driver = passing(Driver(make(), store, log, clock).give(0), 30)
     assert (amounts(log), dead(log)) == ([1, 2], [])
@@ -93,7 +95,7 @@ def test_it_waits_with_what_follows_and_goes_on_when_its_schema_is_known(make: A
 
 
 def test_without_the_wait_the_same_records_come_out_without_it(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: intake goes on behind the record."""
     leaving = lambda self, place, records: [each for each in records if each.offset() != 2]  # noqa: E731
@@ -104,7 +106,7 @@ def test_without_the_wait_the_same_records_come_out_without_it(
     assert amounts(passing(driver, 61) and log) == [1, 2, 4]
 
 
-def test_it_is_loud_and_only_its_partition_waits(store: MemoryStore, clock: Clock) -> None:
+def test_it_is_loud_and_only_its_partition_waits(store: MemoryStore, clock: ManualClock) -> None:
     log = a_log(partitions=2)
     given(log, (3, 2))
     given(log, (7, 1), number=1)
@@ -119,7 +121,7 @@ def test_it_is_loud_and_only_its_partition_waits(store: MemoryStore, clock: Cloc
     assert shown(driver) == ([], {("in", 0): ("running", None), ("in", 1): ("running", None)})
 
 
-def test_deadlines_go_on_while_it_waits(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_deadlines_go_on_while_it_waits(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     rule = Aggregation(count=10, since_first=5.0, compute=(Reducer("total", "sum", "amount"),))
     given(log, (1, 1), (2, 1), (3, 2))
     driver = passing(Driver(counting(rule), store, log, clock).give(0), 8)
@@ -128,7 +130,7 @@ def test_deadlines_go_on_while_it_waits(log: Log, store: MemoryStore, clock: Clo
     assert amounts(passing(driver, 70) and log) == [3, 3]
 
 
-def test_another_process_waits_at_the_same_record(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_another_process_waits_at_the_same_record(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, (1, 1), (3, 2), (4, 1))
     passing(Driver(counting(), store, log, clock).give(0), 5)
     second = passing(Driver(counting(), store, log, clock).give(0), 5)
@@ -138,7 +140,7 @@ def test_another_process_waits_at_the_same_record(log: Log, store: MemoryStore, 
     assert amounts(log) == [1, 3, 4]
 
 
-def test_several_wait_one_after_the_other(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_several_wait_one_after_the_other(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, (1, 1), (2, 2), (3, 3), (4, 1))
     driver = passing(Driver(counting(), store, log, clock).give(0), 5)
     known.add(2)
@@ -147,7 +149,7 @@ def test_several_wait_one_after_the_other(log: Log, store: MemoryStore, clock: C
     assert amounts(passing(driver, 61) and log) == [1, 2, 3, 4]
 
 
-def test_it_is_looked_at_again_after_a_second_and_then_ever_later(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_it_is_looked_at_again_after_a_second_and_then_ever_later(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     looks: list[float] = []
     given(log, (3, 2))
     driver = Driver(counting(), store, log, clock).give(0)
@@ -164,7 +166,7 @@ def test_it_is_looked_at_again_after_a_second_and_then_ever_later(log: Log, stor
     assert (min(pauses) <= 2, max(pauses)) == (True, 45)
 
 
-def test_a_broker_that_is_away_when_it_is_looked_at_again_changes_nothing(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_broker_that_is_away_when_it_is_looked_at_again_changes_nothing(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, (1, 1), (3, 2))
     driver = passing(Driver(counting(), store, log, clock).give(0), 5)
     begin, failures = driver.input.start, [SystemNotReady("away")] * 2
@@ -180,7 +182,7 @@ def test_a_broker_that_is_away_when_it_is_looked_at_again_changes_nothing(log: L
     assert not failures
 
 
-def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     log.append("in", 0, b"k", None)
     given(log, (3, 1))
     log.append("in", 0, b"k", b'{"amount": "' + b"x" * 3000 + b'"}')
@@ -189,7 +191,7 @@ def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(log: Log,
 
 
 def test_a_record_that_only_seems_to_be_readable_waits_on(
-    log: Log, store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IntakePauses, "_decodes", lambda self, record: True)
     given(log, (1, 1), (3, 2), (4, 1))
@@ -199,7 +201,7 @@ def test_a_record_that_only_seems_to_be_readable_waits_on(
     assert amounts(passing(driver, 61) and log) == [1, 3, 4]
 
 
-def test_a_record_waits_for_the_file_of_its_writers_schema(log: Log, store: MemoryStore, clock: Clock, tmp_path: Path) -> None:
+def test_a_record_waits_for_the_file_of_its_writers_schema(log: Log, store: MemoryStore, clock: ManualClock, tmp_path: Path) -> None:
     older = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]})
     newer = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "long"}]})
     for id, (schema, amount) in enumerate([(newer, 1), (older, 2), (newer, 3)]):
@@ -212,7 +214,7 @@ def test_a_record_waits_for_the_file_of_its_writers_schema(log: Log, store: Memo
     assert amounts(passing(driver, 61) and log) == [1, 2, 3]
 
 
-def test_a_revoked_partition_is_waited_for_no_more(log: Log, store: MemoryStore, clock: Clock) -> None:
+def test_a_revoked_partition_is_waited_for_no_more(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, (3, 2))
     driver = passing(Driver(counting(), store, log, clock).give(0), 3)
     driver.input.take(("in", 0))

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
 from sluicegate.streams.errors import PersistenceError
-from tests.unit.engine.driver import Clock, Driver, Log, distinct, header, memory
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
 
 
 def an_agent(**aggregation: Any) -> Agent:
@@ -18,8 +18,8 @@ def an_agent(**aggregation: Any) -> Agent:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def results(log: Log, topic: str = "out") -> list[dict[str, Any]]:
     return [json.loads(message.v or b"null") for message in distinct(log, topic)]
 
 
-def test_a_group_fires_at_its_count_with_all_that_was_computed(log: Log, clock: Clock) -> None:
+def test_a_group_fires_at_its_count_with_all_that_was_computed(log: Log, clock: ManualClock) -> None:
     feed(log, ("a", 1), ("b", 9), ("a", 2), ("a", 4))
     Driver(an_agent(), memory(clock), log, clock).give(0).turns()
     (result,) = results(log)
@@ -56,7 +56,7 @@ def lineage_of(message: Any) -> str:
     return (header(message, "sluicegate-shard") or "").rpartition("#")[2]
 
 
-def test_a_group_fires_at_its_deadline_although_no_record_follows(log: Log, clock: Clock) -> None:
+def test_a_group_fires_at_its_deadline_although_no_record_follows(log: Log, clock: ManualClock) -> None:
     feed(log, ("a", 1))
     driver = Driver(an_agent(), memory(clock), log, clock).give(0).turns()
     driver.later(29.9).turns()
@@ -65,7 +65,7 @@ def test_a_group_fires_at_its_deadline_although_no_record_follows(log: Log, cloc
     assert [(r["reason"], r["count"]) for r in results(log)] == [("timeout", 1)]
 
 
-def test_a_restarted_worker_goes_on_with_the_groups_and_deadlines_of_the_dead_one(log: Log, clock: Clock) -> None:
+def test_a_restarted_worker_goes_on_with_the_groups_and_deadlines_of_the_dead_one(log: Log, clock: ManualClock) -> None:
     store = memory(clock)
     feed(log, ("a", 1), ("a", 2))
     Driver(an_agent(), store, log, clock).give(0).turns()
@@ -77,7 +77,7 @@ def test_a_restarted_worker_goes_on_with_the_groups_and_deadlines_of_the_dead_on
     assert [(r["key"], r["reason"]) for r in results(log)] == [("a", "count"), ("b", "timeout")]
 
 
-def test_a_fenced_worker_changes_nothing_and_claims_again_while_it_is_assigned(log: Log, clock: Clock) -> None:
+def test_a_fenced_worker_changes_nothing_and_claims_again_while_it_is_assigned(log: Log, clock: ManualClock) -> None:
     store = memory(clock)
     first = Driver(an_agent(), store, log, clock).give(0).turns()
     feed(log, ("a", 1), ("a", 2))
@@ -93,7 +93,7 @@ def test_a_fenced_worker_changes_nothing_and_claims_again_while_it_is_assigned(l
     assert [(r["key"], r["total"]) for r in results(log)] == [("a", 6)]
 
 
-def test_a_commit_whose_reply_is_lost_takes_effect_once(log: Log, clock: Clock) -> None:
+def test_a_commit_whose_reply_is_lost_takes_effect_once(log: Log, clock: ManualClock) -> None:
     store = memory(clock)
     commit, lose = store.commit, [True]
 
@@ -119,7 +119,9 @@ def test_a_commit_whose_reply_is_lost_takes_effect_once(log: Log, clock: Clock) 
      (b'{"amount":true}', "missing-field"), (b'{"amount":1e999}', "undecodable"), (b"[1]", "missing-field"),
      (b"x" * 2_000_000, "too-large")],
 )  # fmt: skip
-def test_a_record_that_cannot_be_taken_is_a_dead_letter_byte_for_byte(log: Log, clock: Clock, value: bytes | None, reason: str) -> None:
+def test_a_record_that_cannot_be_taken_is_a_dead_letter_byte_for_byte(
+    log: Log, clock: ManualClock, value: bytes | None, reason: str
+) -> None:
     log.append("in", 0, b"k", value, [("mine", b"\xff"), ("sluicegate-id", b"x")])
     feed(log, ("a", 1), ("a", 1), ("a", 1))
     Driver(an_agent(), memory(clock), log, clock).give(0).turns()
@@ -132,7 +134,7 @@ def test_a_record_that_cannot_be_taken_is_a_dead_letter_byte_for_byte(log: Log, 
     assert len(results(log)) == 1
 
 
-def test_a_record_without_a_key_is_a_dead_letter(log: Log, clock: Clock) -> None:
+def test_a_record_without_a_key_is_a_dead_letter(log: Log, clock: ManualClock) -> None:
     log.append("in", 0, None, b'{"amount":1}')
     Driver(an_agent(), memory(clock), log, clock).give(0).turns()
     assert [header(m, "sluicegate-dead-reason") for m in distinct(log, "dead")] == ["no-key"]

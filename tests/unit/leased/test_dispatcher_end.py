@@ -43,5 +43,5 @@ def test_calls_under_way_end_before_an_error_ends_the_process(monkeypatch: pytes
 
 
 def test_without_that_they_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher.Calls, "finish", lambda self: None)
+    monkeypatch.setattr(dispatcher.BackgroundCalls, "finish", lambda self: None)
     assert ended_by_an_error(monkeypatch) == []

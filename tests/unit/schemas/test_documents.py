@@ -12,7 +12,7 @@ from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
 from sluicegate.streams.aggregation.events import COUNT_LOWERED, Fire
-from tests.unit.engine.driver import Clock, Driver, Log, memory
+from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed
 
 BY_RECORDS = {"count", "timeout", "until", "limit"}
@@ -29,7 +29,7 @@ ROWS = (Reducer("total", "sum", "amount"), Reducer("rows", "collect"), Reducer("
 @pytest.fixture(scope="module")
 def written() -> Log:
     """Results for every reason but manual, and dead letters for most of theirs."""
-    log, clock = a_log(), Clock()
+    log, clock = a_log(), ManualClock()
     feed(log, ("count", 1), ("count", 1), ("count", 1), ("until", 99), ("limit", 1), ("limit2", 1), ("limit3", 1))
     log.append("in", 0, b"\xff\xfe", b'{"amount":5}', [("traceparent", b"00-x"), ("sluicegate-id", b"old"), ("plain", b"\xff")])
     bad = [b"{", None, b"{}", b'{"amount":"x"}', b'{"amount":1' + b" " * 3000 + b"}"]

@@ -14,7 +14,7 @@ from sluicegate.schemas import Avro
 from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Reducer
 from sluicegate.streams.aggregation import rule
 from sluicegate.streams.testing.driver import TestDriver
-from tests.unit.engine.driver import Clock, Driver, Log
+from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log
 from tests.unit.schemas.avros import SHOP, by
 from tests.unit.testing.files import crashed, played
@@ -182,13 +182,13 @@ WIDER = Avro(json.dumps({**SHOP, "fields": [{"name": "v", "type": "int", "defaul
 COLLECT = (Reducer("rows", "collect"), Reducer("total", "sum", "amount"))
 
 
-def opened(store: MemoryStore, log: Log, clock: Clock, schema: Avro, choice: str = "refuse", compute: Any = COLLECT) -> Driver:
+def opened(store: MemoryStore, log: Log, clock: ManualClock, schema: Avro, choice: str = "refuse", compute: Any = COLLECT) -> Driver:
     [agent] = sums(schema, compute=compute).agents
     return Driver(agent, store, log, clock, choice).give(0)
 
 
 def test_another_schema_under_open_groups_goes_on_with_what_was_kept() -> None:
-    log, clock = a_log(), Clock()
+    log, clock = a_log(), ManualClock()
     store = MemoryStore(clock.time)
     log.append("in", 0, b"k", by(SHOP).encode(an_order(1)))
     opened(store, log, clock, ORDERS).turns()
@@ -207,7 +207,7 @@ def test_without_what_is_kept_being_json_another_schema_would_spoil_them(monkeyp
 
 
 def test_groups_that_were_filled_by_another_rule_can_be_flushed() -> None:
-    log, clock = a_log(), Clock()
+    log, clock = a_log(), ManualClock()
     store = MemoryStore(clock.time)
     log.append("in", 0, b"k", by(SHOP).encode(an_order(1)))
     opened(store, log, clock, ORDERS).turns()
