@@ -175,6 +175,31 @@ def switches(root: Path) -> list[str]:
     return problems
 
 
+def types(root: Path) -> list[str]:
+    """Classes and type aliases of the product whose name another one has: one name means one thing."""
+    found: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        for path, tree in sources(root / package):
+            for node in tree.body:
+                for name in _type_names(node):
+                    found.setdefault(name, []).append(f"{package}/{path}:{node.lineno}")
+    return [f"{places[1]}: the type name {name} is taken by {places[0]}" for name, places in found.items() if len(places) > 1]
+
+
+def _type_names(node: ast.stmt) -> list[str]:
+    """Names with capitals and small letters: constants have capitals only."""
+    match node:
+        case ast.ClassDef(name=name):
+            names = [name]
+        case ast.Assign(targets=targets):
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            names = [name]
+        case _:
+            names = []
+    return [name for name in names if name.lstrip("_")[:1].isupper() and not name.isupper() and len(name) > 1]
+
+
 def _sleeps(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for test in _functions(tree):
         for node in ast.walk(test) if test.name.startswith("test_") else ():

@@ -47,7 +47,7 @@ _FORM = "mongodb://[user:password@]host[:port][,host...][/database][?options]"
 Document = dict[str, Any]
 MongoDatabase = Database[Document]
 Client = pymongo.MongoClient[Document]
-MongoSession = ClientSession
+DriverSession = ClientSession
 T = TypeVar("T")
 
 # At DEBUG it would log our documents.
@@ -109,7 +109,7 @@ def database(server: Client) -> pymongo.database.Database[Document]:
     )
 
 
-def transact(session: MongoSession, concern: WriteConcern, work: Callable[[MongoSession], T], attempts: int = ATTEMPTS) -> T:
+def transact(session: DriverSession, concern: WriteConcern, work: Callable[[DriverSession], T], attempts: int = ATTEMPTS) -> T:
     """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
     transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
     time is up. Locks that stay may belong to a transaction that was left open: it is ended. Raises PersistenceError."""
@@ -130,7 +130,7 @@ def transact(session: MongoSession, concern: WriteConcern, work: Callable[[Mongo
         raise AssertionError("the last attempt returns or raises")
 
 
-def _attempt(session: MongoSession, concern: WriteConcern, work: Callable[[MongoSession], T]) -> T:
+def _attempt(session: DriverSession, concern: WriteConcern, work: Callable[[DriverSession], T]) -> T:
     session.start_transaction(ReadConcern("snapshot"), concern, pymongo.ReadPreference.PRIMARY)
     try:
         result = work(session)
@@ -141,7 +141,7 @@ def _attempt(session: MongoSession, concern: WriteConcern, work: Callable[[Mongo
         raise
 
 
-def _ended(session: MongoSession, error: BaseException) -> None:
+def _ended(session: DriverSession, error: BaseException) -> None:
     """At the server, too, even when the time of `answering` is over: the driver would not even send that, and the locks of the transaction
     would stand for transactionLifetimeLimitSeconds."""
 

@@ -38,7 +38,7 @@ class StoreSession(Protocol):
         """Everything was answered after it; an error of what was run before is raised here."""
 
 
-class Pool(Protocol):
+class ConnectionPool(Protocol):
     """The driver's connections."""
 
     def lent(self) -> AbstractContextManager[Any]:
@@ -99,7 +99,7 @@ class Product(Protocol):
     locking: str = " for update"
     """The end of a select whose rows nobody else changes before the transaction ends."""
 
-    def pool(self) -> Pool: ...
+    def pool(self) -> ConnectionPool: ...
 
     def exists(self) -> bool:
         """Is there anything to connect to?"""

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
-from sluicegate.connectors.sql.database import Ask, Pool, Product
+from sluicegate.connectors.sql.database import Ask, ConnectionPool, Product
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.streams.errors import PersistenceError
 
@@ -27,7 +27,7 @@ class SqlServer(Product):
     def connect(self) -> Any:
         raise NotImplementedError
 
-    def pool(self) -> Pool:
+    def pool(self) -> ConnectionPool:
         return Connections(self)
 
     def now(self, ask: Ask) -> float:

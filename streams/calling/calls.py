@@ -10,7 +10,7 @@ from sluicegate.streams.errors import NotAuthenticated, SluicegateError
 
 T = TypeVar("T")
 LAST = 5.0  # seconds for each call under way when an error ends us: cut off in the middle, MongoDB would keep its locks for a minute
-Failed = Callable[[SluicegateError], object]
+OnFailure = Callable[[SluicegateError], object]
 
 
 class BackgroundCalls:
@@ -21,7 +21,7 @@ class BackgroundCalls:
         self._ended: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.running = 0
 
-    def begin(self, call: Callable[[], T], then: Callable[[T], object], failed: Failed) -> None:
+    def begin(self, call: Callable[[], T], then: Callable[[T], object], failed: OnFailure) -> None:
         """`then` gets the result, `failed` one of our errors; any other ends the loop, and so does NotAuthenticated."""
         self.running += 1
         self._pool.submit(partial(self._make, call, then, failed))
@@ -47,7 +47,7 @@ class BackgroundCalls:
                 return
             self.running -= 1
 
-    def _make(self, call: Callable[[], T], then: Callable[[T], object], failed: Failed) -> None:
+    def _make(self, call: Callable[[], T], then: Callable[[T], object], failed: OnFailure) -> None:
         try:
             follow = self._made(call, then, failed)
         except BaseException as error:
@@ -55,7 +55,7 @@ class BackgroundCalls:
         self._ended.put(follow)
         self._wake()
 
-    def _made(self, call: Callable[[], T], then: Callable[[T], object], failed: Failed) -> Callable[[], object]:
+    def _made(self, call: Callable[[], T], then: Callable[[T], object], failed: OnFailure) -> Callable[[], object]:
         try:
             return partial(then, call())
         except NotAuthenticated:

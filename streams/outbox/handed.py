@@ -55,7 +55,7 @@ class EarlierRows(NamedTuple):
         self.reports.dead.clear()
 
 
-class UnsentRows:
+class RowSource:
     """One source of a Sender. `waiting` rows are handed over next, in this order; rows that are `out` have no report yet."""
 
     __slots__ = ("_before", "_reports", "_taken", "heir", "left", "out", "refusal", "stops", "waiting")
@@ -64,7 +64,7 @@ class UnsentRows:
         self.stops = stops  # a row that is refused stays in the store, and nothing follows it
         self.refusal = ""  # the broker's text about that row
         self.left = False  # the claim ended: nothing more is handed over
-        self.heir: UnsentRows | None = None  # the next claim in this process
+        self.heir: RowSource | None = None  # the next claim in this process
         self.waiting: deque[OutboxRow] = deque()
         self.out: dict[int, OutboxRow] = {}
         self._reports, self._taken = UnrecordedReports(), UnrecordedReports()  # to be recorded; being recorded by a call that is under way
@@ -168,7 +168,7 @@ class UnsentRows:
         self.waiting.clear()
         self.left = True
 
-    def follow(self, last: "UnsentRows") -> None:
+    def follow(self, last: "RowSource") -> None:
         """These rows are of a newer claim of the same source in this process: what the `last` one handed over is remembered."""
         before = last._before
         for reports in (last._taken, last._reports):

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.values import OutboxRow
-from sluicegate.streams.outbox.handed import UnsentRows, origin
+from sluicegate.streams.outbox.handed import RowSource, origin
 from sluicegate.streams.outbox.relay import SPREAD
 
 
-class LaneRun(UnsentRows):
+class LaneRun(RowSource):
     """Rows of one batch on their way. The hot path of the dispatcher: a report costs no look at its row, unless the lane is lost."""
 
     __slots__ = ("_handed", "refusals")

@@ -12,7 +12,7 @@ from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.stores import Output
 from sluicegate.streams.contracts.values import DeadRow, OutboxRow, Partition
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.outbox.handed import UnsentRows
+from sluicegate.streams.outbox.handed import RowSource
 from sluicegate.streams.outbox.sender import Sender
 
 SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
@@ -26,7 +26,7 @@ ReadPage = Callable[[int, int], Sequence[OutboxRow]]
 NOWHERE = Partition("", "", "", -1)
 
 
-class Shard(UnsentRows):
+class Shard(RowSource):
     """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox; `claimed` was
     the last outbox number when it was claimed, `lineage` is the claim's token."""
 

@@ -15,7 +15,7 @@ from sluicegate.streams.contracts.stores import Output
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.metrics import Meter
-from sluicegate.streams.outbox.handed import UnsentRows
+from sluicegate.streams.outbox.handed import RowSource
 
 GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before it is replaced
 
@@ -26,7 +26,7 @@ class Chunk:
 
     __slots__ = ("_newest", "_sender", "_since", "_source", "rows")
 
-    def __init__(self, sender: "Sender", source: UnsentRows, since: float) -> None:
+    def __init__(self, sender: "Sender", source: RowSource, since: float) -> None:
         self._sender, self._since = sender, since
         self._source = self._newest = source
         self.rows: dict[int, OutboxRow] = {}  # by number
@@ -45,7 +45,7 @@ class Chunk:
         if row is not None and source.under_way(row):
             self._sender.refused(source, row, outcome, text)
 
-    def _follow(self) -> UnsentRows:
+    def _follow(self) -> RowSource:
         while self._newest.heir is not None:
             self._newest = self._newest.heir
         return self._newest
@@ -63,7 +63,7 @@ class Sender:
         self._gathering = False  # rows were handed over that wait for others
         self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
 
-    def turn(self, sources: Sequence[UnsentRows], now: float, more: bool | None = None) -> int:
+    def turn(self, sources: Sequence[RowSource], now: float, more: bool | None = None) -> int:
         """Hear reports, hand over what there is room for; returns how many rows are unreported. Never blocks. With `more` rows to come
         soon, these wait for them as long as linger.ms says: the broker's work is by the request, four times less a row so. Without more
         rows to come they go at once; None: linger.ms alone decides."""
@@ -80,7 +80,7 @@ class Sender:
                 self._output.send_now()
         return outstanding
 
-    def _hand(self, source: UnsentRows) -> bool:
+    def _hand(self, source: RowSource) -> bool:
         """False: the producer's queue is full, or the store is away; go on at the next turn."""
         try:
             ready = source.ready(self._now)
@@ -105,7 +105,7 @@ class Sender:
         """So many rows have arrived that were handed over then."""
         self._took[since] = self._took.get(since, 0) + count
 
-    def refused(self, source: UnsentRows, row: OutboxRow, outcome: str, text: str) -> None:
+    def refused(self, source: RowSource, row: OutboxRow, outcome: str, text: str) -> None:
         """A row of the source, which is under way, was not delivered."""
         if outcome == "rejected":
             source.refused(row, text, self._meter, self._log)
@@ -122,7 +122,7 @@ class Sender:
             self._meter.observe("dispatch_seconds", now - since, times)
         self._took.clear()
 
-    def _recover(self, sources: Sequence[UnsentRows], outstanding: int, failed_at: float) -> None:
+    def _recover(self, sources: Sequence[RowSource], outstanding: int, failed_at: float) -> None:
         """After a failed delivery: nothing is handed over until every report is in, then all sources begin anew."""
         if outstanding and self._now - failed_at < GIVE_UP_AFTER:
             return

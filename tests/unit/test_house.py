@@ -18,6 +18,7 @@ RULES = [
     house.rooms,
     house.sizes,
     house.names,
+    house.types,
     house.dangers,
     house.switches,
     house.references,
@@ -299,3 +300,11 @@ def test_a_reference_to_a_document_of_the_repository_is_let_through(tree):
 def test_a_link_that_leads_to_no_file_is_found(tree, path):
     text = "[here](#above), [there](https://example.com/a), [lost](lost" + ".md#part)"
     assert len(house.links(tree(path, text))) == 1
+
+
+def test_a_type_name_that_is_taken_is_found(tmp_path: Path) -> None:
+    for package in house.PACKAGES:
+        (tmp_path / package).mkdir()
+    (tmp_path / "streams" / "a.py").write_text("class Place: ...\nLIMIT = 1\nT = str\n")
+    (tmp_path / "streams" / "b.py").write_text("LIMIT = 2\nT = int\nOther = Place = tuple[str, int]\n")
+    assert house.types(tmp_path) == ["streams/b.py:3: the type name Place is taken by streams/a.py:1"]
