@@ -29,16 +29,16 @@ def nobody_looks(patch: Patch) -> None:
 
 def removed_first(patch: Patch) -> None:
     """The records of a batch go, and its messages come in another transaction, if the process lives so long."""
-    complete, times = MemoryBuffer.complete, count(1)
+    complete, times = MemoryBuffer._complete, count(1)
 
-    def apart(self: Any, name: str, batch: Any, outbox: Any = ()) -> int:
-        done = complete(self, name, batch)
+    def apart(self: Any, held: Any, batch: Any, outbox: Any) -> bool:
+        done = complete(self, held, batch, ())
         if next(times) % 20 == 0:
             raise PersistenceError("by the simulation, between the two")
         self._write(outbox)
         return done
 
-    patch.setattr(MemoryBuffer, "complete", apart)
+    patch.setattr(MemoryBuffer, "_complete", apart)
 
 
 def dead_all_the_same(patch: Patch) -> None:
