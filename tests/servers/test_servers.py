@@ -11,6 +11,7 @@ import pytest
 import redis
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from tests.selection import RUN
 from tests.servers import Kafka, Valkey, free_port
 from tests.servers.program import Place
 from tests.servers.shared import PROGRAMS, own_folder
@@ -41,7 +42,7 @@ def pytest_run(folder, body, *options, **environment):
     """A pytest of its own, on a test file of its own, with this project's fixtures."""
     (folder / "test_inner.py").write_text(body)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", "pyproject.toml", "-rs"]
-    unset = ("CI", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS", "SLUICEGATE_TEST_REDIS_URL")
+    unset = ("CI", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS", "SLUICEGATE_TEST_REDIS_URL", RUN)
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     return subprocess.Popen(
         [*command, *options, str(folder / "test_inner.py")],
