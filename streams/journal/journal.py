@@ -29,16 +29,21 @@ def notes(store: Reader, app: str) -> list[Amendment]:
 
 
 def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
-    """Write down, before it is done, that the person does `what` to these. Raises PersistenceError, Fenced when others always came
-    in between."""
+    """Write down, before it is done, that the person does `what` to these. Raises as `written`."""
+    written(store, app, person, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
+
+
+def written(store: Store, app: str, person: Person, said: Sequence[Amendment], claim: Claim | None = None) -> None:
+    """Append these notes: under `claim` while it stands, then under claims of their own. Raises PersistenceError, and Fenced when other
+    commands claimed the journal in between ATTEMPTS times."""
     for attempt in range(ATTEMPTS):
-        claim = begun(store, app, person._replace(token=f"{person.token}-{attempt}"))
         try:
-            appended(store, claim, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
+            appended(store, claim or begun(store, app, person._replace(token=f"{person.token}-{attempt}")), said)
             return
         except Fenced:
             if attempt == ATTEMPTS - 1:
                 raise
+            claim = None
             back_off(attempt)
 
 

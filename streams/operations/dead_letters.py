@@ -212,7 +212,9 @@ def _retried(
     if asked:
         claim = _announce_and_send(store, claim, source, asked, lacking)
     if chosen:
-        _finish(store, claim, [_note(letter, number, SENT, "", person) for letter, number in chosen], person)
+        # The records are in Kafka: a note of another command in between does not change that.
+        done = [_note(letter, number, SENT, "", person) for letter, number in chosen]
+        journal.written(store, app, person._replace(token=f"{person.token}-sent"), done, claim)
     return Retried(len(lacking), len(there), refused)
 
 
@@ -230,20 +232,6 @@ def _announce_and_send(
     if failpoints.armed:
         failpoints.hit("retry-sent")
     return claim
-
-
-def _finish(store: Store, claim: Claim, done: Sequence[Amendment], person: Person) -> None:
-    """The records are in Kafka: what another command wrote to the journal meanwhile does not change that."""
-    for attempt in range(journal.ATTEMPTS):
-        try:
-            journal.appended(store, claim, done)
-            return
-        except Fenced:
-            if attempt == journal.ATTEMPTS - 1:
-                raise
-            journal.back_off(attempt)
-            token = f"{person.token}-sent-{attempt}"
-            claim = journal.begun(store, claim.partition.app, person._replace(token=token))
 
 
 def _name(letter: Letter) -> str:
