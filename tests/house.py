@@ -47,6 +47,7 @@ ARROWS: dict[str, set[str]] = {
     "contracts": set(),
     "calling": set(),
     "demo": set(),
+    "expressions": set(),
     "aggregation": {"contracts"},
     "observe": _VALUES,
     "journal": _VALUES,
