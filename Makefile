@@ -38,7 +38,9 @@ test-all: setup setup-servers
 
 check: setup
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(RUN) -m tests.house_report
 
 bench: setup
 	$(RUN) -m tests.bench

@@ -17,8 +17,8 @@ Opener = Callable[[str, str, str, LeasedOptions], Store]
 
 
 def open_store(url: str, folder: str = ".", types: Types | None = None, options: LeasedOptions | None = None) -> Store:
-    """The store behind a URL; connects when first used. Relative SQLite paths are relative to `folder`. `types` decode the entries of
-    `store.buffer` (None: they stay bytes), `options` say more of the leased contracts.
+    """The store behind a URL; connects when first used. Relative SQLite paths are relative to `folder`. `types` decode
+    the entries of `store.buffer` (None: they stay bytes), `options` say more of the leased contracts.
 
     Raises ConfigurationError for a URL that cannot be, and for a driver that is not installed.
     """
@@ -32,8 +32,9 @@ def open_store(url: str, folder: str = ".", types: Types | None = None, options:
 
 
 def topic_ids(kafka: Mapping[str, str | int | float | bool]) -> Callable[[str], str]:
-    """A function that asks the brokers for the id of a topic: a topic made anew under the same name has another one. `kafka` are
-    librdkafka's settings, `bootstrap.servers` at least. The function raises TopicMissing and SystemNotReady."""
+    """A function that asks the brokers for the id of a topic: a topic made anew under the same name has another one.
+    `kafka` are librdkafka's settings, `bootstrap.servers` at least. The function raises TopicMissing and
+    SystemNotReady."""
     from sluicegate.connectors.kafka.admin import described, open_admin
 
     admin = open_admin(kafka)
@@ -64,7 +65,9 @@ def _sqlite(_url: str, rest: str, folder: str, options: LeasedOptions) -> Store:
     from sluicegate.connectors.sql.state import SqlStore
 
     if not rest.startswith("/") or rest == "/" or rest.endswith(":memory:") or "?" in rest:
-        raise ConfigurationError("a SQLite store is sqlite:///relative/path.db or sqlite:////absolute/path.db, without options")
+        raise ConfigurationError(
+            "a SQLite store is sqlite:///relative/path.db or sqlite:////absolute/path.db, without options"
+        )
     return SqlStore(Sqlite(Path(folder, unquote(rest[1:])).absolute()), options=options)
 
 

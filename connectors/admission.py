@@ -1,6 +1,8 @@
-"""A server that turns us away, or one that is not who it says: waiting does not help, somebody must change a file or the server.
+"""A server that turns us away, or one that is not who it says: waiting does not help, somebody must change a file or
+the server.
 
-What drivers say of certificates comes from OpenSSL; libpq and librdkafka keep its reason to themselves, so it is asked for again.
+What drivers say of certificates comes from OpenSSL; libpq and librdkafka keep its reason to themselves, so it is asked
+for again.
 """
 
 import re
@@ -15,15 +17,17 @@ from sluicegate.streams.errors import NotAuthenticated
 SECONDS = 3.0
 UNTRUSTED = re.compile(r"certificate verify failed|does not match host name", re.IGNORECASE)
 REASON = re.compile(r"certificate verify failed: (?P<why>.+?)\.? *\(_ssl")
-UNPROVEN = re.compile(r"alert (bad certificate|unknown ca|certificate \w+)|requires a valid client certificate", re.IGNORECASE)
+UNPROVEN = re.compile(
+    r"alert (bad certificate|unknown ca|certificate \w+)|requires a valid client certificate", re.IGNORECASE
+)
 
 Greet = Callable[[socket.socket], object]
 """What a protocol says before TLS begins."""
 
 
 class Files(NamedTuple):
-    """What a URL names for TLS: authorities (empty: the machine's), our certificate, its key (empty: in the same file) and the key's
-    password."""
+    """What a URL names for TLS: authorities (empty: the machine's), our certificate, its key (empty: in the same file)
+    and the key's password."""
 
     authorities: str = ""
     certificate: str = ""
@@ -32,8 +36,8 @@ class Files(NamedTuple):
 
 
 def untrusted(system: str, said: str, setting: str, why: str = "") -> NotAuthenticated | None:
-    """The error for a connection that failed with the words `said`, when a certificate is the reason. `setting` names the authorities
-    that are trusted, `why` is OpenSSL's reason where the driver keeps it."""
+    """The error for a connection that failed with the words `said`, when a certificate is the reason. `setting` names
+    the authorities that are trusted, `why` is OpenSSL's reason where the driver keeps it."""
     if UNTRUSTED.search(said):
         found = REASON.search(said)
         reason = why or (found["why"] if found else said[:300])
@@ -45,7 +49,9 @@ def untrusted(system: str, said: str, setting: str, why: str = "") -> NotAuthent
 
 
 def _unproven(system: str, said: str, setting: str) -> NotAuthenticated:
-    return NotAuthenticated(f"{system}: the server does not accept our certificate, or wants one: {said[:300]}; see {setting}")
+    return NotAuthenticated(
+        f"{system}: the server does not accept our certificate, or wants one: {said[:300]}; see {setting}"
+    )
 
 
 def refused(system: str, said: str, where: str) -> NotAuthenticated:
@@ -54,7 +60,8 @@ def refused(system: str, said: str, where: str) -> NotAuthenticated:
 
 
 def reason(places: Sequence[tuple[str, int]], authorities: str | None, greet: Greet = lambda _: None) -> str:
-    """Why the certificate of the first of these servers that has a bad one is not trusted, in OpenSSL's words; empty when none says."""
+    """Why the certificate of the first of these servers that has a bad one is not trusted, in OpenSSL's words; empty
+    when none says."""
     for host, port in places:
         with suppress(OSError):
             try:
@@ -71,8 +78,8 @@ def _shake(host: str, port: int, context: ssl.SSLContext, greet: Greet) -> None:
 
 
 def alert(place: tuple[str, int], made: ssl.SSLContext, greet: Greet) -> str:
-    """What this server says of our certificate after the handshake, in OpenSSL's words; empty when it waits for more, or is away. Drivers
-    that write at once may find the connection ended before they read why."""
+    """What this server says of our certificate after the handshake, in OpenSSL's words; empty when it waits for more,
+    or is away. Drivers that write at once may find the connection ended before they read why."""
     with suppress(OSError), socket.create_connection(place, SECONDS) as link:
         greet(link)
         with made.wrap_socket(link, server_hostname=place[0]) as shaken:
@@ -85,8 +92,8 @@ def alert(place: tuple[str, int], made: ssl.SSLContext, greet: Greet) -> str:
 
 
 def context(system: str, files: Files, setting: str) -> ssl.SSLContext:
-    """One that checks certificate and name, with these files. Raises NotAuthenticated for one that cannot be used; a driver would call
-    that an outage, or ask the terminal for a password. `setting` says where they are named."""
+    """One that checks certificate and name, with these files. Raises NotAuthenticated for one that cannot be used; a
+    driver would call that an outage, or ask the terminal for a password. `setting` says where they are named."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     named = files.authorities
     try:
@@ -106,8 +113,8 @@ def context(system: str, files: Files, setting: str) -> ssl.SSLContext:
 
 
 def knock(system: str, places: Sequence[tuple[str, int]], made: ssl.SSLContext, setting: str, hello: bytes) -> None:
-    """Ask the first of these servers that is there whether it lets us in; `hello` is something that it answers. For drivers that keep its
-    reason to themselves, or go on trying. Raises NotAuthenticated."""
+    """Ask the first of these servers that is there whether it lets us in; `hello` is something that it answers. For
+    drivers that keep its reason to themselves, or go on trying. Raises NotAuthenticated."""
     for place in places:
         with suppress(OSError), socket.create_connection(place, SECONDS) as link:
             _admitted(system, link, place[0], made, setting, hello)
@@ -115,7 +122,8 @@ def knock(system: str, places: Sequence[tuple[str, int]], made: ssl.SSLContext, 
 
 
 def _admitted(system: str, link: socket.socket, host: str, made: ssl.SSLContext, setting: str, hello: bytes) -> None:
-    """Raises NotAuthenticated, and OSError for what is no refusal. From TLS 1.3 on a server judges our certificate after the handshake."""
+    """Raises NotAuthenticated, and OSError for what is no refusal. From TLS 1.3 on a server judges our certificate
+    after the handshake."""
     try:
         shaken = made.wrap_socket(link, server_hostname=host)
     except ssl.SSLError as error:

@@ -1,4 +1,5 @@
-"""What every store's buffer does around its own reads and writes: decode rows, judge deadlines, build what callers get."""
+"""What every store's buffer does around its own reads and writes: decode rows, judge deadlines, build what callers
+get."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -27,8 +28,13 @@ def decoded(rows: Iterable[tuple[str, Entry]], types: Types | None) -> Decoded:
 
 
 def deadline(gate: Gate, first: int, last: int) -> int | None:
-    """When a group must be sealed whose first and last unsealed rows came then, in microseconds; None: only its count seals it."""
-    ends = [start + length(after) for start, after in ((first, gate.after_first), (last, gate.after_last)) if after is not None]
+    """When a group must be sealed whose first and last unsealed rows came then, in microseconds; None: only its count
+    seals it."""
+    ends = [
+        start + length(after)
+        for start, after in ((first, gate.after_first), (last, gate.after_last))
+        if after is not None
+    ]
     return min(ends) if ends else None
 
 
@@ -45,7 +51,9 @@ def moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
 
 
 def taken(name: str, what: str) -> ConcurrencyError:
-    return ConcurrencyError(f"buffer {name}: the {what} is not this caller's any more: its lease was lost, or its rows are gone")
+    return ConcurrencyError(
+        f"buffer {name}: the {what} is not this caller's any more: its lease was lost, or its rows are gone"
+    )
 
 
 def not_found(name: str, correlation_id: str, rows: int) -> ConcurrencyError:
@@ -76,7 +84,8 @@ def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence
 
 
 def ours(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:
-    """Of each, may it be completed under these tokens of the batches that are there? Each batch once; those are taken from `tokens`."""
+    """Of each, may it be completed under these tokens of the batches that are there? Each batch once; those are taken
+    from `tokens`."""
     done = []
     for batch, _ in ends:
         mine = batch.id in tokens and tokens[batch.id] == batch.token

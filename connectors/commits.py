@@ -16,7 +16,9 @@ def check(claim: Claim, changes: Changes) -> None:
         if len(entry) > MAX_ENTRY:
             raise ValueError(f"a changelog entry of {len(entry)} bytes is over the limit of {MAX_ENTRY}")
     if changes.keep_from is not None and changes.keep_from > claim.last + len(changes.entries) + 1:
-        raise ValueError(f"keep_from {changes.keep_from} lies beyond the entries, which end at {claim.last + len(changes.entries)}")
+        raise ValueError(
+            f"keep_from {changes.keep_from} lies beyond the entries, which end at {claim.last + len(changes.entries)}"
+        )
     _check_numbers(claim.number, changes.outbox)
 
 
@@ -28,7 +30,9 @@ def _check_numbers(last: int, rows: Sequence[OutboxRow]) -> None:
 
 
 def alone(
-    commit_all: Callable[[Sequence[tuple[Claim, Changes]]], Sequence[Claim | SluicegateError]], claim: Claim, changes: Changes
+    commit_all: Callable[[Sequence[tuple[Claim, Changes]]], Sequence[Claim | SluicegateError]],
+    claim: Claim,
+    changes: Changes,
 ) -> Claim:
     """`commit` of a store that commits several together."""
     [result] = commit_all([(claim, changes)])
@@ -37,7 +41,9 @@ def alone(
     return result
 
 
-def one_by_one(commit: Callable[[Claim, Changes], Claim], commits: Sequence[tuple[Claim, Changes]]) -> list[Claim | SluicegateError]:
+def one_by_one(
+    commit: Callable[[Claim, Changes], Claim], commits: Sequence[tuple[Claim, Changes]]
+) -> list[Claim | SluicegateError]:
     """`commit_all` of a store that gains nothing by it."""
     results: list[Claim | SluicegateError] = []
     for claim, changes in commits:

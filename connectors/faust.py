@@ -1,9 +1,10 @@
 """An agent of a Faust app fills a shared buffer, and acknowledges only what lies in the store.
 
-Faust runs the agent and reads Kafka; the buffer and its source watermark lie in the store, so a worker that dies at any moment loses
-nothing, and what is read again is known by its offset. The sink reads the channel under the stream, since the stream itself acknowledges
-too much: `take()` acks what its consumer failed on (its `finally`), an exception in `async for` acks the event at hand, and records that
-were queued before a rebalance are acked unseen. Acks are given in the order of the offsets: Faust commits past one that is missing.
+Faust runs the agent and reads Kafka; the buffer and its source watermark lie in the store, so a worker that dies at any
+moment loses nothing, and what is read again is known by its offset. The sink reads the channel under the stream, since
+the stream itself acknowledges too much: `take()` acks what its consumer failed on (its `finally`), an exception in
+`async for` acks the event at hand, and records that were queued before a rebalance are acked unseen. Acks are given in
+the order of the offsets: Faust commits past one that is missing.
 """
 
 import asyncio
@@ -14,7 +15,15 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.leased import NOT_KEPT, AggregatorBuffer
-from sluicegate.streams.contracts.leased_values import Entry, Filled, Gate, InsertResult, SealedBatch, WatermarkMove, entry_key
+from sluicegate.streams.contracts.leased_values import (
+    Entry,
+    Filled,
+    Gate,
+    InsertResult,
+    SealedBatch,
+    WatermarkMove,
+    entry_key,
+)
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -29,8 +38,9 @@ MOST = 1000
 
 
 def entry_of(event: Any, id_header: str = "", type: str = "") -> Entry:
-    """The entry of a record: its bytes as they came, its key as the group. `type` names the decoder of the data (the topic's name unless
-    given). The idempotency key is header `id_header` where a producer may write twice, else topic/partition/offset."""
+    """The entry of a record: its bytes as they came, its key as the group. `type` names the decoder of the data (the
+    topic's name unless given). The idempotency key is header `id_header` where a producer may write twice, else
+    topic/partition/offset."""
     message = event.message
     place = entry_key(message.topic, message.partition, message.offset)
     headers = list(_headers(message.headers))
@@ -46,7 +56,8 @@ def _headers(headers: Any) -> Iterator[Header]:
 
 
 class FaustPosition(NamedTuple):
-    """Where a partition stands: `next` is its watermark, valid for one assignment (`generation`) of one topic (`topic_id`)."""
+    """Where a partition stands: `next` is its watermark, valid for one assignment (`generation`) of one topic
+    (`topic_id`)."""
 
     topic_id: str
     generation: int
@@ -80,8 +91,8 @@ class BufferSink:
         self._sources: dict[TopicPartition, FaustPosition] = {}
 
     async def fill(self, stream: Any) -> AsyncIterator[Filled]:
-        """Insert what came, acknowledge it, and yield what the insert came to (the batches that it completed are leased to us), until Faust
-        stops the agent.
+        """Insert what came, acknowledge it, and yield what the insert came to (the batches that it completed are leased
+        to us), until Faust stops the agent.
 
         While the store is away nothing is acknowledged and the same records are tried again. Raises ConfigurationError.
         """
@@ -93,9 +104,12 @@ class BufferSink:
                     yield filled
 
     async def due(self, limit: int = 100) -> Sequence[SealedBatch]:
-        """Batches that nobody works on: of groups whose time is over, and those whose worker died. For an `app.timer`."""
+        """Batches that nobody works on: of groups whose time is over, and those whose worker died. For an
+        `app.timer`."""
         if self._gate is None:
-            raise ConfigurationError(f"buffer {self._name}: a sink without a gate seals nothing; give it gate=Gate(...)")
+            raise ConfigurationError(
+                f"buffer {self._name}: a sink without a gate seals nothing; give it gate=Gate(...)"
+            )
         return await asyncio.to_thread(self._buffer.due, self._name, self._gate, limit)
 
     async def complete(self, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
@@ -103,7 +117,8 @@ class BufferSink:
         return await asyncio.to_thread(self._buffer.complete, self._name, batch, outbox)
 
     async def _read(self, queue: Any) -> bool:
-        """Take what is queued, at least one record. False: Faust stops the agent; what waits is read again by whoever comes next."""
+        """Take what is queued, at least one record. False: Faust stops the agent; what waits is read again by whoever
+        comes next."""
         try:
             if not self._waiting:
                 self._waiting.append(await queue.get())
@@ -114,11 +129,14 @@ class BufferSink:
         return True
 
     async def _stored(self, app: Any, place: TopicPartition) -> Filled | None:
-        """What waits of one partition is durable, then acknowledged; None when it was assigned anew meanwhile: it will come again."""
+        """What waits of one partition is durable, then acknowledged; None when it was assigned anew meanwhile: it will
+        come again."""
         pause = FIRST_PAUSE
         while True:
             current = app.consumer_generation_id
-            events = [event for event in self._waiting if _place(event) == place and event.message.generation_id == current]
+            events = [
+                event for event in self._waiting if _place(event) == place and event.message.generation_id == current
+            ]
             try:
                 filled = await self._insert(place, current, events) if events else None
                 break
@@ -126,7 +144,9 @@ class BufferSink:
                 raise
             except Exception as error:
                 what = "buffer %s: %d records of %s/%d from offset %d on wait, unacknowledged (%s); again in %.1f s"
-                log.warning(what, self._name, len(events), *place, events[0].message.offset, type(error).__name__, pause)
+                log.warning(
+                    what, self._name, len(events), *place, events[0].message.offset, type(error).__name__, pause
+                )
                 log.debug("why", exc_info=error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -162,16 +182,22 @@ class BufferSink:
         return Filled(self._buffer.insert(self._name, entries, progress, self._keep_keys), ())
 
     async def _source(self, place: TopicPartition, generation: int, first: int) -> FaustPosition:
-        """Where the partition stands; asked again after each assignment, and when offsets went back: the topic may be another one."""
+        """Where the partition stands; asked again after each assignment, and when offsets went back: the topic may be
+        another one."""
         source = self._sources.get(place)
         if source is not None and source.generation == generation and first >= source.next:
             return source
         id = await asyncio.to_thread(self._topic_id, place[0])
         if source is None or (source.generation, source.topic_id) != (generation, id):
-            source = FaustPosition(id, generation, await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1]))
+            source = FaustPosition(
+                id, generation, await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1])
+            )
             self._sources[place] = source
             if 0 < source.next < first:
-                what = "buffer %s: offsets %d to %d of %s/%d did not come: retention, transactions' markers, or committed by others"
+                what = (
+                    "buffer %s: offsets %d to %d of %s/%d did not come: retention, transactions' markers, or "
+                    "committed by others"
+                )
                 log.warning(what, self._name, source.next, first - 1, *place)
         return source
 
@@ -186,13 +212,19 @@ def _acknowledge(events: Sequence[Any]) -> None:
 
 
 def _check(stream: Any) -> None:
-    """Raises ConfigurationError where Faust would acknowledge by itself, or in another order than that of the offsets."""
+    """Raises ConfigurationError where Faust would acknowledge by itself, or in another order than that of the
+    offsets."""
     if stream.concurrency_index is not None:
-        raise ConfigurationError("a BufferSink needs an agent with concurrency=1: acknowledged out of order, Faust loses records")
+        raise ConfigurationError(
+            "a BufferSink needs an agent with concurrency=1: acknowledged out of order, Faust loses records"
+        )
     if stream.info()["processors"] or stream.combined:
-        raise ConfigurationError("a BufferSink reads the topic itself: no filters, group_by, joins or yield in its agent")
+        raise ConfigurationError(
+            "a BufferSink reads the topic itself: no filters, group_by, joins or yield in its agent"
+        )
     if stream.channel.value_type is not bytes or stream.channel.key_type not in (None, bytes):
         raise ConfigurationError(
-            "a BufferSink needs app.topic(NAME, key_type=bytes, value_type=bytes): what cannot be decoded Faust acknowledges unseen; "
+            "a BufferSink needs app.topic(NAME, key_type=bytes, value_type=bytes): what cannot be decoded Faust "
+            "acknowledges unseen; "
             "the types of open_store decode it later"
         )

@@ -26,7 +26,9 @@ def check_lanes(count: int, pending: int) -> None:
     if count < 1:
         raise ValueError("an outbox has at least 1 lane")
     if pending:
-        raise ConcurrencyError(f"the number of lanes cannot change while {pending} rows are pending: let them be sent or drop them first")
+        raise ConcurrencyError(
+            f"the number of lanes cannot change while {pending} rows are pending: let them be sent or drop them first"
+        )
 
 
 def check_states(states: Sequence[str]) -> None:
@@ -42,8 +44,8 @@ def outcomes_of(batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> Sequenc
 
 
 def verdict(options: OutboxOptions, kind: str, attempts: int) -> str:
-    """What the attempt was, as the history says it: rejected, poison (the last one that was allowed) or transient. The first two leave
-    the row dead. `attempts` counts this one, too."""
+    """What the attempt was, as the history says it: rejected, poison (the last one that was allowed) or transient. The
+    first two leave the row dead. `attempts` counts this one, too."""
     if kind == "rejected":
         return "rejected"
     return "poison" if attempts >= options.attempts else "transient"

@@ -1,7 +1,8 @@
 """Avro records: one binary datum per message, read and written by a schema, with or without Confluent's frame.
 
-Values are those of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed base64, NaN and
-infinities null. A record is always read whole: fastavro leaves out what is damaged in fields that it skips.
+Values are those of JSON: timestamps, dates and times are RFC 3339 text, decimals and UUIDs text, bytes and fixed
+base64, NaN and infinities null. A record is always read whole: fastavro leaves out what is damaged in fields that it
+skips.
 """
 
 import json as standard
@@ -31,8 +32,8 @@ _WORDS = {
 
 
 class Compiled(NamedTuple):
-    """`decode` and `text` raise msgspec.DecodeError, `encode` Unwritable; no text of theirs quotes a payload. `only(names)` is a `text` of
-    these fields of the record and nothing else."""
+    """`decode` and `text` raise msgspec.DecodeError, `encode` Unwritable; no text of theirs quotes a payload.
+    `only(names)` is a `text` of these fields of the record and nothing else."""
 
     decode: Callable[[bytes], Any]
     encode: Callable[[Any], bytes]
@@ -73,8 +74,8 @@ def _said(error: Exception) -> str:
 
 
 def least_bytes(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> int:
-    """How short a datum can be; fills `named`. Raises ValueError where a short message could exhaust the process: a type inside itself
-    (the library recurses without a bound), and arrays of what takes no bytes."""
+    """How short a datum can be; fills `named`. Raises ValueError where a short message could exhaust the process: a
+    type inside itself (the library recurses without a bound), and arrays of what takes no bytes."""
     if isinstance(schema, list):
         for branch in schema:
             if isinstance(branch, list):
@@ -115,7 +116,8 @@ def _is_record(schema: Any) -> bool:
 
 
 def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
-    """Raises msgspec.DecodeError. All of the message must be the datum; of a record only the fields of these names are kept (None: all)."""
+    """Raises msgspec.DecodeError. All of the message must be the datum; of a record only the fields of these names are
+    kept (None: all)."""
     if avro.writers is not None:
         return _by_id(replace(avro, writers=None), avro.writers, reader, names)
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
@@ -142,7 +144,8 @@ def _reader(avro: Avro, writer: Any, reader: Any, names: frozenset[str] | None) 
 
 
 def _by_id(avro: Avro, folder: str, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], Any]:
-    """The schema of each id is read when its first record comes; a file that is missing is looked for again with the next one."""
+    """The schema of each id is read when its first record comes; a file that is missing is looked for again with the
+    next one."""
     known = {avro.schema_id: _reader(avro, reader, reader, names)}
 
     def datum(value: bytes) -> Any:
@@ -159,7 +162,9 @@ def _written_with(folder: str, id: int) -> Schema:
     try:
         return parsed(Path(folder, f"{id}.avsc").read_text(encoding="utf-8"))
     except OSError:
-        raise msgspec.DecodeError(f"was written with schema id {id}, and there is no {id}.avsc in writer_schemas") from None
+        raise msgspec.DecodeError(
+            f"was written with schema id {id}, and there is no {id}.avsc in writer_schemas"
+        ) from None
     except ValueError as error:
         raise msgspec.DecodeError(f"was written with schema id {id}, whose {id}.avsc {error}") from None
 
@@ -184,11 +189,15 @@ def _hint(value: bytes, framed: bool) -> str:
 
 def _why(value: bytes, writer: Any, error: Exception, framed: bool, resolved: bool) -> str:
     """In words, with the first field at the top that cannot be read."""
-    what = next((words for kind, words in _WORDS.items() if isinstance(error, kind)), f"cannot be read ({type(error).__name__})")
+    what = next(
+        (words for kind, words in _WORDS.items() if isinstance(error, kind)), f"cannot be read ({type(error).__name__})"
+    )
     fields = writer["fields"] if _is_record(writer) else []
     for count, field in enumerate(fields, 1):
         try:
-            fastavro.schemaless_reader(BytesIO(value[FRAME.size * framed :]), {**writer, "fields": fields[:count]}, None)
+            fastavro.schemaless_reader(
+                BytesIO(value[FRAME.size * framed :]), {**writer, "fields": fields[:count]}, None
+            )
         except Exception:
             return f"field {field['name']} {what}{_hint(value, framed)}"
     if fields and resolved:

@@ -1,4 +1,5 @@
-"""What the avro package says of schemas: it is stricter with them than fastavro, and knows which can be read with which."""
+"""What the avro package says of schemas: it is stricter with them than fastavro, and knows which can be read with
+which."""
 
 import warnings
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ def strict(text: str) -> str | None:
 
 
 def incompatible(reader: str, writer: str) -> Sequence[str]:
-    """Why what was written with `writer` cannot be read with `reader`; empty when it can. Raises avro.errors for what is no schema."""
+    """Why what was written with `writer` cannot be read with `reader`; empty when it can. Raises avro.errors for what
+    is no schema."""
     checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
     found = checker.get_compatibility(_parsed(reader), _parsed(writer))
     if found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:

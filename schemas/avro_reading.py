@@ -1,6 +1,8 @@
-"""What is done with a record after fastavro has read it: times that it is slow with, JSON text, fields that nobody wants.
+"""What is done with a record after fastavro has read it: times that it is slow with, JSON text, fields that nobody
+wants.
 
-Measured (tests/bench/formats.py): a timestamp takes fastavro as long as seven other fields; as a number and made a time here a tenth.
+Measured (tests/bench/formats.py): a timestamp takes fastavro as long as seven other fields; as a number and made a time
+here a tenth.
 """
 
 from collections.abc import Callable
@@ -17,8 +19,9 @@ Fix = Callable[[Any], Any]
 
 
 def restoring(schema: Any, names: frozenset[str] | None, direct: bool) -> tuple[Any, Fix | None]:
-    """The schema to read with, the same on the wire, and what makes of the record what its own schema says: with the fields of these
-    names only (None: all). `direct`: it is the one that the records were written with; otherwise it stays as it is."""
+    """The schema to read with, the same on the wire, and what makes of the record what its own schema says: with the
+    fields of these names only (None: all). `direct`: it is the one that the records were written with; otherwise it
+    stays as it is."""
     if not (isinstance(schema, dict) and schema["type"] in ("record", "error")):
         return schema, None
     fields, fixes = [], []
@@ -60,7 +63,9 @@ def _fixed(kind: Any, wanted: bool, direct: bool) -> tuple[Any, Fix | None]:
     plain = fix is not None or (not wanted and only["type"] in _PRIMITIVES)
     if not direct or not plain:
         return kind, None
-    return [only["type"] if branch is only else branch for branch in branches] if isinstance(kind, list) else only["type"], fix
+    return [only["type"] if branch is only else branch for branch in branches] if isinstance(kind, list) else only[
+        "type"
+    ], fix
 
 
 def is_text(schema: Any) -> bool:

@@ -21,11 +21,21 @@ JSON_TEXT = {"type": "string", CONTENT: "application/json"}
 Fit = Callable[[Any, str], Any]
 """The value as the writer takes it; the path of its field is for the error."""
 
-_KINDS = {type(None): "null", bool: "a boolean", int: "a whole number", float: "a number", str: "text", list: "an array", dict: "an object"}
+_KINDS = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "an array",
+    dict: "an object",
+}
 
 
 def _refused(path: str, wanted: str, value: Any) -> Unwritable:
-    return Unwritable(f"{path or 'the value'}: {wanted} is wanted, there is {_KINDS.get(type(value), type(value).__name__)}")
+    return Unwritable(
+        f"{path or 'the value'}: {wanted} is wanted, there is {_KINDS.get(type(value), type(value).__name__)}"
+    )
 
 
 def fitting(schema: Any, named: dict[str, Fit]) -> Fit:
@@ -135,14 +145,17 @@ def _decimal(precision: int, scale: int) -> Fit:
             raise Unwritable(f"{path or 'the value'}: the decimal is not finite")
         _, digits, exponent = found.as_tuple()
         if -int(exponent) > scale or len(digits) + int(exponent) + scale > precision:
-            raise Unwritable(f"{path or 'the value'}: the decimal has more digits than precision {precision} and scale {scale} allow")
+            raise Unwritable(
+                f"{path or 'the value'}: the decimal has more digits than precision {precision} and scale {scale} allow"
+            )
         return found
 
     return fit
 
 
 def _union(branches: list[Any], named: dict[str, Fit]) -> Fit:
-    """The first branch that takes the value. Named types go with their name, so that the writer chooses the same one."""
+    """The first branch that takes the value. Named types go with their name, so that the writer chooses the same
+    one."""
     fits = [(_name(branch), fitting(branch, named)) for branch in branches]
     others = [each for each, branch in zip(fits, branches, strict=True) if branch != "null"]
 
@@ -260,8 +273,13 @@ _PRIMITIVES: dict[str, Fit] = {
     "string": _text,
 }
 _COMPOUND: dict[str, Callable[[Any, dict[str, Fit]], Fit]] = {
-    "record": _record, "error": _record, "enum": _enum, "fixed": _fixed, "array": _array, "map": _map,
-}  # fmt: skip
+    "record": _record,
+    "error": _record,
+    "enum": _enum,
+    "fixed": _fixed,
+    "array": _array,
+    "map": _map,
+}
 _LOGICAL: dict[tuple[str, str], Fit] = {
     ("long", "timestamp-millis"): _aware,
     ("long", "timestamp-micros"): _aware,

@@ -12,13 +12,15 @@ from sluicegate.schemas.options import Avro
 
 
 class Unwritable(TypeError):
-    """A value does not fit into the schema of a format. The text names the field and what is wrong, and quotes no payload."""
+    """A value does not fit into the schema of a format. The text names the field and what is wrong, and quotes no
+    payload."""
 
 
 class Codec(NamedTuple):
-    """`decode(bytes)` gives plain Python values or raises; `encode` writes a result document; `shown` turns what is kept of a message
-    into what stands for it inside a result. `fields` says that records have named fields. `text` makes JSON of a record, in one step:
-    where there is one, it is what is kept; `only(names)` is one of these fields alone."""
+    """`decode(bytes)` gives plain Python values or raises; `encode` writes a result document; `shown` turns what is
+    kept of a message into what stands for it inside a result. `fields` says that records have named fields. `text`
+    makes JSON of a record, in one step: where there is one, it is what is kept; `only(names)` is one of these fields
+    alone."""
 
     name: str
     decode: Callable[[bytes], Any]

@@ -11,15 +11,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 Number = int | float
-JsonValue = int | float | str | bool | list | dict  # type: ignore[type-arg]  # any JSON value but null, which counts as missing
+# any JSON value but null, which counts as missing
+JsonValue = int | float | str | bool | list | dict  # type: ignore[type-arg]
 Decode = Callable[[bytes], Any]
 
 _any = msgspec.json.Decoder()
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
-well_formed: Callable[[bytes], Any] = msgspec.json.Decoder(msgspec.Raw).decode  # raises unless it is JSON, whatever its values
+# raises unless it is JSON, whatever its values
+well_formed: Callable[[bytes], Any] = msgspec.json.Decoder(msgspec.Raw).decode
 canonical: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").encode
 
-DEEPEST = 64  # levels of arrays and objects of a document whose values are kept or handed on: what follows can be written and read again
+# levels of arrays and objects of a document whose values are kept or handed on: what follows can be written and read
+# again
+DEEPEST = 64
 
 
 class Field(NamedTuple):
@@ -114,8 +118,8 @@ def decode_any(value: bytes) -> Any:
 
 
 def bounded(decode: Decode) -> Decode:
-    """The same for documents of up to DEEPEST levels; raises msgspec.DecodeError for deeper ones. Costs a look at the bytes, and where
-    there are more brackets than that one more decoding."""
+    """The same for documents of up to DEEPEST levels; raises msgspec.DecodeError for deeper ones. Costs a look at the
+    bytes, and where there are more brackets than that one more decoding."""
 
     def read(value: bytes) -> Any:
         found = decode(value)
@@ -136,7 +140,12 @@ def _deeper(value: bytes) -> bool:
     except RecursionError:
         return True
     for _ in range(DEEPEST):
-        level = [child for each in level if isinstance(each, dict | list) for child in (each.values() if isinstance(each, dict) else each)]
+        level = [
+            child
+            for each in level
+            if isinstance(each, dict | list)
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
         if not level:
             return False
     return any(isinstance(each, dict | list) for each in level)

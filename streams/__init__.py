@@ -4,6 +4,14 @@ from sluicegate.streams.contracts.leased_values import Entry, Timeout
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import ConcurrencyError, ConfigurationError, KeyNotFoundError, PersistenceError
 
-__all__ = ["ConcurrencyError", "ConfigurationError", "Entry", "KeyNotFoundError", "OutboxMessage", "PersistenceError", "Timeout"]
+__all__ = [
+    "ConcurrencyError",
+    "ConfigurationError",
+    "Entry",
+    "KeyNotFoundError",
+    "OutboxMessage",
+    "PersistenceError",
+    "Timeout",
+]
 
 __version__ = "0.1.0"

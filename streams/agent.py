@@ -1,7 +1,8 @@
 """What is to be run, as plain values: an app, its agents, their aggregations.
 
-The declarative file is loaded into these (sluicegate.streams.config); an application may build them itself. All of them survive a
-trip through JSON (the supervisor hands them to its children that way). Durations are seconds, sizes are bytes.
+The declarative file is loaded into these (sluicegate.streams.config); an application may build them itself. All of them
+survive a trip through JSON (the supervisor hands them to its children that way). Durations are seconds, sizes are
+bytes.
 """
 
 from dataclasses import dataclass, field
@@ -61,8 +62,8 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where results go. `format` is a codec name of `schemas`; for `avro` without `avro` the schema is made of what is computed
-    (sluicegate.streams.formats)."""
+    """Where results go. `format` is a codec name of `schemas`; for `avro` without `avro` the schema is made of what is
+    computed (sluicegate.streams.formats)."""
 
     topic: str
     format: str = "json"
@@ -71,14 +72,15 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """The application's own code: `functions` (`module:function`) are called one after the other for each message, or for each
-    completed group of an aggregation.
+    """The application's own code: `functions` (`module:function`) are called one after the other for each message, or
+    for each completed group of an aggregation.
 
-    `session` gives them the transaction of the store. `concurrency` 0 runs them inside the commit; more: so many at a time in threads
-    of the worker, outside of it, after what they are called for was sealed in the store. A failed call is tried again `attempts`
-    times in all, with back-off from `backoff_first` to `backoff_most` seconds and the partition (with `concurrency`: the key) waiting;
-    `isolate_after` so many failures of a completed group its messages are tried alone (0: never), to find out the bad ones.
-    `then` says what follows; `park` (with `concurrency` only): it waits for a person, and so does its key.
+    `session` gives them the transaction of the store. `concurrency` 0 runs them inside the commit; more: so many at a
+    time in threads of the worker, outside of it, after what they are called for was sealed in the store. A failed call
+    is tried again `attempts` times in all, with back-off from `backoff_first` to `backoff_most` seconds and the
+    partition (with `concurrency`: the key) waiting; `isolate_after` so many failures of a completed group its messages
+    are tried alone (0: never), to find out the bad ones. `then` says what follows; `park` (with `concurrency` only): it
+    waits for a person, and so does its key.
     """
 
     functions: tuple[str, ...]
@@ -95,8 +97,9 @@ class Handler:
 class Deduplication:
     """Which records are the same one, written twice by its producer: those of one partition with the same id.
 
-    The id is the header `name`, the field at the path `name`, or the key. It is known for `horizon` seconds from when it was
-    first accepted; beyond `max_ids` per partition the oldest are forgotten. `on_missing` is about records without an id.
+    The id is the header `name`, the field at the path `name`, or the key. It is known for `horizon` seconds from when
+    it was first accepted; beyond `max_ids` per partition the oldest are forgotten. `on_missing` is about records
+    without an id.
     """
 
     by: Literal["header", "field", "key"]
@@ -108,12 +111,13 @@ class Deduplication:
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """What becomes of what cannot be decoded, and of outputs that cannot be written or that the broker will never take. (Of handlers
-    that fail: `Handler.then`.) `dead`: a dead letter, or once it is in the outbox a dead row of the store; `stop`: the partition halts.
+    """What becomes of what cannot be decoded, and of outputs that cannot be written or that the broker will never take.
+    (Of handlers that fail: `Handler.then`.) `dead`: a dead letter, or once it is in the outbox a dead row of the store;
+    `stop`: the partition halts.
 
-    `decode` means records that are undecodable or too large; without an aggregation (which has `on_null` and `on_missing`) also those
-    that have no value or that are not of the handler's type. `wait` holds the intake before an undecodable one until it can be decoded;
-    the others are dead letters then.
+    `decode` means records that are undecodable or too large; without an aggregation (which has `on_null` and
+    `on_missing`) also those that have no value or that are not of the handler's type. `wait` holds the intake before an
+    undecodable one until it can be decoded; the others are dead letters then.
     """
 
     decode: Literal["dead-letter", "skip", "stop", "wait"] = "dead-letter"
@@ -122,14 +126,15 @@ class OnError:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One consumer group and what it does with its records: an aggregation, a handler, or both (the handler then gets the completed
-    groups). `to` None: nothing is written but what a handler sends to topics it names.
+    """One consumer group and what it does with its records: an aggregation, a handler, or both (the handler then gets
+    the completed groups). `to` None: nothing is written but what a handler sends to topics it names.
 
     `start` is earliest, latest, or seconds since 1970 for partitions that were never committed. `receive` names the
-    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number. `rekeys` names the
-    agent of the file whose `repartition:` this one does: its records go to `to` under the key of `aggregation`, nothing else. `avro` is for
-    the format `avro`. `scope` shared: the groups of all partitions lie in one buffer of the store, which all workers fill and fire.
-    `delivery` transactional: its rows are sent in Kafka transactions, so that who reads committed records only never reads one twice.
+    input topics whose records come from Sluicegate agents: repeats of those are dropped by their shard and number.
+    `rekeys` names the agent of the file whose `repartition:` this one does: its records go to `to` under the key of
+    `aggregation`, nothing else. `avro` is for the format `avro`. `scope` shared: the groups of all partitions lie in
+    one buffer of the store, which all workers fill and fire. `delivery` transactional: its rows are sent in Kafka
+    transactions, so that who reads committed records only never reads one twice.
     """
 
     name: str
@@ -174,10 +179,10 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """How the rows that applications and the leased contracts write are sent. `lanes` None: as many as the store has; `order` none: no
-    order, and no lanes. After `attempts` failed ones a row is dead, with back-off between them; what was sent is kept for `retention`
-    seconds. `poll` seconds pass between two looks unless the store tells; a lane is had for `lease` seconds and renewed. `degraded` is
-    said in health, `unhealthy` is not ready."""
+    """How the rows that applications and the leased contracts write are sent. `lanes` None: as many as the store has;
+    `order` none: no order, and no lanes. After `attempts` failed ones a row is dead, with back-off between them; what
+    was sent is kept for `retention` seconds. `poll` seconds pass between two looks unless the store tells; a lane is
+    had for `lease` seconds and renewed. `degraded` is said in health, `unhealthy` is not ready."""
 
     lanes: int | None = None
     order: Literal["key", "none"] = "key"
@@ -193,7 +198,8 @@ class Outbox:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How due timeouts are sent: `batch` at a time, locked for `lease` seconds; `poll` seconds pass between two looks at most."""
+    """How due timeouts are sent: `batch` at a time, locked for `lease` seconds; `poll` seconds pass between two looks
+    at most."""
 
     lease: float = 300.0
     batch: int = 500
@@ -203,8 +209,9 @@ class Timeouts:
 @dataclass(frozen=True, slots=True)
 class App:
     """A whole file. `kafka` holds librdkafka settings (`bootstrap.servers` may be `embedded`); relative SQLite paths
-    are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts. What may hold a secret is
-    in no representation of it. `allow_plaintext`: brokers and store on other machines may be reached without TLS."""
+    are relative to `folder`. `outbox` and `timeouts` None: `run` sends neither rows of the outbox nor timeouts. What
+    may hold a secret is in no representation of it. `allow_plaintext`: brokers and store on other machines may be
+    reached without TLS."""
 
     name: str
     store: str = field(repr=False)

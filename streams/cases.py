@@ -1,4 +1,5 @@
-"""The tests that a file holds, as plain values: what is fed, how the clock moves, what must come out. `line` is the step's own."""
+"""The tests that a file holds, as plain values: what is fed, how the clock moves, what must come out. `line` is the
+step's own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ class SendCase:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """`key` None: any. Of a mapping `value` only the fields named must be equal; `reason` is that of a dead letter or a result."""
+    """`key` None: any. Of a mapping `value` only the fields named must be equal; `reason` is that of a dead letter or a
+    result."""
 
     line: int
     topic: str

@@ -1,9 +1,10 @@
-"""What an exception of the user's code says, and where it was raised: for dead letters as it is, for logs without the payload.
+"""What an exception of the user's code says, and where it was raised: for dead letters as it is, for logs without the
+payload.
 
-Every runner uses this: handlers, reducers and codecs. A log line never holds a piece of the record: in `Cause.shown` each word of the
-message that occurs in the record's key, value or headers is `<value>`, and so is what could be such a piece in other letters: a word with
-digits, a number of more than three digits, an escape sequence. What a handler makes of a value by itself (reversed, translated, encoded in
-plain letters) cannot be recognized.
+Every runner uses this: handlers, reducers and codecs. A log line never holds a piece of the record: in `Cause.shown`
+each word of the message that occurs in the record's key, value or headers is `<value>`, and so is what could be such a
+piece in other letters: a word with digits, a number of more than three digits, an escape sequence. What a handler makes
+of a value by itself (reversed, translated, encoded in plain letters) cannot be recognized.
 """
 
 import os
@@ -44,8 +45,8 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`text` is `ValueError: message`, in one line. `where` is the innermost frame of the user's code, empty when there is none. `payload`
-    is what the call was given."""
+    """`text` is `ValueError: message`, in one line. `where` is the innermost frame of the user's code, empty when there
+    is none. `payload` is what the call was given."""
 
     error: BaseException
     text: str
@@ -118,8 +119,8 @@ def _text(value: object) -> str:
 
 
 def users(error: BaseException) -> list[Frame]:
-    """The frames of the user's code, outermost first: neither ours nor the standard library's, and no installed package's unless the
-    user's code is installed, too. Where the error has none: those of its cause."""
+    """The frames of the user's code, outermost first: neither ours nor the standard library's, and no installed
+    package's unless the user's code is installed, too. Where the error has none: those of its cause."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:

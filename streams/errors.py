@@ -5,17 +5,16 @@ SluicegateError
 ├── SystemNotReady          a system cannot be reached, is unmigrated, too weak or lacks a topic: exit 3
 │   ├── TopicMissing        Kafka answers, and there is no such topic
 │   ├── NotPermitted        Kafka answers, and our user lacks a right: not tried again at the start, later as an outage
-│   └── NotAuthenticated    a certificate or a password is refused, by us or by them (also a PersistenceError): not tried again
-├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off if still assigned
-├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced
-│   └── NotCommitted        it refused the transaction as a whole: nothing of it remains
-├── ConcurrencyError        a leased row or lane is somebody else's, or gone: nothing was changed
-│   ├── WatermarkMoved      somebody else inserted from this partition: read again from where it stands
-│   └── AggregationNotFound the buffer has no rows (also a KeyNotFoundError)
-├── KeyNotFoundError        there is nothing of that name
-├── HandlerFailed           a handler raised and may be tried again: the same way back, after its own back-off
-├── DecodeWaits             a record cannot be decoded and the file says `wait`: the same way back, then intake stands before it
-└── Halt                    going on would lose or repeat silently: this partition stops, loudly; the others go on
+│   └── NotAuthenticated    a certificate or a password is refused, by us or by them (also a PersistenceError): not
+tried again ├── Fenced                  somebody else claimed the partition: drop its state, claim again with back-off
+if still assigned ├── PersistenceError        the store failed, the result is unknown: the same way back as Fenced │
+└── NotCommitted        it refused the transaction as a whole: nothing of it remains ├── ConcurrencyError        a
+leased row or lane is somebody else's, or gone: nothing was changed │   ├── WatermarkMoved      somebody else inserted
+from this partition: read again from where it stands │   └── AggregationNotFound the buffer has no rows (also a
+KeyNotFoundError) ├── KeyNotFoundError        there is nothing of that name ├── HandlerFailed           a handler raised
+and may be tried again: the same way back, after its own back-off ├── DecodeWaits             a record cannot be decoded
+and the file says `wait`: the same way back, then intake stands before it └── Halt                    going on would
+lose or repeat silently: this partition stops, loudly; the others go on
     ├── RetentionPassed     the topic no longer holds the next offset
     ├── LogTruncated        the topic ends before the next offset, or its leader epoch went back
     ├── TopicRecreated      the topic id is another one
@@ -29,7 +28,6 @@ SluicegateError
     ├── ProduceStopped      an output can never be sent and the file says `stop`
     └── HandlerStopped      a handler failed for good and the file says `stop`
 """
-
 
 from typing import TypeVar
 
@@ -74,12 +72,13 @@ class Fenced(SluicegateError):
 
 
 class PersistenceError(SluicegateError):
-    """The store failed or its reply was lost: whether the commit landed, the next claim will show. The driver's error is the cause."""
+    """The store failed or its reply was lost: whether the commit landed, the next claim will show. The driver's error
+    is the cause."""
 
 
 class NotAuthenticated(PersistenceError, SystemNotReady):
-    """A certificate or a password was refused, by us or by the other side. The same try would be refused again: at the start the command
-    ends, later the process, which is started with what the file's secrets are then."""
+    """A certificate or a password was refused, by us or by the other side. The same try would be refused again: at the
+    start the command ends, later the process, which is started with what the file's secrets are then."""
 
     permanent = True
 
@@ -89,7 +88,8 @@ class NotCommitted(PersistenceError):
 
 
 class ConcurrencyError(SluicegateError):
-    """What the call rests on is not so any more: a lease that is over or another's, a row that is gone. Nothing was changed."""
+    """What the call rests on is not so any more: a lease that is over or another's, a row that is gone. Nothing was
+    changed."""
 
 
 class WatermarkMoved(ConcurrencyError):

@@ -1,10 +1,11 @@
 """Places where a test may let the product fail. Off, and free, unless armed.
 
-`SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind` joined by commas, kind one of kill, stop, raise, lost; `name=kind@3`
-acts at the third time, `name=kind@1*3` in three processes one after the other, each at its first time. Each action is first
-written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it was reached; what stands there is not done
-again, so that the process that is started next goes on. `watched` lets a test driver see each place in its own process.
-An armed place stops or ends the process, or raises. It never chooses another path of the product.
+`SLUICEGATE_FAILPOINTS` arms them for one process: `name=kind` joined by commas, kind one of kill, stop, raise, lost;
+`name=kind@3` acts at the third time, `name=kind@1*3` in three processes one after the other, each at its first time.
+Each action is first written as one line to the file `SLUICEGATE_FAILPOINT_LOG`, so that a test knows that it was
+reached; what stands there is not done again, so that the process that is started next goes on. `watched` lets a test
+driver see each place in its own process. An armed place stops or ends the process, or raises. It never chooses another
+path of the product.
 """
 
 import os

@@ -28,25 +28,31 @@ def writes(agent: Agent) -> Codec:
 
 
 def destination(agent: Agent) -> Avro | None:
-    """How an agent whose outputs are Avro writes them: as its `to` says, else by the schema of its results. Raises ValueError."""
+    """How an agent whose outputs are Avro writes them: as its `to` says, else by the schema of its results. Raises
+    ValueError."""
     if agent.to is None or agent.to.format != "avro":
         return None
     if agent.to.avro is not None and agent.to.avro.schema:
         return agent.to.avro
     if agent.handler is not None or agent.aggregation is None:
-        raise ValueError("has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format")
+        raise ValueError(
+            "has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format"
+        )
     given = agent.to.avro or Avro("")
     return Avro(result_schema(agent), None, given.framing, given.schema_id)
 
 
 def result_schema(agent: Agent) -> str:
-    """The fixed fields of a result (schemas/documents/result.avsc) and the computed ones, all of which have defaults. Raises ValueError."""
+    """The fixed fields of a result (schemas/documents/result.avsc) and the computed ones, all of which have defaults.
+    Raises ValueError."""
     schema = json.loads((files("sluicegate.schemas") / "documents" / "result.avsc").read_text(encoding="utf-8"))
     schema["namespace"] = "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
     types = FieldTypes(agent)
     for reducer in agent.aggregation.compute if agent.aggregation else ():
         if not re.fullmatch(AVRO_NAME, reducer.name):
-            raise ValueError(f"cannot hold the computed field {reducer.name!r}; name it with letters, digits and _ only")
+            raise ValueError(
+                f"cannot hold the computed field {reducer.name!r}; name it with letters, digits and _ only"
+            )
         schema["fields"].append({"name": reducer.name, **types.of(reducer)})
     return json.dumps(schema)
 
@@ -78,7 +84,9 @@ class FieldTypes:
 
     def _number(self, path: str | None) -> list[Any]:
         known = self._simple(path)
-        return ["long"] if known in ("int", "long") else ["double"] if known in ("float", "double") else ["long", "double"]
+        return (
+            ["long"] if known in ("int", "long") else ["double"] if known in ("float", "double") else ["long", "double"]
+        )
 
     def _simple(self, path: str | None) -> Any:
         found = None if path is None or self._input is None else field_type(self._input, path, self._named)
@@ -89,7 +97,8 @@ class FieldTypes:
 
 
 def field_type(schema: Any, path: str, named: dict[str, Any]) -> Any:
-    """The type at `a.b`, without the null of an optional one; None where there is no such field, or more than one type."""
+    """The type at `a.b`, without the null of an optional one; None where there is no such field, or more than one
+    type."""
     for name in path.split("."):
         schema = _one(schema, named)
         if not isinstance(schema, dict):

@@ -1,4 +1,5 @@
-"""Importing the user's code by `package.module:name`; when that fails, what is missing or wrong, in which file and line."""
+"""Importing the user's code by `package.module:name`; when that fails, what is missing or wrong, in which file and
+line."""
 
 import difflib
 import importlib
@@ -46,7 +47,11 @@ def _missing(module: str, error: ModuleNotFoundError) -> tuple[str, str]:
     if not parent:
         return f"there is no module {name}", f"put {name}.py or the folder {name} next to the file, or install it"
     place = _place(parent)
-    what = f"{parent} ({place}) is one module and no package" if place.endswith(".py") else f"there is no {last}.py in {place}"
+    what = (
+        f"{parent} ({place}) is one module and no package"
+        if place.endswith(".py")
+        else f"there is no {last}.py in {place}"
+    )
     return f"there is no module {name}: {what}", "write it as package.module:name"
 
 
@@ -64,7 +69,10 @@ def _lacking(module: Any, name: str) -> tuple[str, str]:
         return clash
     known = sorted(each for each, value in vars(module).items() if not each.startswith("_") and callable(value))
     near = difflib.get_close_matches(name, known, n=1)
-    return f"{_place(module.__name__)} has no {name}", f"did you mean {near[0]}?" if near else "correct the name, or define it there"
+    return (
+        f"{_place(module.__name__)} has no {name}",
+        f"did you mean {near[0]}?" if near else "correct the name, or define it there",
+    )
 
 
 def _clash(name: str) -> tuple[str, str] | None:

@@ -21,11 +21,18 @@ from tests.servers.shared import HINT, Household, Shared, find, own_folder
 from tests.waiting import wait_until
 
 LOGS = Path(__file__).resolve().parents[1] / ".server-logs"
-FIXTURES = {"kafka": "kafka", "redis_url": "valkey", "postgres_url": "postgres", "mariadb_url": "mariadb", "mongodb_url": "mongodb"}
+FIXTURES = {
+    "kafka": "kafka",
+    "redis_url": "valkey",
+    "postgres_url": "postgres",
+    "mariadb_url": "mariadb",
+    "mongodb_url": "mongodb",
+}
 MARKS = {"integration": "integration", "servers": "integration", "chaos": "chaos", "soak": "chaos"}
 
 for _name in ("streams", "connectors", "schemas"):
-    # The folder of the repository is on the path, so these would import a second copy of the product, which no test means.
+    # The folder of the repository is on the path, so these would import a second copy of the product, which no test
+    # means.
     sys.modules[_name] = None  # type: ignore[assignment]
 
 household = pytest.StashKey[Household]()
@@ -66,7 +73,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         for name in FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
             shared = item.config.stash[used].get(FIXTURES[name])
             if shared and shared.log and Path(shared.log).exists():
-                report.sections.append((f"end of the log of {name}", "\n".join(Path(shared.log).read_text().splitlines()[-15:])))
+                report.sections.append(
+                    (f"end of the log of {name}", "\n".join(Path(shared.log).read_text().splitlines()[-15:]))
+                )
     return report
 
 
@@ -163,8 +172,8 @@ def own_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]
 
 @pytest.fixture
 def make_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
-    """`make_topic(name, partitions=1, bootstrap=None, **config)`: the topic, there and with leaders, on the run's broker or on
-    another; `_` in the name of a setting stands for `.`, as in `retention_ms=1000`."""
+    """`make_topic(name, partitions=1, bootstrap=None, **config)`: the topic, there and with leaders, on the run's
+    broker or on another; `_` in the name of a setting stands for `.`, as in `retention_ms=1000`."""
 
     def make(name: str, partitions: int = 1, bootstrap: str | None = None, **config: Any) -> str:
         create_topic(bootstrap or request.getfixturevalue("kafka"), name, partitions, config)

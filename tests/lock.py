@@ -1,5 +1,6 @@
-"""`python -m tests.lock FILE`: from a report of pip (`pip install --dry-run --report`) on stdin to a lock with hashes, for
-`pip install --require-hashes`. One hash a package: of the file that this Python on this kind of machine installs."""
+"""`python -m tests.lock FILE`: from a report of pip (`pip install --dry-run --report`) on stdin to a lock with hashes,
+for `pip install --require-hashes`. One hash a package: of the file that this Python on this kind of machine
+installs."""
 
 import json
 import platform
@@ -8,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-HEAD = """# What the tests were run with, with hashes: `LOCKED=1 make setup` installs exactly this, `make lock` makes it anew.
+HEAD = """# What the tests were run with, with hashes: `LOCKED=1 make setup` installs exactly this, `make lock` makes \
+it anew.
 # For {system} with Python {python}; elsewhere `make setup` takes what pyproject.toml allows.
 """
 

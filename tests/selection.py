@@ -1,7 +1,8 @@
 """Which tests a run takes.
 
-`make test` takes the core: the same tests every day. `make test-rest` takes a third of all other tests, another third each day.
-`make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part of that day.
+`make test` takes the core: the same tests every day. `make test-rest` takes a third of all other tests, another third
+each day. `make test-all` takes all stages of tests/stages.py whole. `SLUICEGATE_DAY=<number>` repeats the part of that
+day.
 """
 
 import os
@@ -92,7 +93,8 @@ LONG = (
 """What the core leaves out of its folders."""
 
 EACH_DAY = ("tests/simulation/", "tests/fuzz/", "tests/soak/test_soak.py")
-"""Of the rest, what runs every day because the date chooses its seeds. The fuzz tests are in the core too, there with a fixed seed."""
+"""Of the rest, what runs every day because the date chooses its seeds. The fuzz tests are in the core too, there with a
+fixed seed."""
 
 
 def run() -> str:
@@ -113,7 +115,8 @@ def is_rest(test: str) -> bool:
 
 
 def is_due(test: str, day: int) -> bool:
-    """Is it the day of this test of the rest? That depends on nothing but its id, so a test that is tried again is due again."""
+    """Is it the day of this test of the rest? That depends on nothing but its id, so a test that is tried again is due
+    again."""
     return test.startswith(EACH_DAY) or (crc32(test.encode()) + day) % DAYS == 0
 
 

@@ -1,4 +1,5 @@
-"""`python -m tests.stages core|rest|all`: the stages one after the other, all of them even when one fails. The last line counts the tests.
+"""`python -m tests.stages core|rest|all`: the stages one after the other, all of them even when one fails. The last
+line counts the tests.
 
 `make test` is `core`; tests/selection.py says which tests that is.
 """
@@ -18,7 +19,7 @@ BIN = Path(sys.executable).parent
 REPORTS = PROJECT / ".reports"  # JUnit, of the last run: tests/contracts/COVERAGE.md is made of them
 
 RUNS = ("core", "rest", "all")
-CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "mypy")]]
+CHECKS = [[str(BIN / "ruff"), "check", "."], [str(BIN / "ruff"), "format", "--check", "."], [str(BIN / "mypy")]]
 
 # Folders and options of one pytest call each; timeouts are seconds, of one test and of the call.
 STAGES = {
@@ -35,8 +36,8 @@ STAGES = {
     "chaos": ["tests/chaos", "-n", "3", "--timeout", "300", "--session-timeout", "1200"],
     "soak": ["tests/soak/test_soak.py", "tests/soak/test_calm.py", "-s", "--timeout", "600"],
 }
-# Real processes with deadlines: a machine that others use may stall one for longer. Where nothing but deadlines failed (never a
-# verdict, never an assertion), those few are tried once more, and it is said.
+# Real processes with deadlines: a machine that others use may stall one for longer. Where nothing but deadlines failed
+# (never a verdict, never an assertion), those few are tried once more, and it is said.
 TRIED_AGAIN = ("unit", "integration", "chaos", "soak")
 FEW = 8  # of some 450 with real processes; more than these are no accident
 
@@ -115,7 +116,9 @@ def main(run: str) -> int:
         if not good and name in TRIED_AGAIN and counted.failed <= FEW and only_late(report):
             print(f"stage {name}: {counted.failed} came too late and are tried once more, alone", flush=True)
             second = REPORTS / f"{name}-again.xml"
-            good, again = staged(f"{name}, second try", [*alone(options), "--last-failed", f"--junit-xml={second}"], second)
+            good, again = staged(
+                f"{name}, second try", [*alone(options), "--last-failed", f"--junit-xml={second}"], second
+            )
             counted = Count(counted.passed + again.passed, counted.failed - again.passed, counted.skipped)
         succeeded.append(good)
         counts.append(counted)

@@ -1,4 +1,5 @@
-"""What must be known and made of topics, through Kafka's admin protocol. Nothing here makes a topic by asking for it."""
+"""What must be known and made of topics, through Kafka's admin protocol. Nothing here makes a topic by asking for
+it."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,8 @@ class _Admin(AdminClient):  # type: ignore[misc]
 
 
 class TopicDescription(NamedTuple):
-    """A topic as the brokers describe it; `id` is empty when they cannot say, `replication` is the lowest of its partitions."""
+    """A topic as the brokers describe it; `id` is empty when they cannot say, `replication` is the lowest of its
+    partitions."""
 
     id: str
     partitions: int
@@ -43,7 +45,8 @@ def open_admin(kafka: settings.Settings) -> Any:
 
 
 def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, TopicDescription | None]:
-    """Each topic, or None when it is not there. Raises SystemNotReady within `timeout` seconds, NotAuthenticated as soon as that shows."""
+    """Each topic, or None when it is not there. Raises SystemNotReady within `timeout` seconds, NotAuthenticated as
+    soon as that shows."""
     found: dict[str, TopicDescription | None] = {}
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
         try:
@@ -56,13 +59,15 @@ def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dic
 
 
 def existing(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int | None]:
-    """The number of partitions of each topic, None when it is not there. Raises SystemNotReady within `timeout` seconds."""
+    """The number of partitions of each topic, None when it is not there. Raises SystemNotReady within `timeout`
+    seconds."""
     topics = described(open_admin(kafka), names, timeout)
     return {name: None if topic is None else topic.partitions for name, topic in topics.items()}
 
 
 def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float = 30.0) -> list[str]:
-    """Make the topics that are not there, with the brokers' default replication; returns their names. Raises SystemNotReady."""
+    """Make the topics that are not there, with the brokers' default replication; returns their names. Raises
+    SystemNotReady."""
     admin = open_admin(kafka)
     there = described(admin, list(wanted), timeout) if wanted else {}
     missing = [name for name in wanted if there[name] is None]
@@ -80,7 +85,9 @@ def create(kafka: settings.Settings, wanted: Mapping[str, int], timeout: float =
     return made
 
 
-def durability(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, tuple[int, int | None]]:
+def durability(
+    kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT
+) -> dict[str, tuple[int, int | None]]:
     """(replication factor, min.insync.replicas) of each topic that is there; None: the brokers do not say.
 
     Raises SystemNotReady within `timeout` seconds.

@@ -1,5 +1,5 @@
-"""One consumer of one agent's group. Rebalance callbacks answer the group and take note; before a revoked partition is let go, the
-worker is called (`before_revoke`).
+"""One consumer of one agent's group. Rebalance callbacks answer the group and take note; before a revoked partition is
+let go, the worker is called (`before_revoke`).
 
 A partition of the group is handed to librdkafka's fetcher when it is started, not before: nothing can be fetched too
 early, nothing must be paused, and no query for a first offset can come back late. Only eager groups need that: there an
@@ -26,8 +26,8 @@ SEEK_ATTEMPTS, PATIENCE, SEEK_PAUSE = 200, 4, 0.01
 
 
 def open_input(kafka: settings.Settings, group: str, topics: Sequence[str], member: str) -> "KafkaInput":
-    """A consumer of `topics` in `group`, subscribed; without topics it is no member, and only facts can be asked of it. Raises
-    ConfigurationError for settings that librdkafka refuses."""
+    """A consumer of `topics` in `group`, subscribed; without topics it is no member, and only facts can be asked of it.
+    Raises ConfigurationError for settings that librdkafka refuses."""
     return KafkaInput(kafka, group, topics, member)
 
 
@@ -54,12 +54,15 @@ class KafkaInput:
         except KafkaException as error:
             raise problems.refused(error) from error
         if topics:
-            self._consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            self._consumer.subscribe(
+                list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
 
     # Records
 
     def poll(self, timeout: float) -> Record | None:
-        """One record or None; an error that came instead is sorted, and gives None too. Raises SystemNotReady when fatal."""
+        """One record or None; an error that came instead is sorted, and gives None too. Raises SystemNotReady when
+        fatal."""
         try:
             message = self._consumer.poll(timeout)
         except KafkaException as error:
@@ -72,7 +75,8 @@ class KafkaInput:
         return None
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
-        """What is fetched already or comes in time, without error messages. Looking at each one's error costs 1 to 2 % of reading it."""
+        """What is fetched already or comes in time, without error messages. Looking at each one's error costs 1 to 2 %
+        of reading it."""
         try:
             batch: list[Any] = self._consumer.consume(most, timeout)
         except KafkaException as error:
@@ -123,8 +127,8 @@ class KafkaInput:
             raise problems.not_ready(f"starting {topic}/{number} at {offset} failed", error) from error
 
     def _seek(self, target: Any) -> None:
-        """librdkafka refuses while its thread is still starting the partition, and after an error of its offset. Waiting
-        does not poll, so nothing is lost; a new assignment starts what an error stopped."""
+        """librdkafka refuses while its thread is still starting the partition, and after an error of its offset.
+        Waiting does not poll, so nothing is lost; a new assignment starts what an error stopped."""
         for attempt in range(SEEK_ATTEMPTS):
             try:
                 self._consumer.seek(target)
@@ -193,12 +197,15 @@ class KafkaInput:
     def _let_go(self, consumer: Any, partitions: list[Any]) -> None:
         places = [(each.topic, each.partition) for each in partitions]
         if self._incremental:
-            consumer.incremental_unassign([each for each, place in zip(partitions, places, strict=True) if place in self._fetching])
+            consumer.incremental_unassign(
+                [each for each, place in zip(partitions, places, strict=True) if place in self._fetching]
+            )
             self._fetching.difference_update(places)
         else:
             consumer.unassign()
             self._fetching.clear()
-        self._assigned = [place for place in self._assigned if place not in places]  # given and taken within one poll: not ours
+        # given and taken within one poll: not ours
+        self._assigned = [place for place in self._assigned if place not in places]
         self._revoked.extend(places)
 
     def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
@@ -220,7 +227,9 @@ class KafkaInput:
         if code is not None and topic is not None:
             self._failures.append(((topic, -1 if number is None else number), code, problems.said(error)))
         elif error.fatal() or error.code() in problems.HOPELESS:
-            raise problems.not_ready(f"reading {topic}/{number} failed" if topic else f"group {self._group} failed", error)
+            raise problems.not_ready(
+                f"reading {topic}/{number} failed" if topic else f"group {self._group} failed", error
+            )
         elif problems.passes(error) or topic is None:
             self._complaints.say(error, problems.said(error))
         else:  # its checksum is wrong, say: librdkafka goes on behind it

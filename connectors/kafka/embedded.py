@@ -15,15 +15,15 @@ TEXT = 512
 class EmbeddedBroker:
     """One broker with these topics on a free loopback port, until `close` or the end of the process.
 
-    It runs in a thread of librdkafka, the library that confluent_kafka has loaded already, and keeps everything in memory.
-    Found out by trying, with librdkafka 2.16:
+    It runs in a thread of librdkafka, the library that confluent_kafka has loaded already, and keeps everything in
+    memory. Found out by trying, with librdkafka 2.16:
 
-    - A partition holds about 5 MiB of record batches as they were sent (compressed, if they were). Beyond that the oldest
-      batches are dropped without a word: the low offset moves. Producers must stay close to their consumers.
+    - A partition holds about 5 MiB of record batches as they were sent (compressed, if they were). Beyond that the
+      oldest batches are dropped without a word: the low offset moves. Producers must stay close to their consumers.
     - Groups (eager, cooperative, KIP-848), committed offsets with metadata, topic ids, idempotent producers and
       session timeouts of any length work. A group's first rebalance does not wait.
-    - Topics are made here, or by producing to or asking for an unknown name (4 partitions). Admin requests to make topics
-      or to read settings are not supported. A search by time finds nothing, as if every record were older.
+    - Topics are made here, or by producing to or asking for an unknown name (4 partitions). Admin requests to make
+      topics or to read settings are not supported. A search by time finds nothing, as if every record were older.
     - Transactions leave no markers: aborted records are read. Nothing is ever written to a disk.
     """
 
@@ -63,12 +63,17 @@ class EmbeddedBroker:
     def _create(self, name: str, partitions: int) -> None:
         code = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
         if code != 0:
-            raise SystemNotReady(f"embedded broker: topic {name} with {partitions} partitions cannot be made (error {code})")
+            raise SystemNotReady(
+                f"embedded broker: topic {name} with {partitions} partitions cannot be made (error {code})"
+            )
 
 
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_conf_new": (ctypes.c_void_p, []),
-    "rd_kafka_conf_set": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
+    "rd_kafka_conf_set": (
+        ctypes.c_int,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t],
+    ),
     "rd_kafka_new": (ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),
     "rd_kafka_destroy": (None, [ctypes.c_void_p]),
     "rd_kafka_mock_cluster_new": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int]),

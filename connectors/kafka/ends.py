@@ -17,19 +17,29 @@ def ends(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float =
     return _asked(kafka, partitions, OffsetSpec.latest(), timeout)
 
 
-def bounds(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT) -> dict[TopicPartition, tuple[int, int]]:
+def bounds(
+    kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
+) -> dict[TopicPartition, tuple[int, int]]:
     """The first and the next offset of each partition. Raises SystemNotReady within twice `timeout` seconds."""
     low, high = (_asked(kafka, partitions, spec, timeout) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
     return {place: (low[place], high[place]) for place in partitions}
 
 
-def since(kafka: Settings, partitions: Sequence[TopicPartition], moment: float, timeout: float = TIMEOUT) -> dict[TopicPartition, int]:
-    """How many offsets each partition has from the first record at or after `moment` (seconds since 1970) on. Raises SystemNotReady."""
+def since(
+    kafka: Settings, partitions: Sequence[TopicPartition], moment: float, timeout: float = TIMEOUT
+) -> dict[TopicPartition, int]:
+    """How many offsets each partition has from the first record at or after `moment` (seconds since 1970) on. Raises
+    SystemNotReady."""
     begins = _asked(kafka, partitions, OffsetSpec.for_timestamp(max(0, int(moment * 1000))), timeout)
-    return {place: end - begins[place] if begins[place] >= 0 else 0 for place, end in ends(kafka, partitions, timeout).items()}
+    return {
+        place: end - begins[place] if begins[place] >= 0 else 0
+        for place, end in ends(kafka, partitions, timeout).items()
+    }
 
 
-def _asked(kafka: Settings, partitions: Sequence[TopicPartition], spec: OffsetSpec, timeout: float) -> dict[TopicPartition, int]:
+def _asked(
+    kafka: Settings, partitions: Sequence[TopicPartition], spec: OffsetSpec, timeout: float
+) -> dict[TopicPartition, int]:
     if not partitions:
         return {}
     asked = {Position(topic, number): spec for topic, number in partitions}
@@ -40,5 +50,7 @@ def _asked(kafka: Settings, partitions: Sequence[TopicPartition], spec: OffsetSp
             answer = problems.answer(future, timeout + 1, "reading where partitions begin and end")
             found[partition.topic, partition.partition] = int(answer.offset)
         except KafkaException as error:
-            raise problems.not_ready(f"reading where {partition.topic}/{partition.partition} begins and ends failed", error) from error
+            raise problems.not_ready(
+                f"reading where {partition.topic}/{partition.partition} begins and ends failed", error
+            ) from error
     return found

@@ -1,4 +1,5 @@
-"""What the brokers know of a partition and of a group's offset in it, asked through a consumer that need not be a member."""
+"""What the brokers know of a partition and of a group's offset in it, asked through a consumer that need not be a
+member."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

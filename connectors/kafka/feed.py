@@ -16,14 +16,21 @@ COMPARE_EVERY = 0.25
 
 
 class Feed:
-    """Writes records to explicit partitions of an empty topic and stays at most `window` bytes ahead of the group's offset.
+    """Writes records to explicit partitions of an empty topic and stays at most `window` bytes ahead of the group's
+    offset.
 
-    Each record's offset is checked to be its place in the order of `send`; the broker's low offset is checked, again and
-    again, not to pass the group's. Raises SystemNotReady for both, and when Kafka fails.
+    Each record's offset is checked to be its place in the order of `send`; the broker's low offset is checked, again
+    and again, not to pass the group's. Raises SystemNotReady for both, and when Kafka fails.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, group: str, window: int, clock: Callable[[], float] = time.monotonic
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        group: str,
+        window: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topic, self._window, self._clock = topic, window, clock
         self._ends = [array("Q", [0]) for _ in range(partitions)]  # bytes up to each offset
@@ -33,7 +40,9 @@ class Feed:
         self._wrong = ""
         kafka: settings.Settings = {"bootstrap.servers": bootstrap, "linger.ms": 5}
         self._producer: Any = Producer(settings.producer(kafka, self._on_error))
-        self._consumer: Any = Consumer(settings.consumer({"bootstrap.servers": bootstrap}, group, "feed", self._on_error))
+        self._consumer: Any = Consumer(
+            settings.consumer({"bootstrap.servers": bootstrap}, group, "feed", self._on_error)
+        )
 
     def send(self, partition: int, key: bytes, value: bytes) -> bool:
         """Hand a record over; False: wait, the group is too far behind or the queue is full."""
@@ -86,7 +95,9 @@ class Feed:
             if low > committed:
                 self._look()  # it may have moved since
                 if low > self._committed[number]:
-                    self._wrong = f"the broker dropped records of {self._topic}/{number} below {low}, the group is at {committed}"
+                    self._wrong = (
+                        f"the broker dropped records of {self._topic}/{number} below {low}, the group is at {committed}"
+                    )
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:

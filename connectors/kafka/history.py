@@ -55,14 +55,20 @@ class KafkaHistory:
                 if inside := [record for record in records if record.offset() < end]:
                     yield inside
                 if silent > PATIENCE:
-                    raise SystemNotReady(f"Kafka: {topic}/{number}: nothing comes from offset {position} on (an open transaction?)")
+                    raise SystemNotReady(
+                        f"Kafka: {topic}/{number}: nothing comes from offset {position} on (an open transaction?)"
+                    )
         finally:
             self._consumer.unassign()
 
     def _some(self, topic: str, number: int) -> tuple[list[Record], int]:
         """The next records, and the offset behind what came: offsets at the end may have no record."""
         first = facts.asked(lambda: self._consumer.poll(LOOK), f"reading {topic}/{number}")
-        more = facts.asked(lambda: self._consumer.consume(MOST, 0), f"reading {topic}/{number}") if first is not None else []
+        more = (
+            facts.asked(lambda: self._consumer.consume(MOST, 0), f"reading {topic}/{number}")
+            if first is not None
+            else []
+        )
         records: list[Record] = []
         reached = -1
         for message in [first, *more] if first is not None else []:
@@ -110,6 +116,8 @@ class KafkaHistory:
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, number, offset, metadata=metadata)
-        [answer] = facts.asked(lambda: self._consumer.commit(offsets=[place], asynchronous=False), f"committing to group {self._group}")
+        [answer] = facts.asked(
+            lambda: self._consumer.commit(offsets=[place], asynchronous=False), f"committing to group {self._group}"
+        )
         if answer.error is not None:
             raise problems.not_ready(f"committing to group {self._group} failed", answer.error)

@@ -8,7 +8,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from sluicegate.connectors import admission
-from sluicegate.streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, SluicegateError, SystemNotReady
+from sluicegate.streams.errors import (
+    ConfigurationError,
+    NotAuthenticated,
+    NotPermitted,
+    SluicegateError,
+    SystemNotReady,
+)
 
 LOOK = 0.2
 
@@ -30,76 +36,84 @@ TRUNCATED = "log truncation detected"
 GONE = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
 # librdkafka gets over these by itself.
-PASSING = frozenset({
-    KafkaError._PARTITION_EOF,
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-    KafkaError._MAX_POLL_EXCEEDED,
-    KafkaError._WAIT_COORD,
-    KafkaError._NO_OFFSET,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.REPLICA_NOT_AVAILABLE,
-    KafkaError.BROKER_NOT_AVAILABLE,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.KAFKA_STORAGE_ERROR,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-})  # fmt: skip
+PASSING = frozenset(
+    {
+        KafkaError._PARTITION_EOF,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError._WAIT_COORD,
+        KafkaError._NO_OFFSET,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
 
 # Of the whole client or group: waiting would not help.
-HOPELESS = frozenset({
-    KafkaError._FATAL,  # what librdkafka wraps fatal errors in: the error itself does not say that it is fatal
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.INCONSISTENT_GROUP_PROTOCOL,
-    KafkaError.INVALID_SESSION_TIMEOUT,
-    KafkaError.INVALID_GROUP_ID,
-    KafkaError.UNSUPPORTED_VERSION,
-    KafkaError.FENCED_INSTANCE_ID,
-})  # fmt: skip
+HOPELESS = frozenset(
+    {
+        KafkaError._FATAL,  # what librdkafka wraps fatal errors in: the error itself does not say that it is fatal
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
 
 # Of the connection: the same try would be refused again.
 REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 UNSAFE = frozenset({KafkaError._SSL, KafkaError._TRANSPORT})
 
 # Of one row, when it was alone in its batch: the broker will never take it.
-REFUSING = frozenset({
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_TIMESTAMP,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-})  # fmt: skip
+REFUSING = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+    }
+)
 
 # Of the row's topic, as it is now: rows of other topics are taken.
-DENYING = frozenset({
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.UNKNOWN_TOPIC_ID,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.POLICY_VIOLATION,
-})  # fmt: skip
+DENYING = frozenset(
+    {
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
 
 # Of a transaction: another producer was opened under its id, or the brokers ended it after its timeout.
-FENCED = frozenset({
-    KafkaError._FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.PRODUCER_FENCED,
-})  # fmt: skip
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 # What to do about a right that the user of `kafka` has not.
 GRANTS = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant the user Describe on this topic, and Read or Write as its agents need",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (
+        "grant the user Describe on this topic, and Read or Write as its agents need"
+    ),
     KafkaError.GROUP_AUTHORIZATION_FAILED: "grant the user Read on this group",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant the user Describe and Write on transactional ids of this app",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "grant the user Describe and Write on transactional ids of this app"
+    ),
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant the user this on the cluster",
 }
 
@@ -140,15 +154,17 @@ def refused(error: KafkaException) -> SluicegateError:
 
 
 def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None:
-    """The error when a client of these settings was refused by the brokers, or refused them: librdkafka itself goes on trying, dozens of
-    times a second."""
+    """The error when a client of these settings was refused by the brokers, or refused them: librdkafka itself goes on
+    trying, dozens of times a second."""
     if error.code() in REFUSED:
         return admission.refused("Kafka", said(error), "sasl.username, sasl.password and sasl.mechanism of `kafka`")
     if error.code() not in UNSAFE:
         return None
     text, authorities = said(error), kafka.get("ssl.ca.location")
     why = admission.reason(_places(kafka), authorities) if admission.UNTRUSTED.search(text) else ""
-    return admission.untrusted("Kafka", text, "ssl.ca.location of `kafka` (ssl.certificate.location and ssl.key.location are ours)", why)
+    return admission.untrusted(
+        "Kafka", text, "ssl.ca.location of `kafka` (ssl.certificate.location and ssl.key.location are ours)", why
+    )
 
 
 def _places(kafka: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -156,9 +172,11 @@ def _places(kafka: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [(host.strip("[]"), int(port)) for host, port in found]
 
 
-def answer(future: Any, seconds: float, doing: str, turned_away: Callable[[], NotAuthenticated | None] = lambda: None) -> Any:
-    """The result of an admin request, which may take its time under load. Raises KafkaException, SystemNotReady after `seconds`, and
-    what `turned_away` gives meanwhile."""
+def answer(
+    future: Any, seconds: float, doing: str, turned_away: Callable[[], NotAuthenticated | None] = lambda: None
+) -> Any:
+    """The result of an admin request, which may take its time under load. Raises KafkaException, SystemNotReady after
+    `seconds`, and what `turned_away` gives meanwhile."""
     deadline = time.monotonic() + seconds
     while True:
         try:

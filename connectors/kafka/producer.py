@@ -18,7 +18,9 @@ ALONE = 60.0
 PROMPT = 0.001  # seconds for librdkafka's threads to see that what was handed over together goes now
 
 
-def open_producer(kafka: settings.Settings, defaults: settings.Settings = settings.PRODUCER_DEFAULTS) -> "KafkaProducer":
+def open_producer(
+    kafka: settings.Settings, defaults: settings.Settings = settings.PRODUCER_DEFAULTS
+) -> "KafkaProducer":
     """A producer for these librdkafka settings; it connects when first used. Raises ConfigurationError."""
     return KafkaProducer(kafka, defaults=defaults)
 
@@ -64,8 +66,8 @@ class KafkaProducer:
     """Satisfies sluicegate.streams.contracts.stores.Producer.
 
     A broker refuses whole batches: one row that is too large makes an error of all that travelled with it. So such an
-    error is at first only `failed`, and the producer that `replace` makes then sends every row by itself, where the same
-    error is definite: `rejected`. A minute later, when nothing is under way, rows travel together again.
+    error is at first only `failed`, and the producer that `replace` makes then sends every row by itself, where the
+    same error is definite: `rejected`. A minute later, when nothing is under way, rows travel together again.
     """
 
     def __init__(
@@ -136,7 +138,8 @@ class KafkaProducer:
         except SystemNotReady:
             if known is None:
                 raise
-            self._counts[topic] = now, known[1]  # not asked again for a minute: each try would hold up the loop for seconds
+            # not asked again for a minute: each try would hold up the loop for seconds
+            self._counts[topic] = now, known[1]
             return known[1]
         if found is None:
             raise TopicMissing(f"Kafka: there is no topic {topic}")

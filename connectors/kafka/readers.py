@@ -14,13 +14,15 @@ from sluicegate.connectors.kafka.settings import Settings
 def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) -> dict[str, str]:
     """The groups that have committed an offset of one of these topics, each with the metadata of such a commit.
 
-    A reader that commits nothing to Kafka is not known to the brokers as a reader of a topic, and is missing here. Raises SystemNotReady
-    within `timeout` seconds, or when the brokers refuse the question.
+    A reader that commits nothing to Kafka is not known to the brokers as a reader of a topic, and is missing here.
+    Raises SystemNotReady within `timeout` seconds, or when the brokers refuse the question.
     """
     admin, deadline = open_admin(kafka), time.monotonic() + timeout
     what = "listing consumer groups"
     try:
-        listed = problems.answer(admin.list_consumer_groups(request_timeout=timeout), timeout + 1, what, admin.turned_away)
+        listed = problems.answer(
+            admin.list_consumer_groups(request_timeout=timeout), timeout + 1, what, admin.turned_away
+        )
         found = {}
         for group in sorted(each.group_id for each in listed.valid):
             metadata = _commit(admin, group, topics, max(0.1, deadline - time.monotonic()))
@@ -34,6 +36,8 @@ def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) 
 def _commit(admin: Any, group: str, topics: Collection[str], timeout: float) -> str | None:
     """The metadata of a commit of one of the topics; None when the group has committed none."""
     what = f"reading the offsets of consumer group {group}"
-    [future] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=timeout).values()
+    [future] = admin.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group)], request_timeout=timeout
+    ).values()
     offsets = problems.answer(future, timeout + 1, what, admin.turned_away).topic_partitions
     return next((each.metadata or "" for each in offsets if each.topic in topics and each.offset >= 0), None)

@@ -14,10 +14,12 @@ from sluicegate.streams.errors import SystemNotReady
 PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records at once; seconds to wait for them, and without any progress
 
 
-def scan(kafka: settings.Settings, parts: Mapping[TopicPartition, tuple[int, int]], patience: float = PATIENCE) -> Iterator[Record]:
-    """The records of each partition from the first offset up to, and without, the second, in order within a partition. Compacted
-    records, and those of transactions that were given up, do not come. Raises SystemNotReady after `patience` seconds without any, as
-    behind a transaction that stays open."""
+def scan(
+    kafka: settings.Settings, parts: Mapping[TopicPartition, tuple[int, int]], patience: float = PATIENCE
+) -> Iterator[Record]:
+    """The records of each partition from the first offset up to, and without, the second, in order within a partition.
+    Compacted records, and those of transactions that were given up, do not come. Raises SystemNotReady after `patience`
+    seconds without any, as behind a transaction that stays open."""
     left = {place: end for place, (first, end) in parts.items() if first < end}
     if not left:
         return

@@ -13,20 +13,48 @@ from confluent_kafka import KafkaError
 Settings = Mapping[str, str | int | float | bool]
 
 log = logging.getLogger("sluicegate.connectors.kafka")
-log.addFilter(lambda line: not (line.args and "FAIL" in line.args))  # lost connections, which come by the error hook too
+# lost connections, which come by the error hook too
+log.addFilter(lambda line: not (line.args and "FAIL" in line.args))
 REPEAT = 30.0
 
-CONSUMER_ONLY = frozenset({
-    "allow.auto.create.topics", "consume.callback.max.messages", "coordinator.query.interval.ms", "fetch.error.backoff.ms",
-    "fetch.max.bytes", "fetch.message.max.bytes", "fetch.min.bytes", "fetch.wait.max.ms", "group.protocol", "group.remote.assignor",
-    "heartbeat.interval.ms", "max.partition.fetch.bytes", "max.poll.interval.ms", "partition.assignment.strategy",
-    "queued.max.messages.kbytes", "queued.min.messages", "session.timeout.ms",
-})  # fmt: skip
-PRODUCER_ONLY = frozenset({
-    "batch.num.messages", "batch.size", "compression.codec", "compression.level", "compression.type", "linger.ms",
-    "max.in.flight", "max.in.flight.requests.per.connection", "queue.buffering.backpressure.threshold", "queue.buffering.max.kbytes",
-    "queue.buffering.max.messages", "queue.buffering.max.ms", "request.timeout.ms",
-})  # fmt: skip
+CONSUMER_ONLY = frozenset(
+    {
+        "allow.auto.create.topics",
+        "consume.callback.max.messages",
+        "coordinator.query.interval.ms",
+        "fetch.error.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.message.max.bytes",
+        "fetch.min.bytes",
+        "fetch.wait.max.ms",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "partition.assignment.strategy",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "session.timeout.ms",
+    }
+)
+PRODUCER_ONLY = frozenset(
+    {
+        "batch.num.messages",
+        "batch.size",
+        "compression.codec",
+        "compression.level",
+        "compression.type",
+        "linger.ms",
+        "max.in.flight",
+        "max.in.flight.requests.per.connection",
+        "queue.buffering.backpressure.threshold",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "queue.buffering.max.ms",
+        "request.timeout.ms",
+    }
+)
 ALIASES = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
 
 STRATEGY = "partition.assignment.strategy"
@@ -35,7 +63,7 @@ CLASSIC_DEFAULTS: Settings = {
     "session.timeout.ms": 10_000,  # how long the groups of a dead worker stand still; librdkafka's default is 45 s
 }
 CONSUMER_DEFAULTS: Settings = {
-    "fetch.wait.max.ms": 100,  # a partition that starts waits for the fetch under way; librdkafka's default is 500
+    "fetch.wait.max.ms": 100  # a partition that starts waits for the fetch under way; librdkafka's default is 500
 }
 CONSUMER: Settings = {
     "enable.auto.commit": False,
@@ -58,11 +86,13 @@ DISPATCHER_DEFAULTS: Settings = {
     "linger.ms": 100,  # an upper bound while more rows are being claimed: `send_now` ends it (streams/outbox/sender.py)
 }
 TRANSACTION_TIMEOUT = 30.0
-"""Seconds until the brokers end a transaction whose producer is gone. Until then, or until the next one is opened, readers of committed
-records wait behind it; a transaction of ours takes milliseconds, and may stand still for as long while brokers are away."""
+"""Seconds until the brokers end a transaction whose producer is gone. Until then, or until the next one is opened,
+readers of committed records wait behind it; a transaction of ours takes milliseconds, and may stand still for as long
+while brokers are away."""
 TRANSACTIONAL_DEFAULTS: Settings = {
     **PRODUCER_DEFAULTS,
-    "retry.backoff.ms": 20,  # a transaction begins while the brokers still end the last: with the default each takes 100 ms longer
+    # a transaction begins while the brokers still end the last: with the default each takes 100 ms longer
+    "retry.backoff.ms": 20,
 }
 PRODUCER: Settings = {
     "enable.idempotence": True,
@@ -88,10 +118,18 @@ def producer(kafka: Settings, on_error: ErrorHook, defaults: Settings = PRODUCER
 
 
 def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
-    """For a Producer of transactions under this `transactional.id`. It is silent: what its calls raise is all that matters."""
+    """For a Producer of transactions under this `transactional.id`. It is silent: what its calls raise is all that
+    matters."""
     milliseconds = int(TRANSACTION_TIMEOUT * 1000)
     ours = {"transactional.id": identity, "transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
-    return {**TRANSACTIONAL_DEFAULTS, **_of_a_producer(kafka), **PRODUCER, **ours, "delivery.report.only.error": True, **SILENT}
+    return {
+        **TRANSACTIONAL_DEFAULTS,
+        **_of_a_producer(kafka),
+        **PRODUCER,
+        **ours,
+        "delivery.report.only.error": True,
+        **SILENT,
+    }
 
 
 def offsets(kafka: Settings, group: str) -> dict[str, Any]:
@@ -117,7 +155,8 @@ def incremental(kafka: Settings) -> bool:
 
 
 class Complaints:
-    """Logs a client's errors, each kind at most twice a minute: a broker that is down would say it several times a second."""
+    """Logs a client's errors, each kind at most twice a minute: a broker that is down would say it several times a
+    second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -139,5 +178,6 @@ def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:
 
 
 def _said(on_error: ErrorHook) -> dict[str, Any]:
-    """librdkafka writes to stderr unless it is given a logger; `poll` hands its lines over. Errors come by the hook anyway."""
+    """librdkafka writes to stderr unless it is given a logger; `poll` hands its lines over. Errors come by the hook
+    anyway."""
     return {"logger": log, "error_cb": on_error, "log.connection.close": False}

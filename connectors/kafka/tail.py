@@ -17,8 +17,8 @@ class TailReader(NamedTuple):
 
 
 class Tail:
-    """Reads every record of these topics once. Offsets must be 0, 1, 2 ... in each partition: a gap, from records that were
-    dropped before they could be read say, raises SystemNotReady."""
+    """Reads every record of these topics once. Offsets must be 0, 1, 2 ... in each partition: a gap, from records that
+    were dropped before they could be read say, raises SystemNotReady."""
 
     def __init__(self, bootstrap: str, topics: Mapping[str, int]) -> None:
         """`topics` maps names to numbers of partitions."""
@@ -36,7 +36,10 @@ class Tail:
     def at_the_end(self) -> bool:
         """Whether all that is in the topics now was taken. Raises SystemNotReady."""
         try:
-            return all(self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=5)[1] == next_ for at, next_ in self._next.items())
+            return all(
+                self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=5)[1] == next_
+                for at, next_ in self._next.items()
+            )
         except KafkaException as error:
             raise problems.not_ready("asking for the end of a topic failed", error) from error
 
@@ -54,6 +57,8 @@ class Tail:
     def _read(self, message: Any) -> TailReader:
         topic, number, offset = message.topic(), message.partition(), message.offset()
         if offset != self._next[topic, number]:
-            raise SystemNotReady(f"{topic}/{number} goes from offset {self._next[topic, number] - 1} to {offset}: records were dropped")
+            raise SystemNotReady(
+                f"{topic}/{number} goes from offset {self._next[topic, number] - 1} to {offset}: records were dropped"
+            )
         self._next[topic, number] = offset + 1
         return TailReader(topic, message.key(), message.value(), message.headers() or [])

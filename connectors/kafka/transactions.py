@@ -1,15 +1,16 @@
 """`delivery: transactional`: rows of an outbox, and the cursor that says how far they reach, in one Kafka transaction.
 
-The cursor of a shard is what the group `APP.AGENT/relay` has committed for the shard's input partition: the highest number as the
-offset, the numbers by lineage as its metadata. Nobody joins that group. The brokers forget it after offsets.retention.minutes (7
-days by default) without a commit, which matters only to a shard that was killed with rows unrecorded and stayed away for so long.
+The cursor of a shard is what the group `APP.AGENT/relay` has committed for the shard's input partition: the highest
+number as the offset, the numbers by lineage as its metadata. Nobody joins that group. The brokers forget it after
+offsets.retention.minutes (7 days by default) without a commit, which matters only to a shard that was killed with rows
+unrecorded and stayed away for so long.
 
 librdkafka has no KIP-890: after any doubt about a transaction its producer is given up, and the next one under the same
 `transactional.id` has the brokers end what was left open, before the cursor is read.
 
-A producer that has lost a broker since it added a cursor is given up, too: when the group's coordinator was gone from the metadata for
-a moment, librdkafka waits for the connection that it had to it for ever, whatever the timeout (its issues 5456 and 5511; seen with 2.16
-after each restart of a broker).
+A producer that has lost a broker since it added a cursor is given up, too: when the group's coordinator was gone from
+the metadata for a moment, librdkafka waits for the connection that it had to it for ever, whatever the timeout (its
+issues 5456 and 5511; seen with 2.16 after each restart of a broker).
 """
 
 import json
@@ -32,8 +33,8 @@ SENDING = settings.TRANSACTION_TIMEOUT
 LATE = 5.0  # seconds by which librdkafka may miss a timeout
 ProducerCall = tuple[Callable[[], object], "SimpleQueue[Exception | None]"]
 RAISED = (KafkaException, SystemError)
-"""confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is inside another
-callback, as the cause of a SystemError."""
+"""confluent_kafka raises a fatal error (of being fenced, say) out of whatever serves its events next: where that is
+inside another callback, as the cause of a SystemError."""
 
 
 def open_transactions(kafka: settings.Settings, app: str, agent: str) -> Callable[[Partition], "KafkaTransactions"]:
@@ -128,18 +129,26 @@ class KafkaTransactions:
                 if producer.flush(SENDING):
                     raise SystemNotReady(f"Kafka: the brokers take no rows of {self._identity}") from error
                 producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
-        producer.flush(SENDING)  # before the cursor: the brokers take no group into a transaction while they still end the last one
+        # before the cursor: the brokers take no group into a transaction while they still end the last one
+        producer.flush(SENDING)
         self._add(cursor)
 
     def _add(self, cursor: Cursor) -> None:
-        """The cursor to the transaction. Raises SystemNotReady instead of a call that may never return, and when it does not."""
+        """The cursor to the transaction. Raises SystemNotReady instead of a call that may never return, and when it
+        does not."""
         if self._lost:
             self.close()
             raise SystemNotReady(f"Kafka: transactions of {self._identity} are opened again: {self._lost}")
-        places, group, add = [self._cursors.at(self._partition, cursor)], self._cursors.group, self._producer.send_offsets_to_transaction
+        places, group, add = (
+            [self._cursors.at(self._partition, cursor)],
+            self._cursors.group,
+            self._producer.send_offsets_to_transaction,
+        )
         if not self._aside.run(lambda: add(places, group, OPENING), OPENING + LATE):
             self._producer = None  # its thread stays behind: nothing ends that call
-            raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: the coordinator of its cursor does not answer")
+            raise SystemNotReady(
+                f"Kafka: a transaction of {self._identity} failed: the coordinator of its cursor does not answer"
+            )
         self._added = True
 
     def _ended(self, error: KafkaException) -> str:

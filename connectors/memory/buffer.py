@@ -43,12 +43,18 @@ class MemoryBuffer:
         self._names: dict[str, Buffered] = {}
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
         with self._lock:
             return self._insert(name, entries, progress, keep_keys, self._now())
 
-    def _insert(self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, now: int) -> InsertResult:
+    def _insert(
+        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, now: int
+    ) -> InsertResult:
         held = self._held(name)
         if progress is not None:
             place = progress.topic_id, progress.partition
@@ -64,12 +70,21 @@ class MemoryBuffer:
         return InsertResult(stored, len(entries) - stored)
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate,
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         with self._lock:
             now, held = self._now(), self._held(name)
             result = self._insert(name, entries, progress, keep_keys, now)
-            ids = [id for group in dict.fromkeys(entry.group for entry in entries) for id in self._full(name, group, gate, now)]
+            ids = [
+                id
+                for group in dict.fromkeys(entry.group for entry in entries)
+                for id in self._full(name, group, gate, now)
+            ]
             return Filled(result, [self._handed_out(held, id, gate, now) for id in ids])
 
     def _full(self, name: str, group: str, gate: Gate, now: int) -> list[str]:
@@ -81,7 +96,9 @@ class MemoryBuffer:
         held.set_deadline(group, gate)
         return ids
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
+    def insert_packs(
+        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
+    ) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:

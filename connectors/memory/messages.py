@@ -9,7 +9,8 @@ from sluicegate.streams.contracts.messages import Attempt, OutboxMessage
 
 @dataclass(slots=True)
 class MessageRow:
-    """`state` is pending, dispatched or dead; `number` 0 until its lane's holder gave it one. Times are seconds since 1970."""
+    """`state` is pending, dispatched or dead; `number` 0 until its lane's holder gave it one. Times are seconds since
+    1970."""
 
     seq: int
     message: OutboxMessage
@@ -50,7 +51,8 @@ class MemoryLane:
         self.waiting.pop(row.seq, None)
 
     def taken(self, limit: int, after: int, now: float) -> tuple[Sequence[MessageRow], float | None]:
-        """Up to `limit` rows above `after`, now with numbers, none behind one that waits; and until when the first such waits."""
+        """Up to `limit` rows above `after`, now with numbers, none behind one that waits; and until when the first such
+        waits."""
         rows: list[MessageRow] = []
         for row in self.given.values():
             if (until := blocked(row, now)) is not None:

@@ -47,7 +47,9 @@ class MemoryOutbox:
         with self._lock:
             for message in messages:
                 if message.id not in self._rows:
-                    row = self._rows[message.id] = MessageRow(next(self._sequence), message, lane_of(message, self._count), self._clock())
+                    row = self._rows[message.id] = MessageRow(
+                        next(self._sequence), message, lane_of(message, self._count), self._clock()
+                    )
                     self._lanes[row.lane].waiting[row.seq] = row
                     self._added += 1
             self._lock.notify_all()
@@ -62,7 +64,9 @@ class MemoryOutbox:
             for number in range(count):
                 self._lanes.setdefault(number, MemoryLane())
 
-    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+    def claim(
+        self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
+    ) -> LaneBatch | None:
         with self._lock:
             check_claim(lane, self._count, token, limit)
             held, now = self._lanes[lane], self._clock()
@@ -90,7 +94,12 @@ class MemoryOutbox:
             named = {outcome.id: outcome for outcome in outcomes_of(batch, outcomes)}
             for each in batch.rows:
                 row, outcome = self._rows.get(each.id), named.get(each.id)
-                if row is not None and outcome is not None and _is_held(row, batch, each) and not _counted(row, batch, each, outcome):
+                if (
+                    row is not None
+                    and outcome is not None
+                    and _is_held(row, batch, each)
+                    and not _counted(row, batch, each, outcome)
+                ):
                     self._settle(row, outcome)
 
     def _check_held(self, batch: LaneBatch) -> None:
@@ -109,7 +118,9 @@ class MemoryOutbox:
             row.attempts += 1
             said = verdict(self._options, outcome.kind, row.attempts)
             row.state, row.reason = ("pending", "") if said == "transient" else ("dead", outcome.error)
-            row.next_attempt_at = now + self._options.pause(row.attempts).total_seconds() if said == "transient" else None
+            row.next_attempt_at = (
+                now + self._options.pause(row.attempts).total_seconds() if said == "transient" else None
+            )
         row.history.append(Attempt(len(row.history) + 1, at(now), said, outcome.error))
         if row.state != "pending":
             self._lanes[row.lane].forget(row)
@@ -146,7 +157,11 @@ class MemoryOutbox:
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         with self._lock:
             before = self._clock() - older_than.total_seconds()
-            old = sorted((row.dispatched_at, row.message.id) for row in self._rows.values() if (row.dispatched_at or before) < before)
+            old = sorted(
+                (row.dispatched_at, row.message.id)
+                for row in self._rows.values()
+                if (row.dispatched_at or before) < before
+            )
             for _, id in old[:limit]:
                 del self._rows[id]
             return len(old[:limit])
@@ -155,7 +170,9 @@ class MemoryOutbox:
         if state is not None:
             check_states([state])
         with self._lock:
-            rows = (row for row in self._rows.values() if state in (None, row.state) and topic in (None, row.message.topic))
+            rows = (
+                row for row in self._rows.values() if state in (None, row.state) and topic in (None, row.message.topic)
+            )
             return [_stored(row) for row in islice(rows, limit)]
 
     def get(self, id: str) -> StoredMessage | None:
@@ -208,4 +225,6 @@ def _lane_row(row: MessageRow, number: int) -> LaneRow:
 def _stored(row: MessageRow) -> StoredMessage:
     dispatched = None if row.dispatched_at is None else at(row.dispatched_at)
     following = None if row.next_attempt_at is None else at(row.next_attempt_at)
-    return StoredMessage(row.message, row.state, row.lane, row.attempts, at(row.created_at), dispatched, following, row.reason)
+    return StoredMessage(
+        row.message, row.state, row.lane, row.attempts, at(row.created_at), dispatched, following, row.reason
+    )

@@ -180,9 +180,20 @@ def shared(name: str, options: LeasedOptions = STANDARD) -> MemoryStore:
 
 def _unclaimed(partition: Partition, incarnation: str) -> Claim:
     return Claim(
-        partition, token="", version=0, offset=-1, epoch=-1, number=0, first=1, last=0,
-        source=None, trying=None, incarnation=incarnation, member="", store_time=0.0,
-    )  # fmt: skip
+        partition,
+        token="",
+        version=0,
+        offset=-1,
+        epoch=-1,
+        number=0,
+        first=1,
+        last=0,
+        source=None,
+        trying=None,
+        incarnation=incarnation,
+        member="",
+        store_time=0.0,
+    )
 
 
 def _holds(held: Claim, claim: Claim) -> bool:

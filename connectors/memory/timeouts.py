@@ -152,7 +152,9 @@ class MemoryTimeouts:
     def _drop(self, ids: Iterable[UUID]) -> int:
         gone = {id: row.place for id in ids if (row := self._rows.pop(id, None)) is not None}
         if gone:
-            first, last = (bisect_left(self._order, (place, _ANY)) for place in (min(gone.values()), max(gone.values())))
+            first, last = (
+                bisect_left(self._order, (place, _ANY)) for place in (min(gone.values()), max(gone.values()))
+            )
             self._order[first : last + 1] = [each for each in self._order[first : last + 1] if each[1] not in gone]
         return len(gone)
 
@@ -166,7 +168,9 @@ class MemoryTimeouts:
             found = (
                 timeout
                 for timeout in ordered
-                if destination in (None, timeout.destination) and owner in (None, timeout.owner) and key in (None, timeout.key)
+                if destination in (None, timeout.destination)
+                and owner in (None, timeout.owner)
+                and key in (None, timeout.key)
             )
             return list(islice(found, limit))
 

@@ -45,17 +45,28 @@ class MongoBuffer:
 
     at_once = 1_000
 
-    def __init__(self, steps: StepRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(
+        self, steps: StepRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex
+    ) -> None:
         self._steps, self._types, self._new_token = steps, types, new_token
         self._data, self._rows, self._sealed = steps.data, steps.data[BUFFER], steps.data[SEALED]
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
         return self._inserted(name, entries, progress, keep_keys, lambda result, now, session: result)
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate,
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         groups = list(dict.fromkeys(entry.group for entry in entries))
 
@@ -97,7 +108,9 @@ class MongoBuffer:
             raise buffers.moved(name, progress, stands)
         self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
+    def insert_packs(
+        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
+    ) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
@@ -129,7 +142,9 @@ class MongoBuffer:
     def _snapshot(self, name: str, limit: int, lease: timedelta, token: str, session: ClientSession) -> Snapshot:
         now: datetime = locked(self._data, _lock(name), session)["now"]
         elsewhere = self._elsewhere(name, now, session)
-        rows = list(self._rows.find(of(name) | {"batch": None} | unleased(now), session=session).sort("_id").limit(limit))
+        rows = list(
+            self._rows.find(of(name) | {"batch": None} | unleased(now), session=session).sort("_id").limit(limit)
+        )
         if not rows:
             return Snapshot((), (), 0, "", None, *elsewhere) if elsewhere[0] else EMPTY
         expires = until(now, lease)
@@ -169,7 +184,9 @@ class MongoBuffer:
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
         def work(session: ClientSession) -> int:
             locked(self._data, _lock(name), session)
-            return self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session).modified_count
+            return self._rows.update_many(
+                {"name": name} | _leased_by(snapshot.token), FREED, session=session
+            ).modified_count
 
         return self._steps.run(work, _lock(name)) if snapshot.token else 0
 
@@ -205,9 +222,14 @@ class MongoBuffer:
             now = locked(self._data, _lock(name), session)["now"]
             expires = until(now, lease)
             mine = {"name": name, "expires_at": {"$gt": now}} | _leased_by(token)
-            rows, batch = {"expires_at": expires}, {"expires_at": expires} | ({} if attempts is None else {"attempts": attempts})
+            rows, batch = (
+                {"expires_at": expires},
+                {"expires_at": expires} | ({} if attempts is None else {"attempts": attempts}),
+            )
             both = ((self._rows, rows), (self._sealed, batch))
-            if not sum(each.update_many(mine, {"$set": fields}, session=session).matched_count for each, fields in both):
+            if not sum(
+                each.update_many(mine, {"$set": fields}, session=session).matched_count for each, fields in both
+            ):
                 raise buffers.taken(name, "lease")
             return expires
 
@@ -242,7 +264,9 @@ class MongoBuffer:
             wanted = {"name": name, "correlation": correlation_id}
             row = self._rows.find_one(wanted, FOR_REMOVAL | {"expires_at": 1}, sort=[("_id", 1)], session=session)
             if row is None:
-                raise buffers.not_found(name, correlation_id, self._rows.count_documents({"name": name}, session=session))
+                raise buffers.not_found(
+                    name, correlation_id, self._rows.count_documents({"name": name}, session=session)
+                )
             if not force and (row.get("batch") or row.get("expires_at", now) > now):
                 raise buffers.leased(name, correlation_id)
             drop(self._data, name, [row], now, session)
@@ -250,7 +274,9 @@ class MongoBuffer:
         self._steps.run(work, _lock(name))
 
     def remove_all(self, name: str) -> int:
-        last = self._steps.run(lambda session: int(locked(self._data, _lock(name), session).get("last", 0)), _lock(name))
+        last = self._steps.run(
+            lambda session: int(locked(self._data, _lock(name), session).get("last", 0)), _lock(name)
+        )
         all_of_it = {"_id": {"$gte": {"name": name, "number": 0}, "$lte": {"name": name, "number": last}}}
 
         def some(session: ClientSession) -> int:

@@ -27,14 +27,23 @@ _headers = msgspec.msgpack.Decoder(list[Header]).decode
 
 def row(name: str, number: int, entry: Entry, now: datetime, keep: timedelta) -> Document:
     return {
-        "_id": {"name": name, "number": number}, "name": name, "key": entry.idempotency_key, "correlation": entry.correlation_id,
-        "type": entry.type, "group": entry.group, "data": entry.data, "headers": _encode(entry.headers), "at": now,
-    } | ({"keep": times.length(keep)} if keep else {})  # fmt: skip
+        "_id": {"name": name, "number": number},
+        "name": name,
+        "key": entry.idempotency_key,
+        "correlation": entry.correlation_id,
+        "type": entry.type,
+        "group": entry.group,
+        "data": entry.data,
+        "headers": _encode(entry.headers),
+        "at": now,
+    } | ({"keep": times.length(keep)} if keep else {})
 
 
 def entry(found: Document) -> Entry:
     headers = _headers(found["headers"]) if "headers" in found else ()
-    return Entry(found["key"], found["correlation"], found.get("type", ""), found["data"], headers, found.get("group", ""))
+    return Entry(
+        found["key"], found["correlation"], found.get("type", ""), found["data"], headers, found.get("group", "")
+    )
 
 
 def number(found: Document) -> str:
@@ -66,14 +75,19 @@ def known(types: Types | None) -> Document:
 
 def remembered(data: MongoDatabase, name: str, keys: Sequence[str], now: datetime, session: ClientSession) -> set[str]:
     """Those of the keys whose row is there, or was, not long enough ago."""
-    there = data[BUFFER].find({"name": name, "key": {"$in": keys}}, {"key": 1, "_id": 0}, batch_size=len(keys) + 1, session=session)
+    there = data[BUFFER].find(
+        {"name": name, "key": {"$in": keys}}, {"key": 1, "_id": 0}, batch_size=len(keys) + 1, session=session
+    )
     ids = [{"name": name, "key": key} for key in keys]
-    gone = data[KEY].find({"_id": {"$in": ids}, "until": {"$gt": now}}, {"_id": 1}, batch_size=len(keys) + 1, session=session)
+    gone = data[KEY].find(
+        {"_id": {"$in": ids}, "until": {"$gt": now}}, {"_id": 1}, batch_size=len(keys) + 1, session=session
+    )
     return {each["key"] for each in there} | {each["_id"]["key"] for each in gone}
 
 
 def drop(data: MongoDatabase, name: str, rows: Sequence[Document], now: datetime, session: ClientSession) -> int:
-    """Their keys stay known as long as was asked for, and no deadline or batch is left of rows that are not; returns how many."""
+    """Their keys stay known as long as was asked for, and no deadline or batch is left of rows that are not; returns
+    how many."""
     if not rows:
         return 0
     data[BUFFER].delete_many({"_id": {"$in": [each["_id"] for each in rows]}}, session=session)
@@ -96,14 +110,21 @@ def _tombstone(name: str, found: Document, now: datetime) -> ReplaceOne[Document
 def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> None:
     """The deadlines of those groups that have no open rows."""
     timed = [
-        each["_id"] for each in data[GROUP].find({"_id": {"$in": [{"name": name, "group": each} for each in groups]}}, session=session)
+        each["_id"]
+        for each in data[GROUP].find(
+            {"_id": {"$in": [{"name": name, "group": each} for each in groups]}}, session=session
+        )
     ]
     if timed:
         left = spans(data, name, [each["group"] for each in timed], session)
-        data[GROUP].delete_many({"_id": {"$in": [each for each in timed if each["group"] not in left]}}, session=session)
+        data[GROUP].delete_many(
+            {"_id": {"$in": [each for each in timed if each["group"] not in left]}}, session=session
+        )
 
 
-def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> dict[str, tuple[datetime, datetime]]:
+def spans(
+    data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession
+) -> dict[str, tuple[datetime, datetime]]:
     """When the first and the last open row of each group came; groups without any are left out."""
     found = data[BUFFER].aggregate(
         [
@@ -117,9 +138,13 @@ def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: Client
 
 def set_deadlines(data: MongoDatabase, name: str, groups: Sequence[str], gate: Gate, session: ClientSession) -> None:
     timed = gate.after_first is not None or gate.after_last is not None
-    ends = {group: _deadline(gate, *span) for group, span in spans(data, name, groups, session).items()} if timed else {}
+    ends = (
+        {group: _deadline(gate, *span) for group, span in spans(data, name, groups, session).items()} if timed else {}
+    )
     writes: list[Any] = [
-        UpdateOne({"_id": {"name": name, "group": group}}, {"$set": {"name": name, "deadline": ends[group]}}, upsert=True)
+        UpdateOne(
+            {"_id": {"name": name, "group": group}}, {"$set": {"name": name, "deadline": ends[group]}}, upsert=True
+        )
         if group in ends
         else DeleteOne({"_id": {"name": name, "group": group}})
         for group in groups

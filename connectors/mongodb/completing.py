@@ -14,16 +14,25 @@ from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED
 
 
-def complete(data: MongoDatabase, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession) -> list[bool]:
+def complete(
+    data: MongoDatabase, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession
+) -> list[bool]:
     """Rows that could not be decoded go back to the buffer, marked. Raises ConcurrencyError when a batch has other rows
     than it was sealed with: then nothing may be committed."""
     ids = [batch.id for batch, _ in ends]
-    tokens = {each["_id"]: each["token"] for each in data[SEALED].find({"_id": {"$in": ids}, "name": name}, {"token": 1}, session=session)}
+    tokens = {
+        each["_id"]: each["token"]
+        for each in data[SEALED].find({"_id": {"$in": ids}, "name": name}, {"token": 1}, session=session)
+    }
     done = buffers.ours(ends, tokens)
     ours = [end for end, mine in zip(ends, done, strict=True) if mine]
     wanted = {(batch.id, number) for batch, _ in ours for number in batch.ids}
     undecoded = {batch.id: batch.unresolved for batch, _ in ours if batch.unresolved}
-    held = {"name": name, "group": {"$in": [batch.group for batch, _ in ours]}, "batch": {"$in": [batch.id for batch, _ in ours]}}
+    held = {
+        "name": name,
+        "group": {"$in": [batch.group for batch, _ in ours]},
+        "batch": {"$in": [batch.id for batch, _ in ours]},
+    }
     rows = list(data[BUFFER].find(held, buffered.FOR_REMOVAL, session=session)) if ours else []
     gone = [row for row in rows if (row["batch"], buffered.number(row)) in wanted]
     back = [row for row in rows if (row["batch"], buffered.number(row)) not in wanted]

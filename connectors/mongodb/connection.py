@@ -29,12 +29,15 @@ from sluicegate.streams.errors import ConfigurationError, PersistenceError, Syst
 CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
 GONE_SECONDS = 2
-"""For telling a server that cannot be reached that a transaction is over: whether it is back at once. The next partition waits."""
+"""For telling a server that cannot be reached that a transaction is over: whether it is back at once. The next
+partition waits."""
 
 ATTEMPTS = 8
 LONGEST_PAUSE = 0.25
 DATABASE = "sluicegate"
-STANDALONE = "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
+STANDALONE = (
+    "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
+)
 
 CERTIFICATES = "tlsCAFile of the store's URL (tlsCertificateKeyFile is ours)"
 FILES = ("tlscafile", "tlscertificatekeyfile", "", "tlscertificatekeyfilepassword")
@@ -75,15 +78,17 @@ def client(url: str, driver: DriverInfo | None = None) -> Client:
     except (WrongSetting, InvalidName, UserWarning, ValueError, TypeError):
         raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
     except OSError as error:
-        raise ConfigurationError(f"a certificate file that the MongoDB URL names cannot be read: {error.strerror}") from None
+        raise ConfigurationError(
+            f"a certificate file that the MongoDB URL names cannot be read: {error.strerror}"
+        ) from None
     if not made.write_concern.acknowledged:
         raise ConfigurationError("the MongoDB URL asks for w=0: nobody would know whether a commit landed; leave w out")
     return made
 
 
 def _look(url: str) -> None:
-    """Raises NotAuthenticated, and what parse_uri raises. A URL that asks for other checks, or that a name server must resolve, is left to
-    the driver."""
+    """Raises NotAuthenticated, and what parse_uri raises. A URL that asks for other checks, or that a name server must
+    resolve, is left to the driver."""
     if not url.startswith("mongodb://"):
         return
     read = parse_uri(url)
@@ -105,14 +110,19 @@ def database(server: Client) -> pymongo.database.Database[Document]:
     """With majority and journal, unless the URL says otherwise (and then the level is weaker)."""
     asked: Document = {"w": "majority", "j": True} | server.write_concern.document
     return server.get_default_database(DATABASE).with_options(
-        read_preference=pymongo.ReadPreference.PRIMARY, write_concern=WriteConcern(**asked), read_concern=ReadConcern("majority")
+        read_preference=pymongo.ReadPreference.PRIMARY,
+        write_concern=WriteConcern(**asked),
+        read_concern=ReadConcern("majority"),
     )
 
 
-def transact(session: DriverSession, concern: WriteConcern, work: Callable[[DriverSession], T], attempts: int = ATTEMPTS) -> T:
-    """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so that an open
-    transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for again by pymongo until the
-    time is up. Locks that stay may belong to a transaction that was left open: it is ended. Raises PersistenceError."""
+def transact(
+    session: DriverSession, concern: WriteConcern, work: Callable[[DriverSession], T], attempts: int = ATTEMPTS
+) -> T:
+    """Run `work` in one transaction. What certainly did not land is tried again as a whole, in the same session, so
+    that an open transaction of the attempt before is given up by the server; a commit whose reply is lost is asked for
+    again by pymongo until the time is up. Locks that stay may belong to a transaction that was left open: it is ended.
+    Raises PersistenceError."""
     end = time.monotonic() + REPLY_SECONDS
     look_at = time.monotonic() + left_open.LOOK_AFTER
     with answering():
@@ -120,7 +130,11 @@ def transact(session: DriverSession, concern: WriteConcern, work: Callable[[Driv
             try:
                 return _attempt(session, concern, work)
             except PyMongoError as error:
-                if attempt == attempts or time.monotonic() > end or not error.has_error_label("TransientTransactionError"):
+                if (
+                    attempt == attempts
+                    or time.monotonic() > end
+                    or not error.has_error_label("TransientTransactionError")
+                ):
                     raise
             if time.monotonic() >= look_at:
                 left_open.end(session.client, REPLY_SECONDS)
@@ -142,10 +156,14 @@ def _attempt(session: DriverSession, concern: WriteConcern, work: Callable[[Driv
 
 
 def _ended(session: DriverSession, error: BaseException) -> None:
-    """At the server, too, even when the time of `answering` is over: the driver would not even send that, and the locks of the transaction
-    would stand for transactionLifetimeLimitSeconds."""
+    """At the server, too, even when the time of `answering` is over: the driver would not even send that, and the locks
+    of the transaction would stand for transactionLifetimeLimitSeconds."""
 
-    if not session.in_transaction and isinstance(error, PyMongoError) and error.has_error_label("TransientTransactionError"):
+    if (
+        not session.in_transaction
+        and isinstance(error, PyMongoError)
+        and error.has_error_label("TransientTransactionError")
+    ):
         return  # the server has given its commit up
 
     def end() -> None:
@@ -166,7 +184,8 @@ def time_to_end(error: BaseException) -> float:
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """Everything inside together has REPLY_SECONDS; the driver's errors become ours, without what the server quotes of documents."""
+    """Everything inside together has REPLY_SECONDS; the driver's errors become ours, without what the server quotes of
+    documents."""
     try:
         with pymongo.timeout(REPLY_SECONDS):
             yield

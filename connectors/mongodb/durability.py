@@ -28,7 +28,11 @@ def level(server: connection.Client, data: Database[dict[str, Any]]) -> Level:
         hello, build = server.admin.command("hello"), server.admin.command("buildInfo")
         config = _answer(server, "replSetGetConfig").get("config")
         engine = _answer(server, "serverStatus").get("storageEngine")
-        weak = [*weak_concern(data.write_concern.document), *weak_server(hello, str(build["version"])), *weak_set(config, engine)]
+        weak = [
+            *weak_concern(data.write_concern.document),
+            *weak_server(hello, str(build["version"])),
+            *weak_set(config, engine),
+        ]
     volatile = engine is not None and not engine.get("persistent")
     return Level("volatile" if volatile else "lossy" if weak else "durable", tuple(weak))
 

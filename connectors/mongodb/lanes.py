@@ -7,7 +7,16 @@ from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
-from sluicegate.connectors.mongodb.messages import MOST, MOST_BYTES, OutboxDocument, changing, document, relaned, rows_of, settle
+from sluicegate.connectors.mongodb.messages import (
+    MOST,
+    MOST_BYTES,
+    OutboxDocument,
+    changing,
+    document,
+    relaned,
+    rows_of,
+    settle,
+)
 from sluicegate.connectors.mongodb.migrations import LOCK, MESSAGE, META
 from sluicegate.connectors.mongodb.steps import locked, server_time, until
 from sluicegate.connectors.outboxes import ANY_LANE, check_claim, verdict
@@ -24,7 +33,9 @@ _SIZES = {"first": 1, "count": 1, "next_at": 1}
 _LEAN = {"ids": 0}  # they stand in the rows, too
 
 
-def claim(data: MongoDatabase, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession) -> LaneBatch | None:
+def claim(
+    data: MongoDatabase, lane: int, token: str, limit: int, after: int, lease: timedelta, session: ClientSession
+) -> LaneBatch | None:
     held = locked(data, _key(lane), session)
     now: datetime = held["now"]
     if held.get("token", token) != token and held["expires_at"] > now:
@@ -42,14 +53,17 @@ def claim(data: MongoDatabase, lane: int, token: str, limit: int, after: int, le
         rows += given
         last = given[-1].number if given else last
     expires = until(now, lease)
-    data[LOCK].update_one({"_id": _key(lane)}, {"$set": {"token": token, "expires_at": expires, "last": last}}, session=session)
+    data[LOCK].update_one(
+        {"_id": _key(lane)}, {"$set": {"token": token, "expires_at": expires, "last": last}}, session=session
+    )
     return LaneBatch(lane, token, expires, rows[:limit], None if rows else waiting)
 
 
 def _sent_next(
     data: MongoDatabase, own: Document, after: int, limit: int, now: datetime, session: ClientSession
 ) -> tuple[list[object], int, datetime | None]:
-    """The numbered documents with the next rows after that number, how many these are, and until when the one behind them waits."""
+    """The numbered documents with the next rows after that number, how many these are, and until when the one behind
+    them waits."""
     chosen: list[object] = []
     some = 0
     for found in data[MESSAGE].find(own | {"numbered": True}, _SIZES, session=session).sort("first"):
@@ -72,7 +86,9 @@ def _read(data: MongoDatabase, chosen: list[object], after: int, session: Client
 def _given(data: MongoDatabase, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:
     """Rows of the lane that had no number, with one."""
     found, some = [], 0
-    unnumbered = data[MESSAGE].find(own | {"numbered": False}, _LEAN, batch_size=max(2, min(limit, 101)), session=session)
+    unnumbered = data[MESSAGE].find(
+        own | {"numbered": False}, _LEAN, batch_size=max(2, min(limit, 101)), session=session
+    )
     for each in unnumbered.sort("first"):
         found.append(each)
         some += each["count"]
@@ -131,7 +147,9 @@ def claim_any(data: MongoDatabase, token: str, limit: int, lease: timedelta, ses
     return LaneBatch(ANY_LANE, token, expires, sorted(rows, key=lambda row: row.number))
 
 
-def mark(data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, session: ClientSession) -> None:
+def mark(
+    data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], options: OutboxOptions, session: ClientSession
+) -> None:
     if batch.lane == ANY_LANE:
         now = server_time(data, session)
         found = list(data[MESSAGE].find({"token": batch.token, "state": "pending"}, session=session))
@@ -150,7 +168,9 @@ def mark(data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], opt
         settle(data, each, fates, session)
 
 
-def _marked(data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession) -> list[Document]:
+def _marked(
+    data: MongoDatabase, batch: LaneBatch, outcomes: Sequence[Outcome], now: datetime, session: ClientSession
+) -> list[Document]:
     """Marks the documents of which all rows were sent, unread, and returns the others that have outcomes."""
     said = {outcome.id: outcome.kind for outcome in outcomes if outcome.kind != "outage"}
     numbers = {row.number: said[row.id] for row in batch.rows if row.id in said}
@@ -175,8 +195,11 @@ def _sent(now: datetime) -> Document:
     return {"state": "dispatched", "dispatched_at": now, "next_at": None} | _FREE
 
 
-def _fate(found: Document, outcome: Outcome | None, before: int | None, now: datetime, options: OutboxOptions) -> Document | None:
-    """`before` is how often when it was claimed: a failure since then was counted by an earlier call, whose reply was lost."""
+def _fate(
+    found: Document, outcome: Outcome | None, before: int | None, now: datetime, options: OutboxOptions
+) -> Document | None:
+    """`before` is how often when it was claimed: a failure since then was counted by an earlier call, whose reply was
+    lost."""
     if outcome is None or (outcome.kind == "failed" and before not in (None, found["attempts"])):
         return None
     if outcome.kind == "dispatched":

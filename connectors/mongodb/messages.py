@@ -1,11 +1,12 @@
 """Rows of the outbox, many to a document, and the one function that writes them.
 
-A document for each row would cost the server two updates of a row between its insert and its end, and these 7,000 rows a second. The rows
-of one document follow each other in their lane and have one fate: where they come to differ, it is cut.
+A document for each row would cost the server two updates of a row between its insert and its end, and these 7,000 rows
+a second. The rows of one document follow each other in their lane and have one fate: where they come to differ, it is
+cut.
 
-`first` is the number of the first row. Before the lane is claimed it is out of one count for the whole store, taken outside of the
-transaction (so that writers do not wait for each other): it orders what is not `numbered` yet. Whatever is committed by a majority has
-that count's update, which came before it, in its history.
+`first` is the number of the first row. Before the lane is claimed it is out of one count for the whole store, taken
+outside of the transaction (so that writers do not wait for each other): it orders what is not `numbered` yet. Whatever
+is committed by a majority has that count's update, which came before it, in its history.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,8 @@ _decode = msgspec.msgpack.Decoder(list[OutboxDocument]).decode
 def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: ClientSession) -> int:
     """In the transaction of `session`; those whose id is there are left out. Returns how many were new.
 
-    An id that another transaction adds meanwhile is a conflict, by the unique index: the transaction begins again and finds it."""
+    An id that another transaction adds meanwhile is a conflict, by the unique index: the transaction begins again and
+    finds it."""
     wanted: dict[str, OutboxMessage] = {}
     for message in messages:
         wanted.setdefault(message.id, message)
@@ -66,16 +68,21 @@ def write_rows(data: MongoDatabase, messages: Sequence[OutboxMessage], session: 
 
 
 def relaned(data: MongoDatabase, lanes: int, session: ClientSession) -> None:
-    """Rows whose transaction began before the number of lanes was changed and ended after it go where they belong now."""
+    """Rows whose transaction began before the number of lanes was changed and ended after it go where they belong
+    now."""
     for found in data[MESSAGE].find({"state": "pending", "lanes": {"$ne": lanes}}, session=session):
-        settle(data, found, [{"lane": lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)], session)
+        settle(
+            data, found, [{"lane": lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(found)], session
+        )
 
 
 def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
     """So many numbers that nobody else has, how many lanes there are, and the server's time."""
     counts = data[META].with_options(write_concern=_AT_ONCE)
     found = counts.find_one_and_update(
-        {"_id": "outbox"}, {"$inc": {"last": count}, "$currentDate": {"now": True}}, return_document=ReturnDocument.AFTER
+        {"_id": "outbox"},
+        {"$inc": {"last": count}, "$currentDate": {"now": True}},
+        return_document=ReturnDocument.AFTER,
     )
     if found is None:
         raise SystemNotReady("the store's data are gone: run `sluicegate migrate`")
@@ -85,12 +92,17 @@ def reserve(data: MongoDatabase, count: int) -> tuple[range, int, datetime]:
 def _packed(messages: Sequence[OutboxMessage], numbers: range, lanes: int, now: datetime) -> Iterator[Document]:
     of_lanes: dict[int, list[OutboxDocument]] = {}
     for order, message in zip(numbers, messages, strict=True):
-        row = OutboxDocument(message.id, message.topic, message.key, message.value, list(message.headers), message.lane_key, order, now)
+        row = OutboxDocument(
+            message.id, message.topic, message.key, message.value, list(message.headers), message.lane_key, order, now
+        )
         of_lanes.setdefault(lane_of(message, lanes), []).append(row)
     first = numbers[0]
     for lane, rows in of_lanes.items():
         for part in parts(rows):
-            yield document(part, {"state": "pending", "lane": lane, "lanes": lanes, "numbered": False, "first": first, "attempts": 0})
+            yield document(
+                part,
+                {"state": "pending", "lane": lane, "lanes": lanes, "numbered": False, "first": first, "attempts": 0},
+            )
             first += len(part)
 
 
@@ -107,7 +119,12 @@ def parts(rows: Sequence[OutboxDocument]) -> Iterator[Sequence[OutboxDocument]]:
 
 
 def document(rows: Sequence[OutboxDocument], fields: Document) -> Document:
-    about = {"count": len(rows), "oldest": rows[0].order, "created_at": rows[0].created_at, "ids": [row.id for row in rows]}
+    about = {
+        "count": len(rows),
+        "oldest": rows[0].order,
+        "created_at": rows[0].created_at,
+        "ids": [row.id for row in rows],
+    }
     return fields | about | {"rows": _encode(rows)}
 
 
@@ -116,7 +133,8 @@ def rows_of(found: Document) -> list[OutboxDocument]:
 
 
 def settle(data: MongoDatabase, found: Document, fates: Sequence[Document | None], session: ClientSession) -> None:
-    """Change what must change of each row of the document `found` (None: nothing): a field that becomes None is taken away."""
+    """Change what must change of each row of the document `found` (None: nothing): a field that becomes None is taken
+    away."""
     groups = [(fate, len(list(group))) for fate, group in groupby(fates)]
     if len(groups) == 1:
         if (fate := groups[0][0]) == GONE:
@@ -127,9 +145,17 @@ def settle(data: MongoDatabase, found: Document, fates: Sequence[Document | None
     data[MESSAGE].delete_one({"_id": found["_id"]}, session=session)
     rows, begin, made = rows_of(found), 0, []
     for fate, size in groups:
-        fields = {name: value for name, value in found.items() if name != "_id"} | {"first": found["first"] + begin} | (fate or {})
+        fields = (
+            {name: value for name, value in found.items() if name != "_id"}
+            | {"first": found["first"] + begin}
+            | (fate or {})
+        )
         if fate != GONE:
-            made.append(document(rows[begin : begin + size], {name: value for name, value in fields.items() if value is not None}))
+            made.append(
+                document(
+                    rows[begin : begin + size], {name: value for name, value in fields.items() if value is not None}
+                )
+            )
         begin += size
     if made:
         data[MESSAGE].insert_many(made, session=session)
@@ -149,6 +175,12 @@ def message_of(row: OutboxDocument) -> OutboxMessage:
 def stored(found: Document, row: OutboxDocument) -> StoredMessage:
     known: Any = found.get
     return StoredMessage(
-        message_of(row), found["state"], found["lane"], known("attempts", 0), row.created_at, known("dispatched_at"), known("next_at"),
+        message_of(row),
+        found["state"],
+        found["lane"],
+        known("attempts", 0),
+        row.created_at,
+        known("dispatched_at"),
+        known("next_at"),
         known("reason", ""),
-    )  # fmt: skip
+    )

@@ -1,5 +1,5 @@
-"""The collections, step by step. A step that was released never changes: a new one is added. Each may be run again and again, and by
-two at once: a step that was killed half-way is finished by the next run."""
+"""The collections, step by step. A step that was released never changes: a new one is added. Each may be run again and
+again, and by two at once: a step that was killed half-way is finished by the next run."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,14 +14,18 @@ from sluicegate.streams.errors import SystemNotReady
 META, CLAIM, CHANGELOG = "sluicegate_meta", "sluicegate_claim", "sluicegate_changelog"
 OUTBOX, DEAD, STEP = "sluicegate_outbox", "sluicegate_dead", "sluicegate_step"
 LOCK, BUFFER, KEY, GROUP = "sluicegate_lock", "sluicegate_buffer", "sluicegate_buffer_key", "sluicegate_buffer_group"
-SEALED, WATERMARK, TIMEOUT, MESSAGE = "sluicegate_buffer_sealed", "sluicegate_watermark", "sluicegate_timeout", "sluicegate_message"
+SEALED, WATERMARK, TIMEOUT, MESSAGE = (
+    "sluicegate_buffer_sealed",
+    "sluicegate_watermark",
+    "sluicegate_timeout",
+    "sluicegate_message",
+)
 LEASED = 2
 """The step without which the leased contracts are not used."""
 NAMESPACE_EXISTS = 48
 SAME_INDEX = (85, 86)
-"""There is one of these fields, or of this name, with other options: somebody's who had reasons. Correctness rests on one index only,
-the unique one of the ids of the outbox."""
-
+"""There is one of these fields, or of this name, with other options: somebody's who had reasons. Correctness rests on
+one index only, the unique one of the ids of the outbox."""
 
 
 def _collections(data: MongoDatabase) -> None:
@@ -32,17 +36,30 @@ def _collections(data: MongoDatabase) -> None:
 def _leased(data: MongoDatabase) -> None:
     for name in (LOCK, WATERMARK):
         _create(data, name)
-    # Each index of rows that are updated costs the server a quarter of the update, touched or not: these are as few as can be.
-    _create(data, BUFFER, IndexModel([("name", 1), ("key", 1)], unique=True), IndexModel([("name", 1), ("correlation", 1)]),
-            IndexModel([("name", 1), ("group", 1), ("batch", 1), ("_id", 1), ("type", 1)]),
-            IndexModel([("token", 1)], sparse=True))  # fmt: skip
+    # Each index of rows that are updated costs the server a quarter of the update, touched or not: these are as few as
+    # can be.
+    _create(
+        data,
+        BUFFER,
+        IndexModel([("name", 1), ("key", 1)], unique=True),
+        IndexModel([("name", 1), ("correlation", 1)]),
+        IndexModel([("name", 1), ("group", 1), ("batch", 1), ("_id", 1), ("type", 1)]),
+        IndexModel([("token", 1)], sparse=True),
+    )
     _create(data, KEY, IndexModel([("until", 1)], expireAfterSeconds=0))
     _create(data, GROUP, IndexModel([("name", 1), ("deadline", 1)]))
     _create(data, SEALED, IndexModel([("name", 1), ("expires_at", 1)]), IndexModel([("token", 1)]))
     _create(data, TIMEOUT, IndexModel([("due", 1), ("_id", 1)]), IndexModel([("owner", 1)], sparse=True))
-    _create(data, MESSAGE, IndexModel([("ids", 1)], unique=True), IndexModel([("token", 1)], sparse=True),
-            IndexModel([("state", 1), ("lane", 1), ("numbered", 1), ("first", 1)]), IndexModel([("state", 1), ("oldest", 1)]),
-            IndexModel([("state", 1), ("dispatched_at", 1)]), IndexModel([("state", 1), ("lanes", 1)]))  # fmt: skip
+    _create(
+        data,
+        MESSAGE,
+        IndexModel([("ids", 1)], unique=True),
+        IndexModel([("token", 1)], sparse=True),
+        IndexModel([("state", 1), ("lane", 1), ("numbered", 1), ("first", 1)]),
+        IndexModel([("state", 1), ("oldest", 1)]),
+        IndexModel([("state", 1), ("dispatched_at", 1)]),
+        IndexModel([("state", 1), ("lanes", 1)]),
+    )
     with suppress(DuplicateKeyError):
         data[META].insert_one({"_id": "outbox", "lanes": LANES, "last": 0})
 
@@ -80,12 +97,15 @@ def outstanding(data: MongoDatabase) -> Sequence[tuple[int, str, Callable[[Mongo
     """The steps that these data lack, numbered from 1. Raises SystemNotReady when they are ahead of this program."""
     done = {step["_id"] for step in data[STEP].find({}, {"_id": 1})}
     if done and max(done) > len(STEPS):
-        raise SystemNotReady(f"the store's schema is at step {max(done)}, this program knows {len(STEPS)}: use a newer one")
+        raise SystemNotReady(
+            f"the store's schema is at step {max(done)}, this program knows {len(STEPS)}: use a newer one"
+        )
     return [(number, name, work) for number, (name, work) in enumerate(STEPS, 1) if number not in done]
 
 
 def apply(data: MongoDatabase, new_name: str) -> Sequence[str]:
-    """Do what is outstanding and name the data if they have no name; returns the steps that nobody else did meanwhile."""
+    """Do what is outstanding and name the data if they have no name; returns the steps that nobody else did
+    meanwhile."""
     done = []
     for number, name, work in outstanding(data):
         work(data)

@@ -10,7 +10,16 @@ from pymongo.client_session import ClientSession
 
 from sluicegate.connectors.mongodb import connection, lanes
 from sluicegate.connectors.mongodb.connection import Document
-from sluicegate.connectors.mongodb.messages import GONE, OutboxDocument, message_of, reserve, rows_of, settle, stored, write_rows
+from sluicegate.connectors.mongodb.messages import (
+    GONE,
+    OutboxDocument,
+    message_of,
+    reserve,
+    rows_of,
+    settle,
+    stored,
+    write_rows,
+)
 from sluicegate.connectors.mongodb.migrations import MESSAGE, META
 from sluicegate.connectors.mongodb.steps import StepRunner, server_time
 from sluicegate.connectors.mongodb.unit import joining
@@ -29,7 +38,9 @@ _AGAIN: Document = {"state": "pending", "numbered": False, "attempts": 0, "next_
 class MongoOutbox:
     """Any thread may call; `new_token` gives a random text."""
 
-    def __init__(self, steps: StepRunner, options: OutboxOptions, new_token: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(
+        self, steps: StepRunner, options: OutboxOptions, new_token: Callable[[], str] = lambda: uuid.uuid4().hex
+    ) -> None:
         self._steps, self._options, self._new_token = steps, options, new_token
         self._data, self._rows = steps.data, steps.data[MESSAGE]
         self._wakeups = Wakeups(self._rows)
@@ -57,7 +68,9 @@ class MongoOutbox:
 
         self._steps.run(work)
 
-    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+    def claim(
+        self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
+    ) -> LaneBatch | None:
         check_claim(0, 1, token, limit)
         positive(lease)
         return self._steps.run(lambda session: lanes.claim(self._data, lane, token, limit, after, lease, session))
@@ -91,12 +104,19 @@ class MongoOutbox:
 
     def _counted(self, state: str, session: ClientSession | None = None) -> int:
         total = {"$group": {"_id": None, "rows": {"$sum": "$count"}}}
-        return sum(found["rows"] for found in self._rows.aggregate([{"$match": {"state": state}}, total], session=session))
+        return sum(
+            found["rows"] for found in self._rows.aggregate([{"$match": {"state": state}}, total], session=session)
+        )
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
         def work(session: ClientSession) -> int:
-            old, left = {"state": "dispatched", "dispatched_at": {"$lt": server_time(self._data, session) - older_than}}, limit
-            for found in self._rows.find(old, {"count": 1}, session=session).sort([("dispatched_at", 1), ("oldest", 1)]):
+            old, left = (
+                {"state": "dispatched", "dispatched_at": {"$lt": server_time(self._data, session) - older_than}},
+                limit,
+            )
+            for found in self._rows.find(old, {"count": 1}, session=session).sort(
+                [("dispatched_at", 1), ("oldest", 1)]
+            ):
                 left -= self._swept(found, left, session)
                 if left <= 0:
                     break
@@ -157,7 +177,9 @@ class MongoOutbox:
     def drop(self, ids: Sequence[str]) -> int:
         def work(session: ClientSession) -> int:
             count = 0
-            for each in self._rows.find({"ids": {"$in": list(ids)}, "state": {"$in": ["pending", "dead"]}}, session=session):
+            for each in self._rows.find(
+                {"ids": {"$in": list(ids)}, "state": {"$in": ["pending", "dead"]}}, session=session
+            ):
                 fates = [GONE if row.id in ids else None for row in rows_of(each)]
                 settle(self._data, each, fates, session)
                 count += fates.count(GONE)

@@ -92,7 +92,15 @@ class Sealing:
         for group, reason, rows in made:
             id = batch_id(self.name, group, number(rows[0]))
             first = rows[0]["_id"]["number"]
-            about = {"_id": id, "name": self.name, "group": group, "reason": reason, "first": first, "count": len(rows), "attempts": 0}
+            about = {
+                "_id": id,
+                "name": self.name,
+                "group": group,
+                "reason": reason,
+                "first": first,
+                "count": len(rows),
+                "attempts": 0,
+            }
             sealed.append(self._handed_out(about))
             change = {"$set": {"batch": id}, "$unset": {"token": 1, "expires_at": 1}}
             writes.append(UpdateMany({"_id": {"$in": [row["_id"] for row in rows]}}, change))

@@ -20,7 +20,17 @@ from sluicegate.connectors.mongodb.timeouts import schedule
 from sluicegate.connectors.sessions import MongoSession, unchanged
 from sluicegate.streams.contracts.leased import AggregatorBuffer, OutboxStore, TimeoutStore
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
-from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, Level, OutboxRow, Partition, PartitionView, Source
+from sluicegate.streams.contracts.values import (
+    Changes,
+    Claim,
+    CrashMark,
+    DeadRow,
+    Level,
+    OutboxRow,
+    Partition,
+    PartitionView,
+    Source,
+)
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 _PAGE = 16
@@ -35,12 +45,15 @@ T = TypeVar("T")
 class MongoStore:
     """One database; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
+    def __init__(
+        self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
+    ) -> None:
         self._url, self._options = url, options
         self._server = connection.client(url, left_open.mark())
         self._data = connection.database(self._server)
         self._new_name = new_name
-        # By partition, the token and session of our claim. The session's id stands in the row, too: the next owner ends what it left open.
+        # By partition, the token and session of our claim. The session's id stands in the row, too: the next owner ends
+        # what it left open.
         self._sessions: dict[str, tuple[str, ClientSession]] = {}
 
     @cached_property
@@ -105,7 +118,9 @@ class MongoStore:
         for first in range(claim.first, claim.last + 1, _PAGE):
             last = min(first + _PAGE - 1, claim.last)
             with connection.answering():
-                page = list(self._data[CHANGELOG].find({"_id": chunks.between(_key(claim.partition), first, last)}).sort("_id"))
+                page = list(
+                    self._data[CHANGELOG].find({"_id": chunks.between(_key(claim.partition), first, last)}).sort("_id")
+                )
             for document in page:
                 yield document["entry"]
 
@@ -130,7 +145,10 @@ class MongoStore:
         key, after = _key(claim.partition), following(claim, changes, claim.store_time)
         now = self._fence(claim, _changed(after, changes), session)
         chunks.settle(self._data, key, changes, session)
-        entries = [{"_id": chunks.place(key, number), "entry": entry} for number, entry in enumerate(changes.entries, claim.last + 1)]
+        entries = [
+            {"_id": chunks.place(key, number), "entry": entry}
+            for number, entry in enumerate(changes.entries, claim.last + 1)
+        ]
         _insert(self._data[CHANGELOG], entries, session)
         if after.first > claim.first:
             self._data[CHANGELOG].delete_many({"_id": chunks.between(key, 0, after.first - 1)}, session=session)
@@ -170,11 +188,17 @@ class MongoStore:
         key = _key(partition)
 
         def work(session: ClientSession) -> PartitionView | None:
-            rows = list(self._data[CLAIM].aggregate([{"$match": {"_id": key}}, {"$set": {"now": "$$NOW"}}], session=session))
+            rows = list(
+                self._data[CLAIM].aggregate([{"$match": {"_id": key}}, {"$set": {"now": "$$NOW"}}], session=session)
+            )
             if not rows:
                 return None
             claim = _claim(partition, rows[0], "now")
-            kept = self._data[CHANGELOG].find({"_id": chunks.between(key, claim.first, claim.last)}, session=session).sort("_id")
+            kept = (
+                self._data[CHANGELOG]
+                .find({"_id": chunks.between(key, claim.first, claim.last)}, session=session)
+                .sort("_id")
+            )
             entries = [document["entry"] for document in kept]
             dead = self._data[DEAD].count_documents({"_id": chunks.between(key)}, session=session)
             return PartitionView(claim, entries, chunks.count(self._data, key, session), dead)
@@ -183,7 +207,10 @@ class MongoStore:
 
     def partitions(self, app: str) -> Sequence[Partition]:
         with connection.answering():
-            return sorted(Partition(app, row["agent"], row["topic"], row["number"]) for row in self._data[CLAIM].find({"app": app}))
+            return sorted(
+                Partition(app, row["agent"], row["topic"], row["number"])
+                for row in self._data[CLAIM].find({"app": app})
+            )
 
     def level(self) -> Level:
         return durability.level(self._server, self._data)
@@ -207,7 +234,8 @@ class MongoStore:
             self._server.admin.command("killSessions", [{"id": row["session"]}])
 
     def _transact(self, work: Callable[[ClientSession], T], key: str, token: str = "") -> T:
-        """In the session of our claim; in one of its own for anything else, or when two threads commit under one claim."""
+        """In the session of our claim; in one of its own for anything else, or when two threads commit under one
+        claim."""
         held = self._sessions.pop(key, None) if token else None
         if held is not None and held[0] == token:
             try:
@@ -237,7 +265,9 @@ def _held(claim: Claim) -> dict[str, Any]:
     return {"_id": _key(claim.partition), "token": claim.token, "version": claim.version}
 
 
-def _insert(collection: Collection[dict[str, Any]], documents: Sequence[dict[str, Any]], session: ClientSession) -> None:
+def _insert(
+    collection: Collection[dict[str, Any]], documents: Sequence[dict[str, Any]], session: ClientSession
+) -> None:
     if len(documents) == 1:  # the rule, and a third less work for pymongo
         collection.insert_one(documents[0], session=session)
     elif documents:
@@ -250,27 +280,50 @@ def _key(partition: Partition) -> str:
 
 def _unclaimed(partition: Partition) -> dict[str, Any]:
     return {
-        "app": partition.app, "agent": partition.agent, "topic": partition.topic, "number": partition.number, "version": 0,
-        "next_offset": -1, "epoch": -1, "last_number": 0, "first_entry": 1, "last_entry": 0, "source": None, "trying": None,
-    }  # fmt: skip
+        "app": partition.app,
+        "agent": partition.agent,
+        "topic": partition.topic,
+        "number": partition.number,
+        "version": 0,
+        "next_offset": -1,
+        "epoch": -1,
+        "last_number": 0,
+        "first_entry": 1,
+        "last_entry": 0,
+        "source": None,
+        "trying": None,
+    }
 
 
 def _changed(after: Claim, changes: Changes) -> dict[str, Any]:
     fields = {
-        "version": after.version, "next_offset": after.offset, "epoch": after.epoch, "last_number": after.number,
-        "first_entry": after.first, "last_entry": after.last, "trying": None if changes.trying is None else _encode(changes.trying),
-    }  # fmt: skip
+        "version": after.version,
+        "next_offset": after.offset,
+        "epoch": after.epoch,
+        "last_number": after.number,
+        "first_entry": after.first,
+        "last_entry": after.last,
+        "trying": None if changes.trying is None else _encode(changes.trying),
+    }
     return fields if changes.source is None else fields | {"source": _encode(changes.source)}
 
 
 def _claim(partition: Partition, row: dict[str, Any], time: str) -> Claim:
     return msgspec.convert(
         {
-            "partition": partition, "token": row["token"], "version": row["version"], "offset": row["next_offset"], "epoch": row["epoch"],
-            "number": row["last_number"], "first": row["first_entry"], "last": row["last_entry"],
+            "partition": partition,
+            "token": row["token"],
+            "version": row["version"],
+            "offset": row["next_offset"],
+            "epoch": row["epoch"],
+            "number": row["last_number"],
+            "first": row["first_entry"],
+            "last": row["last_entry"],
             "source": None if row["source"] is None else _source(row["source"]),
             "trying": None if row["trying"] is None else _trying(row["trying"]),
-            "incarnation": row["incarnation"], "member": row["member"], "store_time": row[time].timestamp(),
+            "incarnation": row["incarnation"],
+            "member": row["member"],
+            "store_time": row[time].timestamp(),
         },
         Claim,
-    )  # fmt: skip
+    )

@@ -32,14 +32,17 @@ class StepRunner:
 
     def __init__(self, server: connection.Client, data: MongoDatabase) -> None:
         if not data.write_concern.acknowledged:
-            raise ConfigurationError("w=0 tells nobody whether a write landed: the leased contracts need an acknowledged write concern")
+            raise ConfigurationError(
+                "w=0 tells nobody whether a write landed: the leased contracts need an acknowledged write concern"
+            )
         self.server, self.data = server, data
         self._ready = False
         self._turns = [threading.Lock() for _ in range(TURNS)]
 
     def run(self, work: Callable[[ClientSession], T], key: str = "") -> T:
-        """In one transaction, again as a whole after a conflict. Raises PersistenceError, and SystemNotReady before `migrate`. Threads that
-        will ask for the lock of one `key` wait for each other here: at the server they would only fail until they find it free."""
+        """In one transaction, again as a whole after a conflict. Raises PersistenceError, and SystemNotReady before
+        `migrate`. Threads that will ask for the lock of one `key` wait for each other here: at the server they would
+        only fail until they find it free."""
         self.ready()
         with self._turn(key) if key else nullcontext(), self.server.start_session() as session:
             return connection.transact(session, self.data.write_concern, work, CONFLICTS)
@@ -48,7 +51,9 @@ class StepRunner:
     def _turn(self, key: str) -> Iterator[None]:
         turn = self._turns[zlib.crc32(key.encode()) % TURNS]
         if not turn.acquire(timeout=connection.REPLY_SECONDS):
-            raise PersistenceError(f"mongodb: other threads of this process held the lock {key} for {connection.REPLY_SECONDS} s")
+            raise PersistenceError(
+                f"mongodb: other threads of this process held the lock {key} for {connection.REPLY_SECONDS} s"
+            )
         try:
             yield
         finally:
@@ -60,14 +65,18 @@ class StepRunner:
             with connection.answering():
                 self._ready = self.data[STEP].find_one({"_id": LEASED}) is not None
         if not self._ready:
-            raise SystemNotReady("the store lacks the collections of buffers, timeouts and outbox: run `sluicegate migrate`")
+            raise SystemNotReady(
+                "the store lacks the collections of buffers, timeouts and outbox: run `sluicegate migrate`"
+            )
 
 
 def locked(data: MongoDatabase, key: str, session: ClientSession, **counts: int) -> Document:
-    """The lock document of this key, with the server's time as `now`, its `counts` raised by so much: first in the transaction, so that
-    a conflict with another one comes early."""
+    """The lock document of this key, with the server's time as `now`, its `counts` raised by so much: first in the
+    transaction, so that a conflict with another one comes early."""
     update = {"$currentDate": {"now": True}} | ({"$inc": counts} if counts else {})
-    found = data[LOCK].find_one_and_update({"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER, session=session)
+    found = data[LOCK].find_one_and_update(
+        {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER, session=session
+    )
     return found or {}
 
 

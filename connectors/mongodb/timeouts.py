@@ -1,5 +1,5 @@
-"""The timeout store in MongoDB. `due` is in microseconds since 1970, since BSON's dates would round it; the server's clock has
-milliseconds, so that a timeout is late by less than one, and never early."""
+"""The timeout store in MongoDB. `due` is in microseconds since 1970, since BSON's dates would round it; the server's
+clock has milliseconds, so that a timeout is late by less than one, and never early."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -31,7 +31,9 @@ _decode = msgspec.msgpack.Decoder(tuple[bytes | None, list[tuple[str, bytes | No
 class MongoTimeouts:
     """Any thread may call; `new_owner` gives a random text."""
 
-    def __init__(self, steps: StepRunner, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    def __init__(
+        self, steps: StepRunner, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
+    ) -> None:
         self._steps, self._options, self._new_owner = steps, options, new_owner
         self._data, self._rows = steps.data, steps.data[TIMEOUT]
 
@@ -110,11 +112,15 @@ class MongoTimeouts:
             return moment(found["due"]) if found else None
 
     def cancel(self, id: UUID) -> bool:
-        return self._steps.run(lambda session: self._rows.delete_one({"_id": str(id)}, session=session).deleted_count > 0)
+        return self._steps.run(
+            lambda session: self._rows.delete_one({"_id": str(id)}, session=session).deleted_count > 0
+        )
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
         change = {"$set": {"due": micros(scheduling.check_zone(due_at))}} | _FREED
-        return self._steps.run(lambda session: self._rows.update_one({"_id": str(id)}, change, session=session).matched_count > 0)
+        return self._steps.run(
+            lambda session: self._rows.update_one({"_id": str(id)}, change, session=session).matched_count > 0
+        )
 
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
@@ -155,4 +161,6 @@ def _document(timeout: Timeout) -> Document:
 
 def _timeout(row: Document) -> Timeout:
     value, headers = _decode(row["message"])
-    return Timeout(UUID(row["_id"]), row["destination"], moment(row["due"]), row.get("key"), value, headers, row.get("owner"))
+    return Timeout(
+        UUID(row["_id"]), row["destination"], moment(row["due"]), row.get("key"), value, headers, row.get("owner")
+    )

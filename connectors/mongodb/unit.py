@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSession], T]) -> T:
-    """What `work` made inside the transaction of `session`. Raises Raised for what it raised, but pymongo's errors that are worth
-    another attempt, or mean that the server failed, as they are."""
+    """What `work` made inside the transaction of `session`. Raises Raised for what it raised, but pymongo's errors that
+    are worth another attempt, or mean that the server failed, as they are."""
     try:
         with _kept(session):
             made = working(work, MongoSession(session, data))
@@ -39,7 +39,8 @@ def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSes
 
 @contextmanager
 def transaction(server: connection.Client, data: MongoDatabase) -> Iterator[MongoSession]:
-    """Commits at the end of the block. Raises NotCommitted when the server gave it up, PersistenceError when it does not tell."""
+    """Commits at the end of the block. Raises NotCommitted when the server gave it up, PersistenceError when it does
+    not tell."""
     with server.start_session() as session:
         session.start_transaction(ReadConcern("snapshot"), data.write_concern, pymongo.ReadPreference.PRIMARY)
         try:
@@ -67,8 +68,8 @@ def _commit(session: ClientSession) -> None:
 
 @contextmanager
 def joining(session: MongoSession, data: MongoDatabase) -> Iterator[None]:
-    """Inside the transaction of the session, which another handle of the same database may have begun. What is worth another attempt
-    of the whole comes out as it is."""
+    """Inside the transaction of the session, which another handle of the same database may have begun. What is worth
+    another attempt of the whole comes out as it is."""
     if session.database.name != data.name:
         raise ConfigurationError(f"the session is of database {session.database.name}, this outbox lies in {data.name}")
     if not session.client_session.in_transaction:
@@ -84,8 +85,8 @@ def joining(session: MongoSession, data: MongoDatabase) -> Iterator[None]:
 
 @contextmanager
 def ours(attempt: int) -> Iterator[None]:
-    """Our own writes after the work. A transaction that is gone then is tried once more: the server may have given it up, but it
-    also ends when the handler catches an error of the server, each time. Raises NotCommitted for that."""
+    """Our own writes after the work. A transaction that is gone then is tried once more: the server may have given it
+    up, but it also ends when the handler catches an error of the server, each time. Raises NotCommitted for that."""
     try:
         yield
     except OperationFailure as error:

@@ -10,7 +10,10 @@ from pymongo.errors import PyMongoError
 
 _ASK_MS = 100
 """How long the server may keep one question: a `wait` lasts so much longer at most."""
-_ADDED: list[dict[str, Any]] = [{"$match": {"operationType": "insert", "fullDocument.numbered": False}}, {"$project": {"_id": 1}}]
+_ADDED: list[dict[str, Any]] = [
+    {"$match": {"operationType": "insert", "fullDocument.numbered": False}},
+    {"$project": {"_id": 1}},
+]
 
 
 class Wakeups:

@@ -65,7 +65,8 @@ class RedisServer:
 
 
 def server(url: str) -> RedisServer:
-    """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say. Raises ConfigurationError."""
+    """Nothing is repeated by the driver: whether a lost commit landed is for the next claim to say. Raises
+    ConfigurationError."""
     address = parsed(url)
     make = {"": _single, "sentinel": _primary, "cluster": _cluster}[address.kind]
     return RedisServer(lambda: make(_admitted(address)))
@@ -92,7 +93,9 @@ def parsed(url: str) -> Address:
 
 
 def _parsed(transport: str, kind: str, rest: str) -> Address:
-    parts = re.fullmatch(r"(?:(?P<user>[^/?#]*)@)?(?P<hosts>[^/?#@]+)(?:/(?P<path>[^?#]*))?(?:\?(?P<query>[^#]*))?", rest)
+    parts = re.fullmatch(
+        r"(?:(?P<user>[^/?#]*)@)?(?P<hosts>[^/?#@]+)(?:/(?P<path>[^?#]*))?(?:\?(?P<query>[^#]*))?", rest
+    )
     if parts is None:
         raise ValueError("not a URL")
     nodes = tuple(_node(text, PORTS[kind]) for text in parts["hosts"].split(","))
@@ -150,11 +153,13 @@ def _pool(host: str, port: int, options: dict[str, Any]) -> redis.ConnectionPool
 
 
 def _admitted(address: Address) -> Address:
-    """The address, when its servers let us in or are away. Raises NotAuthenticated. The driver often hears only that a server that does
-    not like our certificate hangs up. Those whose URL asks for other checks are not asked."""
+    """The address, when its servers let us in or are away. Raises NotAuthenticated. The driver often hears only that a
+    server that does not like our certificate hangs up. Those whose URL asks for other checks are not asked."""
     options = address.options
     if options.get("ssl"):
-        made = admission.context("redis", admission.Files(*(str(options.get(name) or "") for name in FILES)), CERTIFICATES)
+        made = admission.context(
+            "redis", admission.Files(*(str(options.get(name) or "") for name in FILES)), CERTIFICATES
+        )
         if not {name for name in options if name.startswith("ssl_")} - set(FILES):
             admission.knock("redis", address.nodes, made, CERTIFICATES, b"PING\r\n")
     return address
@@ -165,11 +170,19 @@ def _single(address: Address) -> Any:
 
 
 def _primary(address: Address) -> Any:
-    """Sentinels speak TLS when the servers do, with the same certificates; they have a login only if the URL names one."""
+    """Sentinels speak TLS when the servers do, with the same certificates; they have a login only if the URL names
+    one."""
     shared = {name: value for name, value in address.options.items() if name.startswith("ssl")}
-    own = _bounded() | shared | address.login | {"socket_connect_timeout": SENTINEL_SECONDS, "socket_timeout": SENTINEL_SECONDS}
+    own = (
+        _bounded()
+        | shared
+        | address.login
+        | {"socket_connect_timeout": SENTINEL_SECONDS, "socket_timeout": SENTINEL_SECONDS}
+    )
     return driver.sentinel.Sentinel(address.nodes, sentinel_kwargs=own, **address.options).master_for(address.primary)
 
 
 def _cluster(address: Address) -> Any:
-    return redis.RedisCluster(startup_nodes=[driver.cluster.ClusterNode(*node) for node in address.nodes], **address.options)
+    return redis.RedisCluster(
+        startup_nodes=[driver.cluster.ClusterNode(*node) for node in address.nodes], **address.options
+    )

@@ -52,7 +52,10 @@ class RedisBuffer:
     def __init__(self, server: RedisServer, types: Types | None, new_token: Callable[[], str]) -> None:
         self._server, self._types, self._new_token = server, types, new_token
         self._insert, self._due = step(server, scripts.INSERT), step(server, packing.DUE)
-        self._insert_packs, self._complete_packs = step(server, packing.INSERT_PACKS), step(server, packing.COMPLETE_PACKS)
+        self._insert_packs, self._complete_packs = (
+            step(server, packing.INSERT_PACKS),
+            step(server, packing.COMPLETE_PACKS),
+        )
         self._unpack, self._lists = step(server, packing.UNPACK), step(server, packing.LISTS)
         self._seal = step(server, packing.SEAL)
         self._complete, self._release = step(server, scripts.COMPLETE), step(server, scripts.RELEASE)
@@ -63,21 +66,37 @@ class RedisBuffer:
         self._page = step(server, snapshots.PAGE)
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
         return self._filled(name, entries, None, progress, keep_keys).result
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate,
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         return self._filled(name, entries, gate, progress, keep_keys)
 
     def _filled(
-        self, name: str, entries: Sequence[Entry], gate: Gate | None, progress: WatermarkMove | None, keep_keys: timedelta
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate | None,
+        progress: WatermarkMove | None,
+        keep_keys: timedelta,
     ) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
         rows = [part for entry in entries for part in _arguments(entry, length(keep_keys))]
-        while (answer := self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows]))[0] == b"packed":
+        while (answer := self._insert([name, *self._gated(gate), *moves, int(gate is not None), *rows]))[
+            0
+        ] == b"packed":
             self._make_rows(name)
         said, count, *sealed = answer
         if progress is not None and said == b"moved":
@@ -85,7 +104,9 @@ class RedisBuffer:
         batches = [self._batch(name, each) for each in sealed[0]]
         return Filled(InsertResult(count, len(entries) - count), batches)
 
-    def insert_packs(self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
+    def insert_packs(
+        self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove
+    ) -> Sequence[SealedBatch]:
         said, *answer = self._insert_packs([name, *self._gated(gate), *_moves(progress), *packs.given(packed)])
         if said == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
@@ -251,8 +272,16 @@ class RedisBuffer:
             ids, entries = self._resolved(rows, stored)
         named = batch_id(name, text(group), text(first))
         return SealedBatch(
-            named, text(group), text(reason), ids, entries, len(rows) - len(entries), text(token), instant(ends), attempts
-        )  # fmt: skip
+            named,
+            text(group),
+            text(reason),
+            ids,
+            entries,
+            len(rows) - len(entries),
+            text(token),
+            instant(ends),
+            attempts,
+        )
 
 
 def _arguments(entry: Entry, keep: int) -> Iterator[Any]:

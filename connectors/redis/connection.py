@@ -38,8 +38,8 @@ def script(server: RedisServer, text: str) -> Script:
 
 
 def together(server: RedisServer, text: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]) -> list[Any]:
-    """The script once for each call, all sent before the first answer is read: the server then waits for its disk once. A call
-    that failed has a PersistenceError in place of its answer. Not for a cluster."""
+    """The script once for each call, all sent before the first answer is read: the server then waits for its disk once.
+    A call that failed has a PersistenceError in place of its answer. Not for a cluster."""
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     try:
         with translated(), server().pipeline(transaction=False) as pipeline:
@@ -73,7 +73,9 @@ def translated() -> Iterator[None]:
         text = QUOTED.split(str(error))[0]
         if isinstance(error, redis.AuthenticationError):
             raise admission.refused("redis", text, "the store's URL") from error
-        failed = PersistenceError(f"redis: {type(error).__name__}: {text[:300]}{DATABASES if NO_DATABASE in text else ''}")
+        failed = PersistenceError(
+            f"redis: {type(error).__name__}: {text[:300]}{DATABASES if NO_DATABASE in text else ''}"
+        )
         if isinstance(error, redis.exceptions.NoPermissionError) or NO_DATABASE in text:
             raise permanent(failed) from error
         raise admission.untrusted("redis", text, CERTIFICATES) or failed from error
@@ -86,7 +88,11 @@ def level(server: RedisServer) -> Level:
     with translated():
         client = server()
         if clustered(client):
-            weak = [f"{node.name}: {said}" for node in client.get_primaries() for said in _weak(client, False, target_nodes=node)]
+            weak = [
+                f"{node.name}: {said}"
+                for node in client.get_primaries()
+                for said in _weak(client, False, target_nodes=node)
+            ]
         else:
             weak = list(_weak(client, bool(sentinels(client))))
     return Level("lossy" if weak else "durable", tuple(weak))
@@ -141,7 +147,8 @@ def _weak_settings(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
 
 
 def _weak_replication(read: Callable[[str], dict[str, Any]]) -> Iterator[str]:
-    """Where a replica may be promoted, what only the primary has written is lost: not even WAIT decides which one it will be."""
+    """Where a replica may be promoted, what only the primary has written is lost: not even WAIT decides which one it
+    will be."""
     least = read("min-replicas-to-write").get("min-replicas-to-write")
     if least is None:
         yield "min-replicas-to-write cannot be read (CONFIG GET refused?)"

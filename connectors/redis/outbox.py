@@ -1,4 +1,5 @@
-"""The outbox in Redis: a message is numbered when it is inserted, in the order of the scripts, which is the order of the commits."""
+"""The outbox in Redis: a message is numbered when it is inserted, in the order of the scripts, which is the order of
+the commits."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +44,8 @@ class Packed(msgspec.Struct, array_like=True, gc=False):
 
 
 class StoredRow(msgspec.Struct, array_like=True, gc=False):
-    """A row as the scripts store it: `hashed` of its key, `created` in microseconds since 1970, its place in the order of all rows."""
+    """A row as the scripts store it: `hashed` of its key, `created` in microseconds since 1970, its place in the order
+    of all rows."""
 
     hashed: int
     created: int
@@ -81,7 +83,8 @@ class RedisOutbox:
                 self._add(arguments)
         elif clustered(self._server()) and not session.key("").startswith(PREFIX):
             raise ConfigurationError(
-                "outbox.add: in a Redis cluster the outbox and the partition lie on different servers, which no transaction spans: "
+                "outbox.add: in a Redis cluster the outbox and the partition lie on different servers, which no "
+                "transaction spans: "
                 "return the messages from the handler instead, or use store.transaction()"
             )
         elif messages:
@@ -95,7 +98,9 @@ class RedisOutbox:
         check_lanes(count, 0)
         check_lanes(count, self._set_lanes([count]))
 
-    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+    def claim(
+        self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
+    ) -> LaneBatch | None:
         check_claim(lane, lane + 1 if lane >= 0 else self.lanes(), token, limit)
         answer = self._claim([lane, token, limit, after, length(positive(lease))])
         if isinstance(answer, int):
@@ -141,7 +146,9 @@ class RedisOutbox:
                 return self._is_told(self._told.subscription, seconds)
         except (TypeError, AttributeError) as error:  # what the driver says of a socket that `close` took away
             self._told.__dict__.pop("subscription", None)
-            raise PersistenceError("redis: the store was closed, or its connection, while this thread waited") from error
+            raise PersistenceError(
+                "redis: the store was closed, or its connection, while this thread waited"
+            ) from error
         except BaseException:
             self._told.__dict__.pop("subscription", None)
             raise
@@ -179,7 +186,9 @@ class RedisOutbox:
                 found += self._found(each, where, lanes, topic, limit)
         return [row for _, row in sorted(found, key=lambda each: each[0])[:limit]]
 
-    def _found(self, state: str, where: str, lanes: int, topic: str | None, limit: int) -> list[tuple[int, StoredMessage]]:
+    def _found(
+        self, state: str, where: str, lanes: int, topic: str | None, limit: int
+    ) -> list[tuple[int, StoredMessage]]:
         """With their places in the order of all rows."""
         found: list[tuple[int, StoredMessage]] = []
         for page in self._paged(state, where, lanes):
@@ -209,7 +218,9 @@ class RedisOutbox:
             said = list(_history(history)) if history else []
         if sent is not None:
             said.append((int(float(sent)), "success", ""))
-        return tuple(Attempt(number, instant(at), outcome, error) for number, (at, outcome, error) in enumerate(said, 1))
+        return tuple(
+            Attempt(number, instant(at), outcome, error) for number, (at, outcome, error) in enumerate(said, 1)
+        )
 
     def requeue(self, ids: Sequence[str] | None = None) -> int:
         return int(self._requeue(["all"] if ids is None else ["some", *ids]))
@@ -251,4 +262,6 @@ def _seen(state: str, lanes: int, score: bytes, stored: bytes, failed: bytes | N
     attempts, again, reason = _failed(failed) if failed else (0, 0, "")
     sent = instant(float(score)) if state == "dispatched" else None
     waits = instant(again) if state == "pending" and again else None
-    return it.place, StoredMessage(_message(it.message), state, it.hashed % lanes, attempts, instant(it.created), sent, waits, reason)
+    return it.place, StoredMessage(
+        _message(it.message), state, it.hashed % lanes, attempts, instant(it.created), sent, waits, reason
+    )

@@ -1,4 +1,5 @@
-"""Packs as the scripts of the buffer have them (scripts_packs.py): compressed, since each byte passes through Redis three times."""
+"""Packs as the scripts of the buffer have them (scripts_packs.py): compressed, since each byte passes through Redis
+three times."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,8 @@ from sluicegate.connectors.redis.connection import translated
 from sluicegate.connectors.redis.leased import encode, text
 from sluicegate.streams.contracts.leased_values import PACK, Entry, Pack, pack_slice, singles
 
-_GIVEN = struct.Struct(">ddH")  # number of records, how many before them are not its own any more, length of what the first was called
+# number of records, how many before them are not its own any more, length of what the first was called
+_GIVEN = struct.Struct(">ddH")
 _STORED = struct.Struct(">ddddH")  # before them when it came, and the number of the first record
 _PLAIN, _LZ4 = b"\x00", b"\x01"
 _SMALL = 512  # bytes that are not compressed
@@ -55,7 +57,8 @@ def stored(blobs: Sequence[bytes], group: str) -> list[StoredPack]:
 
 
 def rows(blobs: Sequence[bytes], group: str) -> Iterator[Any]:
-    """What UNPACK takes: how many packs, numbers of each, and of each record its number, its name, and its row. Raises PersistenceError."""
+    """What UNPACK takes: how many packs, numbers of each, and of each record its number, its name, and its row. Raises
+    PersistenceError."""
     yield len(blobs)
     yield from (blob[8:24] for blob in blobs)
     for blob, (number, items, entry) in zip(blobs, stored(blobs, group), strict=True):

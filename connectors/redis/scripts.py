@@ -1,7 +1,7 @@
 """The Lua scripts. Each reads and checks everything first and writes after: a script that fails has changed nothing.
 
-KEYS of a partition are always claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order; of a commit that
-schedules, the fifth is where the keys of the leased contracts begin.
+KEYS of a partition are always claim (hash), log (list), outbox (sorted set), dead (sorted set), in this order; of a
+commit that schedules, the fifth is where the keys of the leased contracts begin.
 """
 
 from sluicegate.connectors.redis.scripts_leased import SCHEDULE, SCHEDULING
@@ -37,7 +37,8 @@ COMMIT = (
     + SCHEDULING
     + """
 -- further ARGV: how many of all entries to drop, then six lists, each after its length:
---   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), revived ones, entries, outbox (number, row);
+--   fields of the claim (name, value), dead rows (number, head), delivered runs (first, last), revived ones, entries,
+--   outbox (number, row);
 -- and, with a fifth key, two more: timeouts to cancel (id), and to insert (id, payload)
 local at = 5
 local function each(write)
@@ -58,7 +59,9 @@ each(function(number, head)
     redis.call('ZREMRANGEBYSCORE', KEYS[3], number, number)
   end
 end)
-for _, key in ipairs({3, 4}) do each(function(first, last) redis.call('ZREMRANGEBYSCORE', KEYS[key], first, last) end) end
+for _, key in ipairs({3, 4}) do
+  each(function(first, last) redis.call('ZREMRANGEBYSCORE', KEYS[key], first, last) end)
+end
 all('RPUSH', KEYS[2])
 if ARGV[4] ~= '0' then redis.call('LTRIM', KEYS[2], ARGV[4], -1) end
 all('ZADD', KEYS[3])

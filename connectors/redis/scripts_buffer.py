@@ -5,16 +5,19 @@ from sluicegate.connectors.redis.scripts_leased import BEGIN, OUTBOX
 BUFFER = (
     BEGIN
     + """
--- order: rows by number; rows: number -> time (8 bytes), head, rest (msgpack); keys: idempotency key -> number; gone: keys of removed
--- rows by the end of their memory; types: type -> rows; leases: number -> token of a snapshot, or 'batch:' and the batch's first row;
--- tokens: snapshots' by their end, held:NAME:TOKEN: its rows; batches: first row -> batch; sealed: first rows by the end of their lease;
+-- order: rows by number; rows: number -> time (8 bytes), head, rest (msgpack); keys: idempotency key -> number; gone:
+-- keys of removed
+-- rows by the end of their memory; types: type -> rows; leases: number -> token of a snapshot, or 'batch:' and the
+-- batch's first row;
+-- tokens: snapshots' by their end, held:NAME:TOKEN: its rows; batches: first row -> batch; sealed: first rows by the
+-- end of their lease;
 -- holders: token -> first row; deadlines: groups by theirs; group:LENGTH:NAME:GROUP: rows that count, by number;
 -- packed and its keys: connectors/redis/scripts_packs.py; order and packed are never there at once
 local name = ARGV[1]
 local B = P .. 'buffer:'
-local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash', tokens = 'zset',
-  sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash', sequence = 'string',
-  packed = 'hash', due = 'zset'}
+local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash',
+  tokens = 'zset', sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash',
+  sequence = 'string', packed = 'hash', due = 'zset'}
 local function key(kind) return B .. kind .. ':' .. name end
 local function group_key(group) return B .. 'group:' .. #name .. ':' .. name .. ':' .. group end
 local function pack_key(group) return B .. 'pack:' .. #name .. ':' .. name .. ':' .. group end
@@ -64,7 +67,8 @@ end
 )
 
 GATE = """
--- ARGV from 2: token, lease, count, time after the first, after the last (or ''), how many types resolve (-1: all), the types
+-- ARGV from 2: token, lease, count, time after the first, after the last (or ''), how many types resolve (-1: all), the
+-- types
 local token, lease, wanted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local after_first, after_last = tonumber(ARGV[5]), tonumber(ARGV[6])
 local resolving, at = nil, 8
@@ -199,7 +203,8 @@ for i = at + 4, #ARGV, 4 do
     touched[#touched + 1] = ARGV[i + 1]
   end
 end
-local held, gone = ask('HMGET', key('keys'), keys), redis.call('EXISTS', key('gone')) == 1 and ask('ZMSCORE', key('gone'), keys)
+local held = ask('HMGET', key('keys'), keys)
+local gone = redis.call('EXISTS', key('gone')) == 1 and ask('ZMSCORE', key('gone'), keys)
 for i, each in ipairs(keys) do
   if not held[i] and not seen[each] and not (gone and gone[i] and tonumber(gone[i]) > now) then
     seen[each] = true

@@ -1,6 +1,7 @@
 """What all Lua scripts of the leased contracts begin with, and the one way to write outbox rows and timeouts.
 
-KEYS[1] is the common beginning of all keys: one hash tag, so one slot. Numbers of microseconds are exact up to the year 2255.
+KEYS[1] is the common beginning of all keys: one hash tag, so one slot. Numbers of microseconds are exact up to the year
+2255.
 """
 
 from sluicegate.streams.contracts.lanes import LANES
@@ -31,7 +32,9 @@ end
 local function sound(kinds, beginning)  -- or nothing is written
   for name, kind in pairs(kinds) do
     local found = redis.call('TYPE', beginning .. name).ok
-    if found ~= 'none' and found ~= kind then error('DAMAGED ' .. beginning .. name .. ' is a ' .. found .. ' and no ' .. kind) end
+    if found ~= 'none' and found ~= kind then
+      error('DAMAGED ' .. beginning .. name .. ' is a ' .. found .. ' and no ' .. kind)
+    end
   end
 end
 """
@@ -40,15 +43,19 @@ BEGIN = "local P = KEYS[1]" + TOOLS
 
 OUTBOX = """
 -- rows: id -> hash of its key, created_at, place in the order of all rows, and message (msgpack); last: the last place;
--- lane:N: the lane's pending ids by number, numbers: the last one of each lane; dispatched: id by time; dead: id by its place,
+-- lane:N: the lane's pending ids by number, numbers: the last one of each lane; dispatched: id by time; dead: id by its
+-- place,
 -- and requeued: pending ones that were;
 -- failed: id -> attempts, next attempt, reason; history: id -> attempts; holders and ends: who has a lane, until when;
 -- leased and tokens: the same of single rows
 local O = P .. 'outbox:'
 local KINDS = {rows = 'hash', requeued = 'zset', dispatched = 'zset', dead = 'zset', failed = 'hash', history = 'hash',
-  holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash', last = 'string', lanes = 'string'}
+  holders = 'hash', ends = 'hash', leased = 'zset', tokens = 'hash', numbers = 'hash',
+  last = 'string', lanes = 'string'}
 local total = tonumber(redis.call('GET', O .. 'lanes') or 'LANES')
-local function stored_as(hash, place, message) return struct.pack('>BBI4Bi8Bi8', 148, 206, hash, 211, now, 211, place) .. message end
+local function stored_as(hash, place, message)
+  return struct.pack('>BBI4Bi8Bi8', 148, 206, hash, 211, now, 211, place) .. message
+end
 local function hash_of(stored) return (struct.unpack('>I4', stored, 3)) end
 local function created_at(stored) return (struct.unpack('>i8', stored, 8)) end
 local function place_of(stored) return (struct.unpack('>i8', stored, 17)) end
@@ -80,7 +87,8 @@ local function enqueue(ids, stored)  -- at the end of their lanes
   end
   redis.call('PUBLISH', O .. 'added', #ids)
 end
-local function fresh(at, wanted)  -- ARGV from `at`: id, hash of the key, message; returns the places of those that are not there
+-- ARGV from `at`: id, hash of the key, message; returns the places of those that are not there
+local function fresh(at, wanted)
   local ids, places, seen = {}, {}, {}
   for i = at, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
   for i, known in ipairs(ask('HMGET', O .. 'rows', ids)) do
@@ -109,7 +117,8 @@ end
 """.replace("LANES", str(LANES))
 
 TIMEOUTS = """
--- payloads: id -> due_at (8 bytes), then the rest (msgpack); free: id by due_at; locked: id by the end of its lock; owners: id -> owner
+-- payloads: id -> due_at (8 bytes), then the rest (msgpack); free: id by due_at; locked: id by the end of its lock;
+-- owners: id -> owner
 local T = P .. 'timeouts:'
 local function timeouts_sound() sound({payloads = 'hash', free = 'zset', locked = 'zset', owners = 'hash'}, T) end
 local function due_of(stored) return (struct.unpack('>i8', stored)) end

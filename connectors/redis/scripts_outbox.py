@@ -50,7 +50,9 @@ local function pending(...)  -- ids, what failed, and until when each waits: in 
   local tries = failed(ids)
   local taken = redis.call('EXISTS', O .. 'leased') == 1 and ask('ZMSCORE', O .. 'leased', ids)
   local waits = (tries or taken) and {}
-  for i = 1, waits and #ids or 0 do waits[i] = math.max(tries and tries[i][2] or 0, tonumber(taken and taken[i] or 0)) end
+  for i = 1, waits and #ids or 0 do
+    waits[i] = math.max(tries and tries[i][2] or 0, tonumber(taken and taken[i] or 0))
+  end
   return ids, tries, waits
 end
 local function numbers_of(ids)  -- as they mostly follow each other, only the first
@@ -127,7 +129,8 @@ _FENCE = "if not any and redis.call('HGET', O .. 'holders', ARGV[1]) ~= ARGV[2] 
 MARK_ALL = (
     _BEGIN
     + """
--- ARGV: lane, token, the first and the last number of a batch, all of which was sent, and how many those are. Not all are there any more,
+-- ARGV: lane, token, the first and the last number of a batch, all of which was sent, and how many those are. Not all
+-- are there any more,
 -- or others are in between: 2, and nothing is marked
 local any = false
 FENCE
@@ -147,7 +150,8 @@ MARK = (
     _BEGIN
     + _READ
     + """
--- ARGV: lane, token, the last number in hand, attempts until dead, how many pauses, pauses, how many were sent, their ids,
+-- ARGV: lane, token, the last number in hand, attempts until dead, how many pauses, pauses, how many were sent, their
+-- ids,
 -- then (id, kind, error, attempts when it was claimed) of the others
 local any = tonumber(ARGV[1]) < 0
 FENCE
@@ -208,7 +212,8 @@ local tries, failures, seen = #others > 0 and failed(others), {}, {}
 for i = 1, #others > 0 and #ids or 0 do seen[ids[i]] = true end
 for i, id in ipairs(held(others)) do
   local kind, tried = ARGV[last + 4 * i - 2], (tries and tries[i] or NEVER)[1]
-  local counted = not any and kind == 'failed' and tried ~= tonumber(ARGV[last + 4 * i])  -- by an earlier call: its reply was lost
+  -- by an earlier call: its reply was lost
+  local counted = not any and kind == 'failed' and tried ~= tonumber(ARGV[last + 4 * i])
   if id and not seen[id] and kind ~= 'outage' and not counted then
     seen[id] = true
     failures[#failures + 1] = i

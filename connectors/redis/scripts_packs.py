@@ -8,8 +8,10 @@ from sluicegate.connectors.redis.scripts_leased import OUTBOX
 
 _PACKS = """
 -- packed: group -> its open records, when the first came, its deadline (8 bytes each); due: groups by deadline;
--- pack:LENGTH:NAME:GROUP: its open packs, the oldest first; pack-batch:LENGTH:NAME:FIRST: those of a sealed batch, whose sixth part
--- in `batches` is the number of its records. A pack: when it came, number of its first record, how many, how many that stand before them
+-- pack:LENGTH:NAME:GROUP: its open packs, the oldest first; pack-batch:LENGTH:NAME:FIRST: those of a sealed batch,
+-- whose sixth part
+-- in `batches` is the number of its records. A pack: when it came, number of its first record, how many, how many that
+-- stand before them
 -- in it are not its own any more (8 bytes each), then what packs.py makes of it, which nobody looks into
 local function time_of(stored) return (struct.unpack('>d', stored)) end
 local function number_of(stored) return (struct.unpack('>d', stored, 9)) end
@@ -23,7 +25,8 @@ end
 """
 
 _OPEN = """
-local function take(group, most)  -- its oldest `most` records, or all, leave it; returns their packs, which are a batch's now,
+-- its oldest `most` records, or all, leave it; returns their packs, which are a batch's now,
+local function take(group, most)
   -- how many records they have, and the pack that is the group's oldest now, where that is known
   local source, packs, seen, count, following = pack_key(group), {}, 0, 0, nil
   repeat
@@ -102,7 +105,8 @@ INSERT_PACKS = (
     + _PACKS
     + _OPEN
     + """
--- further ARGV: topic partition of the watermark, expected, next; then of each pack: group, the pack from its number of records on
+-- further ARGV: topic partition of the watermark, expected, next; then of each pack: group, the pack from its number of
+-- records on
 if redis.call('EXISTS', key('order')) == 1 then return {'rows'} end
 local topic = ARGV[at]
 local stands = redis.call('HGET', key('watermarks'), topic) or '0'
@@ -181,7 +185,8 @@ COMPLETE_PACKS = (
     BUFFER
     + OUTBOX
     + """
--- further ARGV: how many batches; of each its token and how many messages it has; then all messages. Returns 1 or 0 of each
+-- further ARGV: how many batches; of each its token and how many messages it has; then all messages. Returns 1 or 0 of
+-- each
 local many, done, firsts, mine, wanted, total = tonumber(ARGV[2]), {}, {}, {}, {}, 0
 for i = 1, many do
   local first, messages = redis.call('HGET', key('holders'), ARGV[1 + 2 * i]), tonumber(ARGV[2 + 2 * i])
@@ -204,7 +209,9 @@ for _, first in ipairs(firsts) do redis.call('UNLINK', sealed_key(first)) end
 write('HDEL', key('batches'), firsts)
 write('HDEL', key('holders'), tokens)
 write('ZREM', key('sealed'), firsts)
-if total > 0 and redis.call('HINCRBY', key('types'), 'pack', -total) < 1 then redis.call('HDEL', key('types'), 'pack') end
+if total > 0 and redis.call('HINCRBY', key('types'), 'pack', -total) < 1 then
+  redis.call('HDEL', key('types'), 'pack')
+end
 add(places)
 return done
 """
@@ -214,7 +221,8 @@ UNPACK = (
     BUFFER
     + _PACKS
     + """
--- further ARGV: group, how many packs, number and records of each (16 bytes), then of each record its number, its name, and the row.
+-- further ARGV: group, how many packs, number and records of each (16 bytes), then of each record its number, its name,
+-- and the row.
 -- Its open packs become these rows, and its deadline theirs; false: they are others now
 local group, many, order, rows, known = ARGV[2], tonumber(ARGV[3]), {}, {}, {}
 local packs = redis.call('LRANGE', pack_key(group), 0, -1)

@@ -35,7 +35,8 @@ until #page < 1000 or #rows == most
 local elsewhere, soonest = 0, nil
 local others = redis.call('ZRANGEBYSCORE', key('tokens'), '(' .. text(now), '+inf', 'WITHSCORES')
 for i = 1, #others, 2 do
-  elsewhere, soonest = elsewhere + redis.call('SCARD', held_key(others[i])), math.min(soonest or math.huge, others[i + 1])
+  elsewhere = elsewhere + redis.call('SCARD', held_key(others[i]))
+  soonest = math.min(soonest or math.huge, others[i + 1])
 end
 local batches = redis.call('ZRANGE', key('sealed'), 0, -1, 'WITHSCORES')
 for i = 1, #batches, 2 do

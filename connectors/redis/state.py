@@ -17,7 +17,17 @@ from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.redis.timeouts import RedisTimeouts
 from sluicegate.connectors.sessions import RedisSession, unchanged
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
-from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, Level, OutboxRow, Partition, PartitionView, Source
+from sluicegate.streams.contracts.values import (
+    Changes,
+    Claim,
+    CrashMark,
+    DeadRow,
+    Level,
+    OutboxRow,
+    Partition,
+    PartitionView,
+    Source,
+)
 from sluicegate.streams.errors import ConfigurationError, Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 SCHEMA, INCARNATION = "sluicegate:{data}:schema", "sluicegate:{data}:incarnation"
@@ -37,7 +47,9 @@ _trying = msgspec.msgpack.Decoder(CrashMark).decode
 class RedisStore:
     """One address; any thread may call. Times are the server's. `new_name` gives a random name for new data."""
 
-    def __init__(self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD) -> None:
+    def __init__(
+        self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
+    ) -> None:
         self._options = options
         self._server = addresses.server(url)
         self._new_name = new_name
@@ -112,7 +124,8 @@ class RedisStore:
             return _keys(partition)
         if addresses.clustered(self._server()):
             raise ConfigurationError(
-                "timeouts cannot be part of a commit in a Redis cluster: they lie on another server than the partition, and no script "
+                "timeouts cannot be part of a commit in a Redis cluster: they lie on another server than the "
+                "partition, and no script "
                 "spans both; use one server (or sentinels), or store.timeouts by itself"
             )
         return [*_keys(partition), PREFIX]
@@ -165,7 +178,9 @@ class RedisStore:
         else:
             done = self._migrate([SCHEMA, INCARNATION], [len(STEPS), self._new_name()])
         if done > len(STEPS):
-            raise SystemNotReady(f"the store's keys are at step {done}, this program knows {len(STEPS)}: use a newer one")
+            raise SystemNotReady(
+                f"the store's keys are at step {done}, this program knows {len(STEPS)}: use a newer one"
+            )
         return list(STEPS[done:])
 
     def close(self) -> None:
@@ -208,22 +223,45 @@ def _claim(partition: Partition, held: Sequence[bytes], now: Sequence[bytes]) ->
         row = {str(name, "ascii"): value for name, value in zip(held[::2], held[1::2], strict=True)}
         version, offset, epoch, number, first, last = (int(row[name]) for name in COUNTS)
         return Claim(
-            partition, str(row["token"], "utf-8"), version, offset, epoch, number, first, last,
+            partition,
+            str(row["token"], "utf-8"),
+            version,
+            offset,
+            epoch,
+            number,
+            first,
+            last,
             source=_source(row["source"]) if row["source"] else None,
             trying=_trying(row["trying"]) if row["trying"] else None,
-            incarnation=str(row["incarnation"], "utf-8"), member=str(row["member"], "utf-8"), store_time=_seconds(now),
-        )  # fmt: skip
+            incarnation=str(row["incarnation"], "utf-8"),
+            member=str(row["member"], "utf-8"),
+            store_time=_seconds(now),
+        )
 
 
 def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
     fields: list[Any] = [
-        "version", after.version, "offset", after.offset, "epoch", after.epoch, "number", after.number,
-        "first", after.first, "last", after.last, "trying", b"" if changes.trying is None else _encode(changes.trying),
-    ]  # fmt: skip
+        "version",
+        after.version,
+        "offset",
+        after.offset,
+        "epoch",
+        after.epoch,
+        "number",
+        after.number,
+        "first",
+        after.first,
+        "last",
+        after.last,
+        "trying",
+        b"" if changes.trying is None else _encode(changes.trying),
+    ]
     if changes.source is not None:
         fields += ("source", _encode(changes.source))
     dead = [item for row in changes.dead for item in (row.number, _dead_head(row))]
-    delivered, revived = ([number for run in runs(some) for number in run] for some in (changes.dispatched, changes.revived))
+    delivered, revived = (
+        [number for run in runs(some) for number in run] for some in (changes.dispatched, changes.revived)
+    )
     rows = [item for row in changes.outbox for item in (row.number, _encode(row))]
     arguments: list[Any] = [claim.token, claim.version, claim.last - claim.first + 1, after.first - claim.first]
     for part in (fields, dead, delivered, revived, changes.entries, rows):

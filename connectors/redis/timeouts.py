@@ -50,7 +50,9 @@ class RedisTimeouts:
         ids, payloads, ends, following = self._batch([owner, most, length(self._options.lease)])
         with translated():
             found = [timeout(UUID(text(id)), payload, _rest) for id, payload in zip(ids, payloads, strict=True)]
-        return TimeoutBatch(found, owner, instant(ends) if found else None, None if following is None else moment(following))
+        return TimeoutBatch(
+            found, owner, instant(ends) if found else None, None if following is None else moment(following)
+        )
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
         if not self._remove(_held(id, owner)):
@@ -84,7 +86,8 @@ class RedisTimeouts:
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
-        """Looks at all of them, a thousand at a time: what is inserted or goes meanwhile may or may not be among them."""
+        """Looks at all of them, a thousand at a time: what is inserted or goes meanwhile may or may not be among
+        them."""
 
         def fits(each: Timeout) -> bool:
             return destination in (None, each.destination) and owner in (None, each.owner) and key in (None, each.key)

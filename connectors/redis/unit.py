@@ -16,7 +16,9 @@ from sluicegate.streams.errors import ConfigurationError, Fenced, NotCommitted, 
 
 # They end the transaction, or change the connection that others use after us.
 _ENDING = frozenset(("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"))
-_CHANGING = frozenset(("AUTH", "CLIENT", "HELLO", "MONITOR", "PSUBSCRIBE", "QUIT", "RESET", "SELECT", "SSUBSCRIBE", "SUBSCRIBE"))
+_CHANGING = frozenset(
+    ("AUTH", "CLIENT", "HELLO", "MONITOR", "PSUBSCRIBE", "QUIT", "RESET", "SELECT", "SSUBSCRIBE", "SUBSCRIBE")
+)
 _ANNOTATED = re.compile(r"Command # \d+ \((?P<name>\S+?)[ )].* of pipeline caused error: (?P<said>.*)", re.DOTALL)
 
 log = logging.getLogger("sluicegate.connectors.redis")
@@ -63,7 +65,8 @@ def watched(pipe: Any, keys: Sequence[str], script: Sequence[Any]) -> Any:
 
 
 def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[RedisSession], T]) -> tuple[T, Queue]:
-    """What `work` made, and what it queued. Raises Raised for what it raised, ConfigurationError for keys on other servers."""
+    """What `work` made, and what it queued. Raises Raised for what it raised, ConfigurationError for keys on other
+    servers."""
     queue = _queue(pipe)
     tag = claim_key.removesuffix(":claim")
     made = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
@@ -100,12 +103,15 @@ def _check_slot(client: Any, key: str, args: Sequence[Any]) -> None:
     except redis.exceptions.RedisClusterException:
         slot = None
     if slot != client.keyslot(key):
-        raise ConfigurationError(f"{args[0]}: its keys do not all lie with the session in this cluster: name them with session.key(name)")
+        raise ConfigurationError(
+            f"{args[0]}: its keys do not all lie with the session in this cluster: name them with session.key(name)"
+        )
 
 
 def executed(pipe: Pipeline, harmless: Sequence[Any], queue: Queue, script: Sequence[Any] = ()) -> Any:
     """MULTI, what is queued, our script if there is one, EXEC; returns the script's answer."""
-    # It changes nothing, but a server without memory refuses it, and everything with it. What scripts write is not looked at before.
+    # It changes nothing, but a server without memory refuses it, and everything with it. What scripts write is not
+    # looked at before.
     pipe.pipeline_execute_command(*harmless)
     for args, options in queue.command_stack:
         pipe.pipeline_execute_command(*args, **options)
@@ -135,12 +141,20 @@ def _exec(pipe: Pipeline) -> list[Any]:
         if found is None:
             raise
         # A word in capitals is a state of the server, like OOM or READONLY; anything else is said of the command.
-        kind = PersistenceError if type(error) is not redis.ResponseError or re.match(r"[A-Z]{3}", found["said"]) else NotCommitted
+        kind = (
+            PersistenceError
+            if type(error) is not redis.ResponseError or re.match(r"[A-Z]{3}", found["said"])
+            else NotCommitted
+        )
         raise kind(f"redis: {found['name']} was refused before anything ran: {_plain(found['said'])}") from None
 
 
 def _check_answers(names: Sequence[str], answers: Sequence[Any]) -> None:
-    refused = [f"{name} ({_plain(str(answer))})" for name, answer in zip(names, answers, strict=True) if isinstance(answer, Exception)]
+    refused = [
+        f"{name} ({_plain(str(answer))})"
+        for name, answer in zip(names, answers, strict=True)
+        if isinstance(answer, Exception)
+    ]
     if refused:
         count = f"{len(refused)} of the {len(names)} commands that the handler queued"
         text = f"redis: the commit landed without {count}, which Redis refused: {'; '.join(refused[:5])}"

@@ -1,14 +1,16 @@
 """The aggregator buffer in SQL: one implementation for SQLite, PostgreSQL, MySQL and MariaDB.
 
-Every writer locks the row of the name first: rows are numbered in the order of commits, and two never wait for each other crosswise.
+Every writer locks the row of the name first: rows are numbered in the order of commits, and two never wait for each
+other crosswise.
 """
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, case, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, case, delete, func, insert, select, update
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.sql import buffer_rows, buffer_seals
@@ -45,7 +47,10 @@ class SqlBuffer:
     at_once = 1_000
 
     def __init__(
-        self, transactions: TransactionRunner, types: Types | None, new_token: Callable[[], str] = lambda: uuid.uuid4().hex
+        self,
+        transactions: TransactionRunner,
+        types: Types | None,
+        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._transactions, self._types, self._new_token = transactions, types, new_token
 
@@ -64,9 +69,15 @@ class SqlBuffer:
     # -- intake ------------------------------------------------------------------------------------------------------
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
-        return self._transactions.run(lambda connection: self._insert(connection, name, entries, progress, keep_keys, False)[1])
+        return self._transactions.run(
+            lambda connection: self._insert(connection, name, entries, progress, keep_keys, False)[1]
+        )
 
     def _insert(
         self,
@@ -85,7 +96,12 @@ class SqlBuffer:
         return at, buffer_rows.add(at, entries, length(keep_keys))
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate,
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         def work(connection: Connection) -> Filled:
             at, result = self._insert(connection, name, entries, progress, keep_keys, True)
@@ -97,7 +113,9 @@ class SqlBuffer:
     def _handed_out(self, at: Locked, holds: Sequence[buffer_seals.Hold], gate: Gate) -> Sequence[SealedBatch]:
         return buffer_seals.handed_out(at, holds, gate, self._types, self._new_token)
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
+    def insert_packs(
+        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
+    ) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
@@ -114,7 +132,12 @@ class SqlBuffer:
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         mark = BUFFER_WATERMARK.c
         place = mark.name == name, mark.topic_id == topic_id, mark.partition_number == partition
-        return self._transactions.run(lambda connection: connection.scalars(select(mark.next_offset).where(*place)).first()) or 0
+        return (
+            self._transactions.run(
+                lambda connection: connection.scalars(select(mark.next_offset).where(*place)).first()
+            )
+            or 0
+        )
 
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
@@ -132,10 +155,22 @@ class SqlBuffer:
             return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
         token, until = self._new_token(), at.now + length(lease)
         at.connection.execute(update(BUFFER_ROW).where(*free, _ROW.number <= rows[-1].number).values(holder=token))
-        hold = {"name": at.name, "id": token, "reason": SNAPSHOT, "group_name": "", "first_row": rows[0].number, "attempts": 1}
+        hold = {
+            "name": at.name,
+            "id": token,
+            "reason": SNAPSHOT,
+            "group_name": "",
+            "first_row": rows[0].number,
+            "attempts": 1,
+        }
         at.connection.execute(insert(BUFFER_HOLD), {**hold, "token": token, "leased_until": until})
         _end(at, at.free[1:])
-        return Snapshot(*buffers.decoded(((str(row.number), read(row)) for row in rows), self._types), token, moment(until), *elsewhere)
+        return Snapshot(
+            *buffers.decoded(((str(row.number), read(row)) for row in rows), self._types),
+            token,
+            moment(until),
+            *elsewhere,
+        )
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         def work(at: Locked) -> int:
@@ -189,7 +224,11 @@ class SqlBuffer:
             until = at.now + length(lease)
             ours = at.holds(_HOLD.token == token, _HOLD.leased_until > at.now)
             changed = {"leased_until": until} | ({} if attempts is None else {"attempts": attempts})
-            return moment(until) if at.connection.execute(update(BUFFER_HOLD).where(*ours).values(changed)).rowcount else None
+            return (
+                moment(until)
+                if at.connection.execute(update(BUFFER_HOLD).where(*ours).values(changed)).rowcount
+                else None
+            )
 
         until = self._changed(name, None, work, taking=False) if token else None
         if until is None:
@@ -217,13 +256,15 @@ class SqlBuffer:
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
         last = -1
-        while page := self._transactions.run(lambda connection, after=last: connection.execute(_page(name, after).limit(1000)).all()):  # type: ignore[misc]
+        while page := self._transactions.run(partial(_thousand_after, name, last)):
             yield from map(read, page)
             last = page[-1].number
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
         def work(at: Locked) -> bool:
-            oldest = select(_ROW.number, _ROW.holder, _ROW.group_name).where(*at.rows(_ROW.correlation_id == correlation_id))
+            oldest = select(_ROW.number, _ROW.holder, _ROW.group_name).where(
+                *at.rows(_ROW.correlation_id == correlation_id)
+            )
             found = at.connection.execute(oldest.order_by(_ROW.number).limit(1)).first()
             if found is None:
                 raise buffers.not_found(name, correlation_id, _counted(at.connection, name))
@@ -251,6 +292,10 @@ def _page(name: str, after: int) -> Select[Any]:
     return select(*READ).where(_ROW.name == name, _ROW.number > after).order_by(_ROW.number)
 
 
+def _thousand_after(name: str, after: int, connection: Connection) -> Sequence[Row[Any]]:
+    return connection.execute(_page(name, after).limit(1000)).all()
+
+
 def _counted(connection: Connection, name: str, *conditions: Condition) -> int:
     return connection.scalars(select(func.count()).select_from(BUFFER_ROW).where(_ROW.name == name, *conditions)).one()
 
@@ -258,7 +303,9 @@ def _counted(connection: Connection, name: str, *conditions: Condition) -> int:
 def _elsewhere(at: Locked) -> tuple[int, int | None]:
     """How many rows somebody has, and when the first of them may be free."""
     live = func.min(case((_HOLD.leased_until > at.now, _HOLD.leased_until)))
-    held = select(func.count(), live).select_from(BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder)))
+    held = select(func.count(), live).select_from(
+        BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder))
+    )
     count, following = at.connection.execute(held.where(*at.rows(_ROW.holder.not_in(at.free)))).one()
     return count, following
 

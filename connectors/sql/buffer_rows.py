@@ -1,11 +1,25 @@
-"""The rows of a buffer in SQL: reading, adding and dropping them under the lock of their name. Times are microseconds since 1970."""
+"""The rows of a buffer in SQL: reading, adding and dropping them under the lock of their name. Times are microseconds
+since 1970."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, delete, false, insert, literal, or_, select, text, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    false,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.sql.leased_tables import BUFFER_HOLD, BUFFER_KEY, BUFFER_NAME, BUFFER_ROW, BUFFER_WATERMARK
@@ -22,25 +36,37 @@ Condition = ColumnElement[bool]
 _encode = msgspec.msgpack.Encoder().encode
 _headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
 
-READ = [BUFFER_ROW.c[name] for name in ("number", "idempotency_key", "correlation_id", "type", "data", "headers", "group_name")]
+READ = [
+    BUFFER_ROW.c[name]
+    for name in ("number", "idempotency_key", "correlation_id", "type", "data", "headers", "group_name")
+]
 _NAME: BindParameter[str] = bindparam("name")
 _KEYS: BindParameter[Sequence[str]] = bindparam("keys", expanding=True)
 _OF_KEYS = (BUFFER_KEY.c.name == _NAME, BUFFER_KEY.c.idempotency_key.in_(_KEYS))
 _LOCK = select(BUFFER_NAME.c.last_row).where(BUFFER_NAME.c.name == _NAME).with_for_update()
 _ADD_NAME = "insert into sluicegate_buffer (name, last_row) values (:name, 0) "
-# MySQL's locks the row that is there, as `for update` does: `ignore` would only share it, and two would wait for each other.
+# MySQL's locks the row that is there, as `for update` does: `ignore` would only share it, and two would wait for each
+# other.
 _UNLESS_THERE = {"postgresql": "on conflict do nothing", "mysql": "on duplicate key update last_row = last_row"}
-_BUFFERED = select(BUFFER_ROW.c.idempotency_key).where(BUFFER_ROW.c.name == _NAME, BUFFER_ROW.c.idempotency_key.in_(_KEYS))
+_BUFFERED = select(BUFFER_ROW.c.idempotency_key).where(
+    BUFFER_ROW.c.name == _NAME, BUFFER_ROW.c.idempotency_key.in_(_KEYS)
+)
 _KEPT = select(BUFFER_KEY.c.idempotency_key, BUFFER_KEY.c.kept_until).where(*_OF_KEYS)
 _FORGET = delete(BUFFER_KEY).where(*_OF_KEYS)
-_OVER = select(BUFFER_KEY.c.idempotency_key).where(BUFFER_KEY.c.name == _NAME, BUFFER_KEY.c.kept_until <= bindparam("now")).limit(PAGE)
-_SNAPSHOTS = select(BUFFER_HOLD.c.id, BUFFER_HOLD.c.leased_until).where(BUFFER_HOLD.c.name == _NAME, BUFFER_HOLD.c.reason == SNAPSHOT)
+_OVER = (
+    select(BUFFER_KEY.c.idempotency_key)
+    .where(BUFFER_KEY.c.name == _NAME, BUFFER_KEY.c.kept_until <= bindparam("now"))
+    .limit(PAGE)
+)
+_SNAPSHOTS = select(BUFFER_HOLD.c.id, BUFFER_HOLD.c.leased_until).where(
+    BUFFER_HOLD.c.name == _NAME, BUFFER_HOLD.c.reason == SNAPSHOT
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A name that nobody else writes to before the transaction ends. `free` are the holders whose rows may be taken, none being
-    one; `open` those whose rows are in no batch."""
+    """A name that nobody else writes to before the transaction ends. `free` are the holders whose rows may be taken,
+    none being one; `open` those whose rows are in no batch."""
 
     connection: Connection
     name: str
@@ -57,7 +83,8 @@ class Locked:
 
 
 def locked(connection: Connection, now: Callable[[], int], name: str, taking: bool = True) -> Locked | None:
-    """None: nothing was ever inserted under this name. Not `taking`: nothing that asks for free or open rows follows."""
+    """None: nothing was ever inserted under this name. Not `taking`: nothing that asks for free or open rows
+    follows."""
     last = connection.scalars(_LOCK, {"name": name}).first()
     if last is None:
         return None
@@ -98,8 +125,12 @@ def add(at: Locked, entries: Sequence[Entry], keep: int) -> InsertResult:
             known.add(entry.idempotency_key)
             new.append(entry)
     if new:
-        at.connection.execute(insert(BUFFER_ROW), [_values(at, number, entry, keep) for number, entry in enumerate(new, at.last + 1)])
-        at.connection.execute(update(BUFFER_NAME).where(BUFFER_NAME.c.name == at.name).values(last_row=at.last + len(new)))
+        at.connection.execute(
+            insert(BUFFER_ROW), [_values(at, number, entry, keep) for number, entry in enumerate(new, at.last + 1)]
+        )
+        at.connection.execute(
+            update(BUFFER_NAME).where(BUFFER_NAME.c.name == at.name).values(last_row=at.last + len(new))
+        )
     return InsertResult(len(new), len(entries) - len(new))
 
 
@@ -127,10 +158,19 @@ def forget(at: Locked) -> None:
 
 def _values(at: Locked, number: int, entry: Entry, keep: int) -> dict[str, object]:
     return {
-        "name": at.name, "number": number, "idempotency_key": entry.idempotency_key, "correlation_id": entry.correlation_id,
-        "group_name": entry.group, "type": entry.type, "data": entry.data, "headers": _encode(entry.headers) if entry.headers else b"",
-        "inserted_at": at.now, "kept_for": keep, "holder": "", "broken": 0,
-    }  # fmt: skip
+        "name": at.name,
+        "number": number,
+        "idempotency_key": entry.idempotency_key,
+        "correlation_id": entry.correlation_id,
+        "group_name": entry.group,
+        "type": entry.type,
+        "data": entry.data,
+        "headers": _encode(entry.headers) if entry.headers else b"",
+        "inserted_at": at.now,
+        "kept_for": keep,
+        "holder": "",
+        "broken": 0,
+    }
 
 
 def read(row: Sequence[Any]) -> Entry:
@@ -145,7 +185,9 @@ def read(row: Sequence[Any]) -> Entry:
 def drop(at: Locked, *conditions: Condition) -> int:
     """The rows that meet them; their keys stay known as long as was asked for. Returns how many."""
     kept_until = literal(at.now) + BUFFER_ROW.c.kept_for
-    keys = select(BUFFER_ROW.c.name, BUFFER_ROW.c.idempotency_key, kept_until).where(*at.rows(BUFFER_ROW.c.kept_for > 0, *conditions))
+    keys = select(BUFFER_ROW.c.name, BUFFER_ROW.c.idempotency_key, kept_until).where(
+        *at.rows(BUFFER_ROW.c.kept_for > 0, *conditions)
+    )
     at.connection.execute(insert(BUFFER_KEY).from_select(["name", "idempotency_key", "kept_until"], keys))
     return at.connection.execute(delete(BUFFER_ROW).where(*at.rows(*conditions))).rowcount
 

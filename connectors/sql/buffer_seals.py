@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from sluicegate.connectors import buffers
-from sluicegate.connectors.sql.buffer_rows import READ, SNAPSHOT, Condition, Locked, drop, one_of, pages, read, resolvable
+from sluicegate.connectors.sql.buffer_rows import (
+    READ,
+    SNAPSHOT,
+    Condition,
+    Locked,
+    drop,
+    one_of,
+    pages,
+    read,
+    resolvable,
+)
 from sluicegate.connectors.sql.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
 from sluicegate.connectors.sql.outbox_rows import write_rows
 from sluicegate.connectors.times import length, moment
@@ -37,7 +47,9 @@ def seal_full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | Non
     holds = []
     for group, rows in _rows_of(at, _full(at, touched, gate, types), types):
         count = gate.count or 0
-        holds += [_hold(at, group, "count", rows[first : first + count]) for first in range(0, len(rows) - count + 1, count)]
+        holds += [
+            _hold(at, group, "count", rows[first : first + count]) for first in range(0, len(rows) - count + 1, count)
+        ]
     _seal(at, holds, types)
     set_deadlines(at, touched, gate)
     return holds
@@ -46,14 +58,20 @@ def seal_full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | Non
 def _full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | None) -> list[str]:
     if gate.count is None:
         return []
-    counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name).having(func.count() >= gate.count)
-    return [group for page in pages(touched) for group in at.connection.scalars(counted.where(_ROW.group_name.in_(page)))]
+    counted = (
+        select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name).having(func.count() >= gate.count)
+    )
+    return [
+        group for page in pages(touched) for group in at.connection.scalars(counted.where(_ROW.group_name.in_(page)))
+    ]
 
 
 def _rows_of(at: Locked, groups: Sequence[str], types: Types | None) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
     """What of each is ready, oldest first."""
     for page in pages(groups):
-        found = select(*READ).where(*_ready(at, types), _ROW.group_name.in_(page)).order_by(_ROW.group_name, _ROW.number)
+        found = (
+            select(*READ).where(*_ready(at, types), _ROW.group_name.in_(page)).order_by(_ROW.group_name, _ROW.number)
+        )
         for group, rows in groupby(at.connection.execute(found), lambda row: str(row.group_name)):
             yield group, list(rows)
 
@@ -65,19 +83,27 @@ def _hold(at: Locked, group: str, reason: str, rows: Sequence[Sequence[Any]]) ->
 def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
     if not holds:
         return
-    oldest = update(BUFFER_ROW).where(*_ready(at, types), _ROW.group_name == bindparam("of_group"), _ROW.number <= bindparam("last"))
+    oldest = update(BUFFER_ROW).where(
+        *_ready(at, types), _ROW.group_name == bindparam("of_group"), _ROW.number <= bindparam("last")
+    )
     members = [{"id": hold.id, "of_group": hold.group, "last": hold.rows[-1][0]} for hold in holds]
     at.connection.execute(oldest.values(holder=bindparam("id")), members)
     at.connection.execute(
         insert(BUFFER_HOLD),
         [
             {
-                "name": at.name, "id": hold.id, "reason": hold.reason, "group_name": hold.group, "first_row": hold.rows[0][0],
-                "token": "", "leased_until": 0, "attempts": 0,
+                "name": at.name,
+                "id": hold.id,
+                "reason": hold.reason,
+                "group_name": hold.group,
+                "first_row": hold.rows[0][0],
+                "token": "",
+                "leased_until": 0,
+                "attempts": 0,
             }
             for hold in holds
         ],
-    )  # fmt: skip
+    )
 
 
 def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
@@ -89,7 +115,10 @@ def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
         if gate.after_first is None and gate.after_last is None:
             continue
         found = at.connection.execute(left.where(_ROW.group_name.in_(page)))
-        deadlines = [{"name": at.name, "group_name": group, "due_at": buffers.deadline(gate, first, last)} for group, first, last in found]
+        deadlines = [
+            {"name": at.name, "group_name": group, "due_at": buffers.deadline(gate, first, last)}
+            for group, first, last in found
+        ]
         if deadlines:
             at.connection.execute(insert(BUFFER_DEADLINE), deadlines)
 
@@ -135,23 +164,30 @@ def abandoned(at: Locked, limit: int) -> list[Hold]:
     found = at.connection.execute(free.order_by(hold.first_row).limit(limit)).all()
     rows: dict[str, list[Sequence[Any]]] = {}
     for page in pages([id for id, *_ in found]):
-        for holder, *row in at.connection.execute(select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)):
+        for holder, *row in at.connection.execute(
+            select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)
+        ):
             rows.setdefault(holder, []).append(row)
     return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in found]
 
 
-def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None, new_token: Callable[[], str]) -> list[SealedBatch]:
+def handed_out(
+    at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None, new_token: Callable[[], str]
+) -> list[SealedBatch]:
     """Each leased with a token of its own."""
     until = at.now + length(gate.lease)
     batches = []
     for hold in holds:
         content = buffers.decoded(((str(row[0]), read(row)) for row in hold.rows), types)
-        batches.append(SealedBatch(hold.id, hold.group, hold.reason, *content, new_token(), moment(until), hold.attempts + 1))
+        batches.append(
+            SealedBatch(hold.id, hold.group, hold.reason, *content, new_token(), moment(until), hold.attempts + 1)
+        )
     if batches:
         lease = update(BUFFER_HOLD).where(*at.holds(BUFFER_HOLD.c.id == bindparam("batch")))
         values = {"token": bindparam("holder"), "leased_until": until, "attempts": bindparam("times")}
         at.connection.execute(
-            lease.values(values), [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
+            lease.values(values),
+            [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches],
         )
     return batches
 

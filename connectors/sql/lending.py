@@ -1,4 +1,5 @@
-"""A `sqlalchemy.Connection` on a driver's connection that is ours: it runs statements inside our transaction and cannot end it."""
+"""A `sqlalchemy.Connection` on a driver's connection that is ours: it runs statements inside our transaction and cannot
+end it."""
 
 import threading
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ class Lender:
         self._lock = threading.Lock()
 
     def learn(self, driver: Any) -> None:
-        """Let SQLAlchemy ask the server what it must know, once, outside of any transaction. Raises the driver's errors as they are."""
+        """Let SQLAlchemy ask the server what it must know, once, outside of any transaction. Raises the driver's errors
+        as they are."""
         if self._known:
             return
         with self._lock:

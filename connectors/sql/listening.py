@@ -11,7 +11,8 @@ from sluicegate.connectors.sql.outbox_rows import CHANNEL
 
 
 class Listener:
-    """A connection of its own, made by the first call; a proxy that shares connections out loses what it is told: poll, too."""
+    """A connection of its own, made by the first call; a proxy that shares connections out loses what it is told: poll,
+    too."""
 
     def __init__(self, connect: Callable[[], psycopg.Connection[tuple[Any, ...]]]) -> None:
         self._connect = connect

@@ -1,4 +1,5 @@
-"""What is MySQL's and MariaDB's own: PyMySQL, statements one after the other, schema changes that cannot be taken back."""
+"""What is MySQL's and MariaDB's own: PyMySQL, statements one after the other, schema changes that cannot be taken
+back."""
 
 import re
 import socket
@@ -44,12 +45,19 @@ SETTINGS = (
     "set session innodb_lock_wait_timeout = 5",
     "set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     "set session time_zone = '+00:00'",
-    # MariaDB's: a worker that was stopped inside a commit holds its row no longer than this. MySQL takes it for a comment.
+    # MariaDB's: a worker that was stopped inside a commit holds its row no longer than this. MySQL takes it for a
+    # comment.
     "/*M! set session idle_transaction_timeout = 4 */",
 )
 SHOWN = (
-    "version", "innodb_flush_log_at_trx_commit", "innodb_doublewrite", "read_only", "log_bin", "sync_binlog", "max_allowed_packet",
-)  # fmt: skip
+    "version",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_doublewrite",
+    "read_only",
+    "log_bin",
+    "sync_binlog",
+    "max_allowed_packet",
+)
 SHOW = f"show global variables where variable_name in ({', '.join(['%s'] * len(SHOWN))})"
 OTHER_ENGINES = """
 select table_name from information_schema.tables
@@ -85,12 +93,16 @@ class Mysql(server.SqlServer):
     )
     begin_migrating: Sequence[str] = ("do get_lock(concat('sluicegate.', database()), 60)",)
     end_migrating = "do release_lock(concat('sluicegate.', database()))"
-    # Not `begin`: after a deadlock, or a statement that commits implicitly, what follows must not be committed statement by statement.
+    # Not `begin`: after a deadlock, or a statement that commits implicitly, what follows must not be committed
+    # statement by statement.
     begin_unit: Sequence[str] = ("set autocommit = 0",)
     end_unit: Sequence[str] = ("commit", "set autocommit = 1")
     undo_unit: Sequence[str] = ("rollback", "set autocommit = 1")
     ended = frozenset(("1305",))
-    steps_exist = "select count(*) from information_schema.tables where table_schema = database() and table_name = 'sluicegate_step'"
+    steps_exist = (
+        "select count(*) from information_schema.tables where table_schema = database() and table_name = "
+        "'sluicegate_step'"
+    )
     clock = "select unix_timestamp(sysdate(6)) + 0e0"
 
     def __init__(self, url: str) -> None:
@@ -104,14 +116,18 @@ class Mysql(server.SqlServer):
             options |= {name: TRUTH[str(value)] if name in FLAGS else value for name, value in target.query.items()}
         except (ArgumentError, ValueError, KeyError):
             hint = f"options are {', '.join(sorted(OPTIONS))}; those of verify are true or false"
-            raise ConfigurationError(f"the MySQL URL cannot be read: mysql://[user:password@]host[:port]/database; {hint}") from None
+            raise ConfigurationError(
+                f"the MySQL URL cannot be read: mysql://[user:password@]host[:port]/database; {hint}"
+            ) from None
         words = {"host": target.host, "port": target.port, "user": target.username, "password": target.password}
         self._target: dict[str, Any] = {name: value for name, value in words.items() if value is not None} | options
         self._target["database"] = target.database
         self.lender = Lender("mysql+pymysql://")
 
     def _context(self) -> ssl.SSLContext:
-        return admission.context(self.name, admission.Files(*(str(self._target.get(name, "")) for name in FILES)), CERTIFICATES)
+        return admission.context(
+            self.name, admission.Files(*(str(self._target.get(name, "")) for name in FILES)), CERTIFICATES
+        )
 
     def connect(self) -> "pymysql.Connection[Any]":
         if any(name in self._target for name in FILES):
@@ -141,7 +157,9 @@ class Mysql(server.SqlServer):
 
     def outage(self, error: Exception, connection: "pymysql.Connection[Any]") -> bool:
         code = self.code(error)
-        return code in OUTAGES or (not code and not isinstance(error, pymysql.err.ProgrammingError | pymysql.err.NotSupportedError))
+        return code in OUTAGES or (
+            not code and not isinstance(error, pymysql.err.ProgrammingError | pymysql.err.NotSupportedError)
+        )
 
     def said(self, error: Exception) -> str:
         return "" if self.code(error) == SYNTAX_ERROR else " ".join(str(each) for each in error.args[1:])
@@ -171,7 +189,10 @@ class Mysql(server.SqlServer):
             db.run(f"{insert} values {values}")
 
     def level(self, ask: Ask) -> Level:
-        return judged({str(name).lower(): str(value) for name, value in ask(SHOW, SHOWN)}, [name for (name,) in ask(OTHER_ENGINES)])
+        return judged(
+            {str(name).lower(): str(value) for name, value in ask(SHOW, SHOWN)},
+            [name for (name,) in ask(OTHER_ENGINES)],
+        )
 
 
 def _pages(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
@@ -188,7 +209,11 @@ def _pages(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 def judged(shown: dict[str, str], other_engines: Sequence[str]) -> Level:
     """The level that these settings give; what cannot be read counts as wrong."""
-    weak = [*_old(shown.get("version", "0")), *_wrong(shown), *(f"the table {name} is not InnoDB's" for name in other_engines)]
+    weak = [
+        *_old(shown.get("version", "0")),
+        *_wrong(shown),
+        *(f"the table {name} is not InnoDB's" for name in other_engines),
+    ]
     return Level("lossy" if weak else "durable", tuple(weak))
 
 
@@ -210,7 +235,10 @@ def _wrong(shown: dict[str, str]) -> Iterator[str]:
         if shown.get(name, "unknown").upper() not in good:
             yield f"{name} is {shown.get(name, 'unknown')}, not {good[0]}"
     if int(shown.get("max_allowed_packet", "0")) < PACKET_BYTES:
-        yield f"max_allowed_packet is {shown.get('max_allowed_packet')}, below {PACKET_BYTES}: large entries would be refused"
+        yield (
+            f"max_allowed_packet is {shown.get('max_allowed_packet')}, below {PACKET_BYTES}: large entries would "
+            "be refused"
+        )
 
 
 def _ask_for_tls(link: socket.socket) -> None:

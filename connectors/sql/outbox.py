@@ -50,7 +50,9 @@ class SqlOutbox:
     def set_lanes(self, count: int) -> None:
         self._transactions.run(lambda connection: outbox_care.set_lanes(connection, count))
 
-    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
+    def claim(
+        self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
+    ) -> LaneBatch | None:
         seconds = positive(lease).total_seconds()
 
         def work(connection: Connection, now: float) -> LaneBatch | None:
@@ -68,7 +70,9 @@ class SqlOutbox:
         try:
             self._run(lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now))
         except outbox_marks.Dropped:
-            self._run(lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now, ask=True))
+            self._run(
+                lambda connection, now: outbox_marks.mark(connection, batch, outcomes, self._options, now, ask=True)
+            )
 
     def release(self, batch: LaneBatch) -> None:
         def work(connection: Connection) -> None:

@@ -9,7 +9,15 @@ from sluicegate.connectors.outboxes import check_lanes
 from sluicegate.connectors.sql.outbox_claims import among, fetched, message_of
 from sluicegate.connectors.sql.outbox_lanes import locked, save
 from sluicegate.connectors.sql.outbox_marks import forget, packed, unpacked
-from sluicegate.connectors.sql.outbox_rows import ADD_PENDING, in_pages, lanes, lock_lanes, locking, seqs_of, share_lanes
+from sluicegate.connectors.sql.outbox_rows import (
+    ADD_PENDING,
+    in_pages,
+    lanes,
+    lock_lanes,
+    locking,
+    seqs_of,
+    share_lanes,
+)
 from sluicegate.streams.contracts.lanes import lane_of
 
 _COUNTS = {
@@ -40,7 +48,8 @@ def count(connection: Connection, state: str) -> int:
 
 
 def oldest(connection: Connection) -> float | None:
-    """When the oldest pending row was added: the first of one of the lanes. Each is looked up, for grouping reads all that is pending."""
+    """When the oldest pending row was added: the first of one of the lanes. Each is looked up, for grouping reads all
+    that is pending."""
     firsts = ", ".join(_FIRST.format(lane=lane) for lane in range(lanes(connection)))
     found: float | None = connection.execute(text(_OLDEST.format(firsts=firsts))).scalar()
     return found
@@ -112,7 +121,9 @@ def drop(connection: Connection, ids: Sequence[str]) -> int:
         for lane, seq in fetched(connection, _PENDING.format(among=among(connection, page))):
             by_lane.setdefault(lane, []).append(seq)
         seqs = [seq for lane, found in by_lane.items() for seq in _drop_pending(connection, lane, found)]
-        dead = [seq for (seq,) in fetched(connection, _BURIED.format(among=among(connection, page)) + locking(connection))]
+        dead = [
+            seq for (seq,) in fetched(connection, _BURIED.format(among=among(connection, page)) + locking(connection))
+        ]
         _delete(connection, [*seqs, *dead], "message_dead", "message_attempt", "message")
         dropped += len(seqs) + len(dead)
     return dropped

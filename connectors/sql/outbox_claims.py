@@ -20,8 +20,12 @@ _STORED = """
 select p.seq, p.attempts, p.held_until, m.id, m.topic, m.message_key, m.value, m.headers, m.lane_key, m.created_at
 from sluicegate_message_pending p join sluicegate_message m on m.seq = p.seq
 where p.lane = {lane:d} and {condition} order by p.seq limit {limit:d}"""
-_BY_INDEX = "select " + ", ".join(f"set_config('enable_{way}', 'off', true)" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin"))
-_EARLIER = "select seq from sluicegate_message_pending where lane = {lane:d} and seq < {top:d} order by seq limit {limit:d}"
+_BY_INDEX = "select " + ", ".join(
+    f"set_config('enable_{way}', 'off', true)" for way in ("seqscan", "bitmapscan", "hashjoin", "mergejoin")
+)
+_EARLIER = (
+    "select seq from sluicegate_message_pending where lane = {lane:d} and seq < {top:d} order by seq limit {limit:d}"
+)
 _FREE = """
 select seq from sluicegate_message_pending
 where lane = {lane:d} and coalesce(held_until, 0) <= {now!r} and coalesce(next_attempt_at, 0) <= {now!r}
@@ -47,13 +51,17 @@ def _plan(connection: Connection) -> None:
         connection.execute(text(_BY_INDEX)).all()
 
 
-def claim_lane(connection: Connection, lane: int, token: str, limit: int, after: int, expires_at: float, now: float) -> LaneBatch | None:
+def claim_lane(
+    connection: Connection, lane: int, token: str, limit: int, after: int, expires_at: float, now: float
+) -> LaneBatch | None:
     held = locked(connection, lane)
     if held is None or not held.is_free(token, now):
         return None
     _plan(connection)
     waits = next((each for each in held.given if each.until is not None and each.until > now), None)
-    ready = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)][:limit]
+    ready = [each for each in held.given if each.number > after and (waits is None or each.number < waits.number)][
+        :limit
+    ]
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
     gone = {each.seq for each in ready if each.seq not in stored}
     kept = [each for each in ready if each.seq not in gone]
@@ -67,7 +75,10 @@ def claim_lane(connection: Connection, lane: int, token: str, limit: int, after:
     if not given and not held.given and held.token == token and held.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: who looks again and again writes nothing.
         return LaneBatch(lane, token, at(held.expires_at), rows, None if until is None else at(until))
-    save(connection, LaneHold(lane, token, expires_at, max(held.next_number, given[-1].number + 1 if given else 0), given))
+    save(
+        connection,
+        LaneHold(lane, token, expires_at, max(held.next_number, given[-1].number + 1 if given else 0), given),
+    )
     return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
 
 
@@ -82,14 +93,21 @@ def _without_number(connection: Connection, lane: int, given: Sequence[Given], l
         late = list(_of_seqs(connection, lane, seqs).values())
     if len(late) == limit:
         return late
-    return late + list(fetched(connection, _STORED.format(lane=lane, condition=f"p.seq > {top:d}", limit=limit - len(late))))
+    return late + list(
+        fetched(connection, _STORED.format(lane=lane, condition=f"p.seq > {top:d}", limit=limit - len(late)))
+    )
 
 
 def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int, SelectedRow]:
     found: dict[int, SelectedRow] = {}
     for page in in_pages(seqs):
         condition = f"p.seq {among(connection, page)}"
-        found.update({row[0]: row for row in fetched(connection, _STORED.format(lane=lane, condition=condition, limit=len(page)))})
+        found.update(
+            {
+                row[0]: row
+                for row in fetched(connection, _STORED.format(lane=lane, condition=condition, limit=len(page)))
+            }
+        )
     return found
 
 
@@ -115,11 +133,15 @@ def claim_any(connection: Connection, token: str, limit: int, until: float, now:
     return LaneBatch(ANY_LANE, token, at(until), rows)
 
 
-def _claim_free(connection: Connection, lane: int, token: str, limit: int, until: float, now: float) -> Sequence[LaneRow]:
+def _claim_free(
+    connection: Connection, lane: int, token: str, limit: int, until: float, now: float
+) -> Sequence[LaneRow]:
     """First which rows, then these; the lane's row keeps others away in between."""
     seqs = [seq for (seq,) in fetched(connection, _FREE.format(lane=lane, now=now, limit=limit))]
     for page in in_pages(seqs):
-        connection.execute(text(_HOLD.format(among=among(connection, page))), {"holder": token, "until": until, "lane": lane})
+        connection.execute(
+            text(_HOLD.format(among=among(connection, page))), {"holder": token, "until": until, "lane": lane}
+        )
     found = _of_seqs(connection, lane, seqs)
     return _lane_rows(list(found), list(found.values()))
 
@@ -128,8 +150,12 @@ def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow]) -> list[La
     if stored and not isinstance(stored[0][3], str):
         stored = [(*row[:3], plain(row[3]), plain(row[4]), *row[5:]) for row in stored]
     return [
-        LaneRow(number, id, topic, key, value, headers_of(headers) if headers else (), lane_key, attempts, _created(created))
-        for number, (_, attempts, _, id, topic, key, value, headers, lane_key, created) in zip(numbers, stored, strict=True)
+        LaneRow(
+            number, id, topic, key, value, headers_of(headers) if headers else (), lane_key, attempts, _created(created)
+        )
+        for number, (_, attempts, _, id, topic, key, value, headers, lane_key, created) in zip(
+            numbers, stored, strict=True
+        )
     ]
 
 

@@ -12,7 +12,8 @@ from sluicegate.streams.errors import ConcurrencyError
 _SELECT = "select token, expires_at, next_number, given from sluicegate_lane where lane = :lane"
 _ADD = "insert into sluicegate_lane (lane, token, expires_at, next_number, given) values (:lane, '', 0, 1, :given)"
 _SET = """
-update sluicegate_lane set token = :token, expires_at = :expires_at, next_number = :next_number, given = :given where lane = :lane"""
+update sluicegate_lane set token = :token, expires_at = :expires_at, next_number = :next_number, given = :given
+where lane = :lane"""
 
 _RELEASE = "update sluicegate_lane set token = '', expires_at = 0 where lane = :lane and token = :token"
 
@@ -43,7 +44,8 @@ _decode = msgspec.msgpack.Decoder(list[Given]).decode
 
 
 def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | None:
-    """Nobody else changes it before the transaction ends. Makes it when it is not there. None: another has it, and we do not wait."""
+    """Nobody else changes it before the transaction ends. Makes it when it is not there. None: another has it, and we
+    do not wait."""
     found = _row(connection, lane, wait)
     if found is None and (wait or not _is_there(connection, lane)):
         _add(connection, lane)
@@ -54,12 +56,16 @@ def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | N
 def _row(connection: Connection, lane: int, wait: bool) -> LaneHold | None:
     lock = "" if connection.dialect.name == "sqlite" else " for update" if wait else " for update skip locked"
     row: Any = connection.execute(text(_SELECT + lock), {"lane": lane}).first()
-    return None if row is None else LaneHold(lane, plain(row.token), row.expires_at, row.next_number, _decode(row.given))
+    return (
+        None if row is None else LaneHold(lane, plain(row.token), row.expires_at, row.next_number, _decode(row.given))
+    )
 
 
 def _is_there(connection: Connection, lane: int) -> bool:
     """Locked or not: MariaDB's `insert ignore` of a row that is there waits for whoever has it."""
-    return connection.execute(text("select 1 from sluicegate_lane where lane = :lane"), {"lane": lane}).first() is not None
+    return (
+        connection.execute(text("select 1 from sluicegate_lane where lane = :lane"), {"lane": lane}).first() is not None
+    )
 
 
 def _add(connection: Connection, lane: int) -> None:

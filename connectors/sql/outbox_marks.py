@@ -27,9 +27,11 @@ update sluicegate_message_pending set attempts = :attempts, next_attempt_at = :u
 where lane = :lane and seq = :seq"""
 _BURY = "insert into sluicegate_message_dead (seq, lane, attempts, reason) values (:seq, :lane, :attempts, :reason)"
 _TRIED = """
-insert into sluicegate_message_attempt (seq, number, tried_at, outcome, error) values (:seq, :number, :now, :outcome, :error)"""
+insert into sluicegate_message_attempt (seq, number, tried_at, outcome, error)
+values (:seq, :number, :now, :outcome, :error)"""
 _SENT = """
-insert into sluicegate_message_sent (dispatched_at, low, high, lane, size, seqs) values (:now, :low, :high, :lane, :size, :seqs)"""
+insert into sluicegate_message_sent (dispatched_at, low, high, lane, size, seqs)
+values (:now, :low, :high, :lane, :size, :seqs)"""
 _TRIES = "select seq, count(*) from sluicegate_message_attempt where seq {among} group by seq"
 _NEVER: Mapping[int, int] = {}
 
@@ -39,7 +41,12 @@ class Dropped(Exception):
 
 
 def mark(
-    connection: Connection, batch: LaneBatch, outcomes: Sequence[Outcome] | None, options: OutboxOptions, now: float, ask: bool = False
+    connection: Connection,
+    batch: LaneBatch,
+    outcomes: Sequence[Outcome] | None,
+    options: OutboxOptions,
+    now: float,
+    ask: bool = False,
 ) -> None:
     """Raises Dropped unless it is to ask which rows are pending."""
     if outcomes is None and batch.lane != ANY_LANE and batch.rows and not ask:
@@ -60,21 +67,28 @@ def mark(
         tried = {numbered[row.number]: row.attempts for row in batch.rows if row.number in numbered}
         waits = settle(connection, batch.lane, chosen, options, now, tried)
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
-    given = [Given(each.number, each.seq, waits.get(each.seq) or each.until) for each in held.given if each.seq not in done]
+    given = [
+        Given(each.number, each.seq, waits.get(each.seq) or each.until) for each in held.given if each.seq not in done
+    ]
     save(connection, held._replace(given=given))
 
 
 def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
-    """The usual case, in which nothing is looked up of single rows: what has numbers from the first to the last one was in the batch."""
+    """The usual case, in which nothing is looked up of single rows: what has numbers from the first to the last one was
+    in the batch."""
     held = of_token(connection, batch.lane, batch.token)
     given, number = list(held.given), attrgetter("number")
-    first, end = bisect_left(given, batch.rows[0].number, key=number), bisect_right(given, batch.rows[-1].number, key=number)
+    first, end = (
+        bisect_left(given, batch.rows[0].number, key=number),
+        bisect_right(given, batch.rows[-1].number, key=number),
+    )
     dispatch(connection, batch.lane, [each.seq for each in given[first:end]], now)
     save(connection, held._replace(given=given[:first] + given[end:]))
 
 
 def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, str]]:
-    """By lane the rows that the token still has: seq and id. No pending row lies in another lane than that of its key."""
+    """By lane the rows that the token still has: seq and id. No pending row lies in another lane than that of its
+    key."""
     count = lanes(connection)
     found: dict[int, dict[int, str]] = {}
     for row in batch.rows:
@@ -83,7 +97,11 @@ def held_alone(connection: Connection, batch: LaneBatch) -> dict[int, dict[int, 
         held: set[int] = set()
         for page in in_pages(list(rows)):
             values = {"lane": lane, "token": batch.token}
-            held.update(connection.execute(text(_HELD.format(among=among(connection, page)) + locking(connection)), values).scalars())
+            held.update(
+                connection.execute(
+                    text(_HELD.format(among=among(connection, page)) + locking(connection)), values
+                ).scalars()
+            )
         found[lane] = {seq: id for seq, id in rows.items() if seq in held}
     return found
 
@@ -96,11 +114,15 @@ def settle(
     now: float,
     tried: Mapping[int, int] = _NEVER,
 ) -> Mapping[int, float | None]:
-    """By seq; what is not pending any more is left out. Returns until when those wait that are tried again, None for those that wait
-    already: an earlier call counted their failure, for they were `tried` fewer times when they were claimed."""
+    """By seq; what is not pending any more is left out. Returns until when those wait that are tried again, None for
+    those that wait already: an earlier call counted their failure, for they were `tried` fewer times when they were
+    claimed."""
     attempts: dict[int, int] = {}
     for page in in_pages(list(outcomes)):
-        attempts.update((seq, tried) for seq, tried in fetched(connection, _PENDING.format(lane=lane, among=among(connection, page))))
+        attempts.update(
+            (seq, tried)
+            for seq, tried in fetched(connection, _PENDING.format(lane=lane, among=among(connection, page)))
+        )
     kinds = {seq: outcomes[seq].kind for seq in outcomes if seq in attempts}
     dispatch(connection, lane, [seq for seq, kind in kinds.items() if kind == "dispatched"], now)
     free(connection, lane, [seq for seq, kind in kinds.items() if kind == "outage"])
@@ -136,25 +158,40 @@ def free(connection: Connection, lane: int, seqs: Sequence[int]) -> None:
 
 
 def _fail(
-    connection: Connection, lane: int, outcomes: Mapping[int, Outcome], before: Mapping[int, int], options: OutboxOptions, now: float
+    connection: Connection,
+    lane: int,
+    outcomes: Mapping[int, Outcome],
+    before: Mapping[int, int],
+    options: OutboxOptions,
+    now: float,
 ) -> Mapping[int, float]:
     tries = _tries(connection, list(outcomes))
     attempts = {seq: before[seq] + 1 for seq in outcomes}
     said = {seq: verdict(options, outcome.kind, attempts[seq]) for seq, outcome in outcomes.items()}
     history = [
-        {"seq": seq, "number": tries.get(seq, 0) + 1, "now": now, "outcome": said[seq], "error": outcome.error.encode(errors="replace")}
+        {
+            "seq": seq,
+            "number": tries.get(seq, 0) + 1,
+            "now": now,
+            "outcome": said[seq],
+            "error": outcome.error.encode(errors="replace"),
+        }
         for seq, outcome in outcomes.items()
     ]
     connection.execute(text(_TRIED), history)
     dead = [seq for seq in outcomes if said[seq] != "transient"]
-    buried = [{"seq": seq, "lane": lane, "attempts": attempts[seq], "reason": outcomes[seq].error.encode(errors="replace")} for seq in dead]
+    buried = [
+        {"seq": seq, "lane": lane, "attempts": attempts[seq], "reason": outcomes[seq].error.encode(errors="replace")}
+        for seq in dead
+    ]
     waits = {seq: now + options.pause(attempts[seq]).total_seconds() for seq in outcomes if said[seq] == "transient"}
     if buried:
         forget(connection, lane, dead)
         connection.execute(text(_BURY), buried)
     if waits:
         connection.execute(
-            text(_PUT_OFF), [{"lane": lane, "seq": seq, "attempts": attempts[seq], "until": until} for seq, until in waits.items()]
+            text(_PUT_OFF),
+            [{"lane": lane, "seq": seq, "attempts": attempts[seq], "until": until} for seq, until in waits.items()],
         )
     return waits
 

@@ -14,15 +14,22 @@ from sluicegate.connectors.sql.outbox_rows import lanes, plain, seqs_of
 from sluicegate.streams.contracts.lanes import lane_of
 from sluicegate.streams.contracts.messages import Attempt, OutboxMessage, StoredMessage
 
-_MESSAGES = "select seq, created_at, id, topic, message_key, value, headers, lane_key from sluicegate_message where seq {among}"
+_MESSAGES = (
+    "select seq, created_at, id, topic, message_key, value, headers, lane_key from sluicegate_message where seq {among}"
+)
 _ALL = "select seq from sluicegate_message where seq > {after:d} order by seq limit 1000"
 _PENDING = "select seq from sluicegate_message_pending where seq > {after:d} order by seq limit 1000"
 _DEAD = "select seq from sluicegate_message_dead where seq > {after:d} order by seq limit 1000"
 _SENT = "select low, seqs from sluicegate_message_sent where low > {after:d} order by low limit 50"
-_PENDING_OF = "select seq, lane, attempts, next_attempt_at from sluicegate_message_pending where lane = {lane:d} and seq {among}"
+_PENDING_OF = (
+    "select seq, lane, attempts, next_attempt_at from sluicegate_message_pending where lane = {lane:d} and seq {among}"
+)
 _DEAD_OF = "select seq, lane, attempts, reason from sluicegate_message_dead where seq {among}"
 _SENT_OF = "select dispatched_at, lane, seqs from sluicegate_message_sent where low <= {last:d} and high >= {first:d}"
-_TRIED = "select seq, number, tried_at, outcome, error from sluicegate_message_attempt where seq {among} order by seq, number"
+_TRIED = (
+    "select seq, number, tried_at, outcome, error from sluicegate_message_attempt where seq {among} order by "
+    "seq, number"
+)
 
 
 class RowState(NamedTuple):
@@ -93,7 +100,9 @@ def _states(connection: Connection, messages: Mapping[int, OutboxMessage]) -> di
     for seq, message in messages.items():
         by_lane.setdefault(lane_of(message, count), []).append(seq)
     for lane, seqs in by_lane.items():
-        for seq, _, attempts, until in fetched(connection, _PENDING_OF.format(lane=lane, among=among(connection, seqs))):
+        for seq, _, attempts, until in fetched(
+            connection, _PENDING_OF.format(lane=lane, among=among(connection, seqs))
+        ):
             found[seq] = RowState("pending", lane, attempts, next_attempt_at=until)
     for seq, lane, attempts, reason in fetched(connection, _DEAD_OF.format(among=among(connection, list(messages)))):
         found[seq] = RowState("dead", lane, attempts, reason=bytes(reason).decode())
@@ -122,14 +131,19 @@ def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
 def _stored(message: OutboxMessage, created: float, state: RowState) -> StoredMessage:
     dispatched = None if state.dispatched_at is None else at(state.dispatched_at)
     following = None if state.next_attempt_at is None else at(state.next_attempt_at)
-    return StoredMessage(message, state.name, state.lane, state.attempts, at(created), dispatched, following, state.reason)
+    return StoredMessage(
+        message, state.name, state.lane, state.attempts, at(created), dispatched, following, state.reason
+    )
 
 
 def attempts_of(connection: Connection, id: str) -> Sequence[Attempt]:
     """The one that succeeded stands in no table of attempts: it follows from the row's dispatch."""
     for seq in seqs_of(connection, [id]).values():
         rows = fetched(connection, _TRIED.format(among=among(connection, [seq])))
-        history = [Attempt(number, at(tried), plain(outcome), bytes(error).decode()) for _, number, tried, outcome, error in rows]
+        history = [
+            Attempt(number, at(tried), plain(outcome), bytes(error).decode())
+            for _, number, tried, outcome, error in rows
+        ]
         for state in _sent_states(connection, [seq]).values():
             history.append(Attempt(len(history) + 1, at(state.dispatched_at or 0.0), "success", ""))
         return tuple(history)

@@ -55,7 +55,8 @@ _SINCE = "select id, seq from sluicegate_message where seq > :before"
 
 
 def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float) -> None:
-    """Add the messages inside the transaction, but for those whose id is there. `now` is the store's time, seconds since 1970."""
+    """Add the messages inside the transaction, but for those whose id is there. `now` is the store's time, seconds
+    since 1970."""
     distinct = list({message.id: message for message in reversed(messages)}.values())[::-1]
     if not distinct:
         return
@@ -114,16 +115,26 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
                 return
             continue
         added = {plain(id): seq for id, seq in connection.execute(text(_SINCE), {"before": before})}
-        connection.execute(text(ADD_PENDING), [{"lane": lane_of(each, lanes), "seq": added[each.id], "attempts": 0} for each in messages])
+        connection.execute(
+            text(ADD_PENDING),
+            [{"lane": lane_of(each, lanes), "seq": added[each.id], "attempts": 0} for each in messages],
+        )
         return
-    raise PersistenceError(f"{len(messages)} outbox messages were not added: others added the same ids at the same time, {_RACES} times")
+    raise PersistenceError(
+        f"{len(messages)} outbox messages were not added: others added the same ids at the same time, {_RACES} times"
+    )
 
 
 def _row(message: OutboxMessage, now: float) -> dict[str, object]:
     return {
-        "id": message.id, "topic": message.topic, "message_key": message.key, "value": message.value,
-        "headers": headers_bytes(message), "lane_key": message.lane_key, "created_at": now,
-    }  # fmt: skip
+        "id": message.id,
+        "topic": message.topic,
+        "message_key": message.key,
+        "value": message.value,
+        "headers": headers_bytes(message),
+        "lane_key": message.lane_key,
+        "created_at": now,
+    }
 
 
 def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
@@ -132,7 +143,8 @@ def seqs_of(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     for page in in_pages(ids, PAGE):
         names = {f"id{number}": id for number, id in enumerate(page)}
         marks = ", ".join(f":{name}" for name in names)
-        for id, seq in connection.execute(text(f"select id, seq from sluicegate_message where id in ({marks})"), names):  # nosec B608
+        # nosec B608
+        for id, seq in connection.execute(text(f"select id, seq from sluicegate_message where id in ({marks})"), names):
             found[plain(id)] = seq
     return found
 

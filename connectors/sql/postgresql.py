@@ -23,22 +23,31 @@ from sluicegate.streams.errors import ConfigurationError, NotAuthenticated
 LOWEST = 130000
 CERTIFICATES = "sslrootcert of the store's URL (sslcert, sslkey and sslpassword are ours)"
 # What libpq says of a server that does not let us in: it has no codes before it is connected.
-DENIED = re.compile(r"(password|peer|ident|certificate|SCRAM).* authentication failed|no pg_hba.conf entry|no password supplied")
+DENIED = re.compile(
+    r"(password|peer|ident|certificate|SCRAM).* authentication failed|no pg_hba.conf entry|no password supplied"
+)
 # The role or the database of the URL is not there.
 ABSENT = re.compile(r'FATAL: +(role|database) ".*" does not exist')
 # What it says of a file of our own.
 UNUSABLE = re.compile(r"private key file|could not (load|read) .*certificate file|certificate file .* does not exist")
 ASK_FOR_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
-# A worker that was stopped inside a commit holds its row no longer than this; from 17 on also when it was stopped while it sent.
+# A worker that was stopped inside a commit holds its row no longer than this; from 17 on also when it was stopped while
+# it sent.
 SETTINGS = (
     "set idle_in_transaction_session_timeout = '4s'",
     "set lock_timeout = '6s'",
     "set statement_timeout = '15s'",
     "select set_config(name, '15s', false) from pg_settings where name = 'transaction_timeout'",
 )
-# Connection, resources, operator (timeouts among them), system, a lock that was not to be had; then idle or too long in a transaction.
+# Connection, resources, operator (timeouts among them), system, a lock that was not to be had; then idle or too long in
+# a transaction.
 OUTAGES = ("08", "53", "57", "58", "55P03", "25P03", "25P04")
-KEEPALIVE: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 15000}
+KEEPALIVE: dict[str, Any] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15000,
+}
 
 SHOWN = """
 select current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('transaction_read_only'),
@@ -53,7 +62,8 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def _sent(link: PGconn) -> PQGen[None]:
-    """psycopg (3.3.8) goes on to wait for answers with the rest of a large statement still unsent, and then waits for ever."""
+    """psycopg (3.3.8) goes on to wait for answers with the rest of a large statement still unsent, and then waits for
+    ever."""
     while link.flush():
         if (yield Wait.RW) & Ready.R:
             link.consume_input()
@@ -71,7 +81,8 @@ class _PostgresqlSession:
 
     def rows(self, text: str, values: Sequence[object] = ()) -> Sequence[tuple[Any, ...]]:
         cursor = self.run(text, values)
-        # A fetch alone would not end the batch: for the server a worker that stops then is not idle, and it would wait for ever.
+        # A fetch alone would not end the batch: for the server a worker that stops then is not idle, and it would wait
+        # for ever.
         self._pipeline.sync()
         return cursor.fetchall()
 
@@ -98,14 +109,18 @@ class Postgresql(server.SqlServer):
         try:
             self._said = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         except psycopg.ProgrammingError:
-            raise ConfigurationError("the PostgreSQL URL cannot be read: postgresql://[user:password@]host[:port]/database") from None
+            raise ConfigurationError(
+                "the PostgreSQL URL cannot be read: postgresql://[user:password@]host[:port]/database"
+            ) from None
         self._url = url
         self.lender = Lender("postgresql+psycopg://", use_native_hstore=False)
 
     def connect(self) -> _Connection:
         # Without any password libpq would ask the terminal for that of an encrypted key.
         quiet: dict[str, Any] = {} if "sslpassword" in self._said else {"sslpassword": "none was given"}  # nosec B105
-        made = _Connection.connect(self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE, **quiet)
+        made = _Connection.connect(
+            self._url, autocommit=True, connect_timeout=server.CONNECT_SECONDS, **KEEPALIVE, **quiet
+        )
         with made.pipeline():
             for text in SETTINGS:
                 made.execute(text)
@@ -140,7 +155,11 @@ class Postgresql(server.SqlServer):
             return admission.refused(self.name, text, "the store's URL")
         if UNUSABLE.search(text):
             return NotAuthenticated(f"{self.name}: a file of ours cannot be used: {text[:300]}; correct {CERTIFICATES}")
-        why = admission.reason(self._places(), self._said.get("sslrootcert"), _greet) if admission.UNTRUSTED.search(text) else ""
+        why = (
+            admission.reason(self._places(), self._said.get("sslrootcert"), _greet)
+            if admission.UNTRUSTED.search(text)
+            else ""
+        )
         return admission.untrusted(self.name, text, CERTIFICATES, why)
 
     def absent(self, error: Exception) -> str:
@@ -150,7 +169,9 @@ class Postgresql(server.SqlServer):
     def _places(self) -> Sequence[tuple[str, int]]:
         hosts, ports = self._said.get("host", "").split(","), self._said.get("port", "").split(",")
         given = [int(port or 5432) for port in ports]
-        return [(host, given[min(at, len(given) - 1)]) for at, host in enumerate(hosts) if host and not host.startswith("/")]
+        return [
+            (host, given[min(at, len(given) - 1)]) for at, host in enumerate(hosts) if host and not host.startswith("/")
+        ]
 
     def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:
         # 200 rows and an entry of 100 KB: 2.7 ms of CPU time here for the whole commit, 3.0 in the server.

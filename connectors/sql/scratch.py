@@ -10,7 +10,8 @@ from sluicegate.streams.errors import ConfigurationError
 
 
 def scratch(folder: Path, clock: Callable[[], float], scripts: Iterable[Path]) -> SqlStore:
-    """A new store in this folder, migrated, with what the scripts make. Raises ConfigurationError that names a script that fails."""
+    """A new store in this folder, migrated, with what the scripts make. Raises ConfigurationError that names a script
+    that fails."""
     path = folder / "test.db"
     store = SqlStore(Sqlite(path, clock))
     store.migrate()
@@ -19,7 +20,9 @@ def scratch(folder: Path, clock: Callable[[], float], scripts: Iterable[Path]) -
         try:
             database.executescript(script.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"setup {script} cannot be read ({error}); name a file of SQL next to the file") from error
+            raise ConfigurationError(
+                f"setup {script} cannot be read ({error}); name a file of SQL next to the file"
+            ) from error
         except sqlite3.Error as error:
             raise ConfigurationError(f"setup {script}: SQLite says: {error}; write what SQLite understands") from error
         finally:

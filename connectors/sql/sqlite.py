@@ -132,8 +132,8 @@ class Sqlite(Product):
     def prose(self, text: str) -> str:
         return text
 
-    # A small statement that is compiled once is faster than a large one. SQLite looks at the whole partition for an `or`
-    # of runs: 100 of them took 12 ms instead of 0.8.
+    # A small statement that is compiled once is faster than a large one. SQLite looks at the whole partition for an
+    # `or` of runs: 100 of them took 12 ms instead of 0.8.
     def add_missing(self, db: StoreSession, insert: str, rows: Sequence[Sequence[object]]) -> None:
         marks = ", ".join("?" * len(rows[0]))
         db.connection.executemany(self.if_absent(f"{insert} values ({marks})"), rows)

@@ -14,7 +14,17 @@ from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, timeout_rows, units
 from sluicegate.connectors.sql.database import Database, Product, StoreSession
 from sluicegate.streams.contracts.options import STANDARD, LeasedOptions
-from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, Level, OutboxRow, Partition, PartitionView, Source
+from sluicegate.streams.contracts.values import (
+    Changes,
+    Claim,
+    CrashMark,
+    DeadRow,
+    Level,
+    OutboxRow,
+    Partition,
+    PartitionView,
+    Source,
+)
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError, SystemNotReady
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The SQL statements of a store's partitions, for each product, in one place.
 
-`%s` is a value; SQLite's driver wants `?` instead (see `sqlite`). `partition_key` is `app/agent/topic/number`. Rows of the
-outbox and the columns `source` and `trying` are msgpack.
+`%s` is a value; SQLite's driver wants `?` instead (see `sqlite`). `partition_key` is `app/agent/topic/number`. Rows of
+the outbox and the columns `source` and `trying` are msgpack.
 """
 
 COMMIT = "commit"
@@ -17,7 +17,8 @@ INCARNATION = "select value from sluicegate_meta where name = 'incarnation'"
 
 ADD_CLAIM = """
 insert into sluicegate_claim
-select %s, %s, %s, %s, %s, '', 0, -1, -1, 0, 1, 0, null, null, value, '' from sluicegate_meta where name = 'incarnation'"""
+select %s, %s, %s, %s, %s, '', 0, -1, -1, 0, 1, 0, null, null, value, ''
+from sluicegate_meta where name = 'incarnation'"""
 TAKE_CLAIM = "update sluicegate_claim set token = %s, member = %s where partition_key = %s"
 CLAIM = """
 select token, version, next_offset, epoch, last_number, first_entry, last_entry, source, trying, incarnation, member

@@ -39,7 +39,8 @@ class Table(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`further` are statements by product. Each may run again after a kill: MySQL takes no statement of a schema back."""
+    """`further` are statements by product. Each may run again after a kill: MySQL takes no statement of a schema
+    back."""
 
     name: str
     tables: Sequence[Table]
@@ -65,9 +66,9 @@ META = _table("meta", "name name, value name", ["name"], by_key=True)
 CLAIM = _table(
     "claim",
     """
-    partition_key name, app name, agent name, topic name, number count, token name, version count, next_offset count, epoch count,
-    last_number count, first_entry count, last_entry count, source bytes null, trying bytes null, incarnation name, member prose
-    """,
+    partition_key name, app name, agent name, topic name, number count, token name, version count, next_offset count,
+    epoch count, last_number count, first_entry count, last_entry count, source bytes null, trying bytes null,
+    incarnation name, member prose """,
     ["partition_key"],
 )
 _PLACE = ["partition_key", "number"]
@@ -94,9 +95,8 @@ BUFFER_NAME = _table("buffer", "name name, last_row count", ["name"], by_key=Tru
 BUFFER_ROW = _table(
     "buffer_row",
     """
-    name name, number count, idempotency_key name, correlation_id name, group_name name, type name, data bytes, headers bytes,
-    inserted_at count, kept_for count, holder name, broken count
-    """,
+    name name, number count, idempotency_key name, correlation_id name, group_name name, type name, data bytes, headers
+    bytes, inserted_at count, kept_for count, holder name, broken count """,
     ["name", "number"],
     indexes=[["name", "correlation_id"], ["name", "holder", "group_name", "number"]],
     unique=["name", "idempotency_key"],
@@ -133,8 +133,8 @@ BUFFER_WATERMARK = _table(
 MESSAGE = _table(
     "message",
     """
-    seq sequence, id name, topic name, message_key bytes null, value bytes null, headers bytes, lane_key bytes null, created_at time
-    """,
+    seq sequence, id name, topic name, message_key bytes null, value bytes null, headers bytes, lane_key bytes null,
+    created_at time """,
     ["seq"],
     unique=["id"],
 )

@@ -25,9 +25,16 @@ _headers = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
 def values(timeout: Timeout) -> tuple[Any, ...]:
     """In the order of COLUMNS, free."""
     return (
-        timeout.id.hex, timeout.destination, micros(timeout.due_at), timeout.key, timeout.value, _encode(timeout.headers), timeout.owner,
-        0, "",
-    )  # fmt: skip
+        timeout.id.hex,
+        timeout.destination,
+        micros(timeout.due_at),
+        timeout.key,
+        timeout.value,
+        _encode(timeout.headers),
+        timeout.owner,
+        0,
+        "",
+    )
 
 
 def named(timeout: Timeout) -> Mapping[str, Any]:

@@ -6,7 +6,20 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Delete, Select, Text, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Select,
+    Text,
+    Update,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import IntegrityError
 
@@ -48,7 +61,9 @@ class _Among(NamedTuple):
 
 def _among(condition: ColumnElement[bool]) -> _Among:
     lock = update(TIMEOUT).where(condition).values(locked_until=bindparam("until"), locked_by=bindparam("holder"))
-    return _Among(lock, select(TIMEOUT.c.id).where(condition, *_OURS).with_for_update(), delete(TIMEOUT).where(condition))
+    return _Among(
+        lock, select(TIMEOUT.c.id).where(condition, *_OURS).with_for_update(), delete(TIMEOUT).where(condition)
+    )
 
 
 _BY_LIST = _among(TIMEOUT.c.id.in_(bindparam("ids", expanding=True)))
@@ -64,7 +79,10 @@ class SqlTimeouts:
     """Any thread may call. `new_owner` gives a random name."""
 
     def __init__(
-        self, transactions: TransactionRunner, options: TimeoutOptions, new_owner: Callable[[], str] = lambda: uuid.uuid4().hex
+        self,
+        transactions: TransactionRunner,
+        options: TimeoutOptions,
+        new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._transactions, self._options, self._new_owner = transactions, options, new_owner
 
@@ -109,7 +127,11 @@ class SqlTimeouts:
     def emit(self, batch: TimeoutBatch) -> int:
         def work(connection: Connection) -> int:
             ours = self._ours(connection, batch.owner)
-            kept = {id for page in _pages(batch) for id in connection.scalars(_about(connection).kept, {"ids": page, **ours})}
+            kept = {
+                id
+                for page in _pages(batch)
+                for id in connection.scalars(_about(connection).kept, {"ids": page, **ours})
+            }
             sent = [each for each in batch if each.id.hex in kept]
             write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection))
             for page in _pages(sent):
@@ -119,7 +141,9 @@ class SqlTimeouts:
         return self._transactions.run(work) if batch else 0
 
     def reap_stale_leases(self) -> int:
-        return self._transactions.run(lambda connection: connection.execute(_REAP, {"now": self._now(connection)}).rowcount)
+        return self._transactions.run(
+            lambda connection: connection.execute(_REAP, {"now": self._now(connection)}).rowcount
+        )
 
     def next_due(self) -> datetime | None:
         return self._transactions.run(lambda connection: _next(connection, self._now(connection)))
@@ -137,7 +161,9 @@ class SqlTimeouts:
             self._transactions.run(work)
 
     def cancel(self, id: UUID) -> bool:
-        return self._transactions.run(lambda connection: connection.execute(_about(connection).drop, {"ids": [id.hex]}).rowcount == 1)
+        return self._transactions.run(
+            lambda connection: connection.execute(_about(connection).drop, {"ids": [id.hex]}).rowcount == 1
+        )
 
     def reschedule(self, id: UUID, due_at: datetime) -> bool:
         scheduling.check_zone(due_at)
@@ -153,10 +179,14 @@ class SqlTimeouts:
         for column, wanted in (("destination", destination), ("owner", owner), ("message_key", key)):
             if wanted is not None:
                 statement = statement.where(TIMEOUT.c[column] == wanted)
-        return self._transactions.run(lambda connection: [timeout_rows.timeout(row) for row in connection.execute(statement)])
+        return self._transactions.run(
+            lambda connection: [timeout_rows.timeout(row) for row in connection.execute(statement)]
+        )
 
     def count(self) -> int:
-        return self._transactions.run(lambda connection: connection.scalars(select(func.count()).select_from(TIMEOUT)).one())
+        return self._transactions.run(
+            lambda connection: connection.scalars(select(func.count()).select_from(TIMEOUT)).one()
+        )
 
     def _now(self, connection: Connection) -> int:
         return clock(self._transactions.now(connection))

@@ -19,8 +19,8 @@ class TransactionRunner:
         self._database = database
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, committed; what it raises comes out unchanged, with nothing written. It may be called again, as a whole,
-        after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
+        """What `work` returns, committed; what it raises comes out unchanged, with nothing written. It may be called
+        again, as a whole, after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
         with self._database.translated(), _driver_errors():
             return unchanged(
                 lambda: units.unit(self._database, lambda _: None, lambda it: work(it.connection), lambda _, made: made)

@@ -9,17 +9,23 @@ from sluicegate.connectors.sql import statements
 from sluicegate.connectors.sql.database import Database, StoreSession
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
-ABORTED = "an error that the handler caught had ended the transaction: use connection.begin_nested() around statements that may fail"
+ABORTED = (
+    "an error that the handler caught had ended the transaction: use connection.begin_nested() around "
+    "statements that may fail"
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def unit(
-    database: Database, fence: Callable[[StoreSession], None], work: Callable[[SqlSession], T], write: Callable[[StoreSession, T], R]
+    database: Database,
+    fence: Callable[[StoreSession], None],
+    work: Callable[[SqlSession], T],
+    write: Callable[[StoreSession, T], R],
 ) -> R:
-    """`fence` raises when the claim is lost, `write` gets what `work` made. Again as a whole after a deadlock and the like. Raises
-    Raised for what `work` raised."""
+    """`fence` raises when the claim is lost, `write` gets what `work` made. Again as a whole after a deadlock and the
+    like. Raises Raised for what `work` raised."""
     result = database.repeated(lambda connection: _once(database, connection, fence, work, write))
     if isinstance(result, Raised):
         raise result
@@ -33,7 +39,8 @@ def _once(
     work: Callable[[SqlSession], T],
     write: Callable[[StoreSession, T], R],
 ) -> R | Raised:
-    """What `work` raised is returned when it is rolled back, so that the connection lives; raised when the driver raised it."""
+    """What `work` raised is returned when it is rolled back, so that the connection lives; raised when the driver
+    raised it."""
     product = database.product
     product.lender.learn(connection)
     _begin(database, connection, fence)
@@ -47,8 +54,8 @@ def _once(
 
 @contextmanager
 def transaction(database: Database) -> Iterator[SqlSession]:
-    """One of the application's own, not repeated. What is raised in the block comes out unchanged, unless the server failed or wants
-    it repeated: PersistenceError."""
+    """One of the application's own, not repeated. What is raised in the block comes out unchanged, unless the server
+    failed or wants it repeated: PersistenceError."""
     try:
         with database.connected() as connection:
             raised = yield from _block(database, connection)
@@ -88,8 +95,8 @@ def _begin(database: Database, connection: Any, fence: Callable[[StoreSession], 
         for text in database.product.begin_unit:
             db.run(text)
         fence(db)
-    # Tells whether this transaction is still the same. Not pipelined: the flush at the end of psycopg's pipeline stops PostgreSQL's timer
-    # of idle transactions, and a worker that was stopped inside its work would hold the row.
+    # Tells whether this transaction is still the same. Not pipelined: the flush at the end of psycopg's pipeline stops
+    # PostgreSQL's timer of idle transactions, and a worker that was stopped inside its work would hold the row.
     connection.cursor().execute(statements.SAVEPOINT)
 
 

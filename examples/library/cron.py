@@ -19,7 +19,9 @@ def remind(store: Any, day: str, orders: list[str]) -> int:
     due_at = datetime.combine(datetime.fromisoformat(day).date() + timedelta(days=1), time(9), UTC)
     new = 0
     for order in orders:
-        reminder = Timeout(uuid5(NAMESPACE_OID, f"reminder/{order}/{day}"), "reminders", due_at, key=order.encode(), owner=order)
+        reminder = Timeout(
+            uuid5(NAMESPACE_OID, f"reminder/{order}/{day}"), "reminders", due_at, key=order.encode(), owner=order
+        )
         try:
             store.timeouts.insert(reminder)
             new += 1

@@ -15,7 +15,10 @@ from sluicegate.streams import Entry
 def take_in(store: Any, lines: Iterable[str]) -> tuple[int, int]:
     """How many were new, and how many were there already."""
     orders = [json.loads(line) for line in lines]
-    entries = [Entry(order["id"], order["id"], "order", json.dumps(order).encode(), group=order["customer"]) for order in orders]
+    entries = [
+        Entry(order["id"], order["id"], "order", json.dumps(order).encode(), group=order["customer"])
+        for order in orders
+    ]
     stored, duplicates = store.buffer.insert("orders", entries)
     return stored, duplicates
 

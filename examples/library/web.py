@@ -3,8 +3,8 @@
     python -m examples.library.web sqlite:///shop.db 8080
     curl -d '{"id": "o-1", "customer": "ann", "amount": 40}' localhost:8080
 
-The table is the application's: create table orders (id varchar(50) primary key, customer varchar(50), amount integer). On SQLite this
-program makes it. `sluicegate run` on the same store sends the messages.
+The table is the application's: create table orders (id varchar(50) primary key, customer varchar(50), amount integer).
+On SQLite this program makes it. `sluicegate run` on the same store sends the messages.
 """
 
 import json
@@ -23,7 +23,9 @@ TABLE = "create table if not exists orders (id varchar(50) primary key, customer
 
 
 def placed(order: dict[str, Any]) -> OutboxMessage:
-    return OutboxMessage("orders-placed", key=order["customer"].encode(), value=json.dumps(order).encode(), id=f"placed-{order['id']}")
+    return OutboxMessage(
+        "orders-placed", key=order["customer"].encode(), value=json.dumps(order).encode(), id=f"placed-{order['id']}"
+    )
 
 
 def place_in_sql(store: Any, order: dict[str, Any]) -> None:
@@ -49,7 +51,8 @@ def place_in_mongodb(store: Any, order: dict[str, Any]) -> None:
 
 
 def taken(place: Callable[[Any, dict[str, Any]], None]) -> type[Exception]:
-    """What the store's driver raises for an id that is there already. Only the driver that is used need be installed."""
+    """What the store's driver raises for an id that is there already. Only the driver that is used need be
+    installed."""
     if place is place_in_mongodb:
         from pymongo.errors import DuplicateKeyError
 

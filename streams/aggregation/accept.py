@@ -1,9 +1,9 @@
 """The hot path: records into open groups.
 
-Three loops, from the quickest: `_fold` for rules whose state has a fixed size, `_gather` for rules that collect, `_with_care`
-for everything a rule can ask. No call per record beside the decoder's and confluent-kafka's own where the rule is simple.
-Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120-350; so numbers of one field are folded
-inline, and headers are read only when a group opens.
+Three loops, from the quickest: `_fold` for rules whose state has a fixed size, `_gather` for rules that collect,
+`_with_care` for everything a rule can ask. No call per record beside the decoder's and confluent-kafka's own where the
+rule is simple. Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120-350; so numbers
+of one field are folded inline, and headers are read only when a group opens.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,7 +84,8 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
     """One bag that keeps everything; a group that would get too large ends before this record."""
     rule, bags = groups.rule, groups.bags
     decode, key_of, until, most, adders = rule.decode, rule.key_of, rule.until, rule.completion.most, rule.plan.adders
-    largest, largest_group, room = rule.max_record_bytes, rule.aggregation.max_bytes, rule.aggregation.max_buffered_bytes
+    bounds = rule.aggregation
+    largest, largest_group, room = rule.max_record_bytes, bounds.max_bytes, bounds.max_buffered_bytes
     (item_of, _, whole, weight), utf8, idle = rule.plan.bags[0], rule.utf8, rule.completion.since_last < inf
     touched, added, get = groups.touched, groups.added, groups.states.get
     for record in records:
@@ -113,8 +114,7 @@ def _gather(groups: Groups, records: Sequence[Record], now: float) -> None:
         if item is not None:
             bags[key][0].append(item)
             added.setdefault(key, [[]])[0].append(item)
-            state[BYTES] += size
-            groups.bytes += size
+            state[BYTES], groups.bytes = state[BYTES] + size, groups.bytes + size
         if idle:
             state[SEEN] = now
         touched[key] = state
@@ -162,7 +162,9 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
     return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
 
 
-def _add(groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float) -> None:
+def _add(
+    groups: Groups, key: bytes, state: GroupState, record: Record, read: Any, items: list[Any], now: float
+) -> None:
     rule = groups.rule
     state[COUNT] += 1
     state[LAST] = record.offset()
@@ -212,9 +214,14 @@ def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str
 def _halted(record: Record, policy: str, reason: str, error: str) -> DecodeWaits | DecodeStopped:
     place = f"{record.topic()}/{record.partition()}/{record.offset()}"
     if policy == "wait":
-        text = f"{place}: {error}; on_error.decode is wait: tried again until it can be read; else let it be dead-letter, and restart"
+        text = (
+            f"{place}: {error}; on_error.decode is wait: tried again until it can be read; else let it be "
+            "dead-letter, and restart"
+        )
         return DecodeWaits(text, record.offset())
-    return DecodeStopped(f"{place}: {reason} ({error}), and on_error.decode is stop; let it be dead-letter or skip, and restart")
+    return DecodeStopped(
+        f"{place}: {reason} ({error}), and on_error.decode is stop; let it be dead-letter or skip, and restart"
+    )
 
 
 def _for_logs(error: str, raised: Cause) -> str:

@@ -42,10 +42,24 @@ class Changelog:
     """The log of one partition as its owner keeps it. `numbers` are the entries kept, with their sizes."""
 
     __slots__ = (
-        "_boundary", "_compress", "_ids", "_live", "_queue", "_refreshed", "_sealed", "_seen", "amended", "groups", "kept", "last", "size",
-    )  # fmt: skip
+        "_boundary",
+        "_compress",
+        "_ids",
+        "_live",
+        "_queue",
+        "_refreshed",
+        "_sealed",
+        "_seen",
+        "amended",
+        "groups",
+        "kept",
+        "last",
+        "size",
+    )
 
-    def __init__(self, groups: Groups, first: int, seen: KnownIds | None = None, sealed: SealedItems | None = None) -> None:
+    def __init__(
+        self, groups: Groups, first: int, seen: KnownIds | None = None, sealed: SealedItems | None = None
+    ) -> None:
         self.groups, self._seen, self._sealed = groups, seen, sealed
         self.kept: deque[tuple[int, int]] = deque()
         self.amended: dict[Amendment, None] = {}  # in their order, each once: compaction writes them again
@@ -70,7 +84,16 @@ class Changelog:
         if not states and not senders and not ids and sealed.empty and self._queue is None:
             return [], None
         entry = ChangelogEntry(
-            self.last + 1, now, states, added, {}, senders, {}, ids, self._seen.source if self._seen is not None else "", sealed
+            self.last + 1,
+            now,
+            states,
+            added,
+            {},
+            senders,
+            {},
+            ids,
+            self._seen.source if self._seen is not None else "",
+            sealed,
         )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._queue, self._boundary, self._refreshed = deque(groups.states), self.last + 1, 0
@@ -157,7 +180,9 @@ class Changelog:
         try:
             self._replay(blobs, first, last, senders)
         except (TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
-            raise ChangelogIncomplete(f"a changelog entry does not fit what was before it ({type(error).__name__})") from error
+            raise ChangelogIncomplete(
+                f"a changelog entry does not fit what was before it ({type(error).__name__})"
+            ) from error
 
     def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
         expected, at = first, 0.0
@@ -216,7 +241,8 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
 
 
 def _settle(groups: Groups) -> None:
-    """After the last entry: order by opening, sizes, deadlines; and that what was collected is as much as was counted."""
+    """After the last entry: order by opening, sizes, deadlines; and that what was collected is as much as was
+    counted."""
     width = COLUMNS + len(groups.rule.plan.blank)
     if not all(_sound(state, width) for state in groups.states.values()):
         raise ChangelogIncomplete("the state of a group is none: another program wrote it, or this rule did not")
@@ -226,7 +252,9 @@ def _settle(groups: Groups) -> None:
     for key, state in groups.states.items():
         for index in everything:
             if len(groups.bags[key][index]) != state[COUNT]:
-                raise ChangelogIncomplete("a group holds fewer items than it counted: an entry before the first kept one was needed")
+                raise ChangelogIncomplete(
+                    "a group holds fewer items than it counted: an entry before the first kept one was needed"
+                )
     groups.rearm()
 
 
@@ -240,7 +268,9 @@ def _sound(state: GroupState, width: int) -> bool:
 
 def _bag_reducers(groups: Groups) -> list[Any]:
     """In the order of the bags (reducers.plan)."""
-    return sorted((r for r in groups.rule.aggregation.compute if r.kind in ("collect", "distinct")), key=lambda r: r.name)
+    return sorted(
+        (r for r in groups.rule.aggregation.compute if r.kind in ("collect", "distinct")), key=lambda r: r.name
+    )
 
 
 def _all(sealed: SealedItems, fresh: Section) -> Section:

@@ -9,7 +9,8 @@ from sluicegate.streams.aggregation.layout import OPENED, SEEN, GroupState
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """`most` is the record count at which something happens (the count, or the limit); infinities where nothing does."""
+    """`most` is the record count at which something happens (the count, or the limit); infinities where nothing
+    does."""
 
     count: float
     most: float
@@ -34,4 +35,6 @@ class Completion:
 
 def completion(aggregation: Aggregation) -> Completion:
     count = aggregation.count or inf
-    return Completion(count, min(count, aggregation.max_items), aggregation.since_first or inf, aggregation.since_last or inf)
+    return Completion(
+        count, min(count, aggregation.max_items), aggregation.since_first or inf, aggregation.since_last or inf
+    )

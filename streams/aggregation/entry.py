@@ -15,8 +15,8 @@ PLAIN, LZ4 = b"\x00", b"\x01"
 REBUILDING = b"\x02"
 """The first entry of a state that `sluicegate replay --rebuild` has not finished."""
 CHECKED = b"\x03"
-"""Before the CRC-32 of what follows, which begins with PLAIN or LZ4. Older entries have none: no store tells of every bit that turns, and
-half of the entries with one wrong byte could still be read (tests/fuzz/test_entries.py)."""
+"""Before the CRC-32 of what follows, which begins with PLAIN or LZ4. Older entries have none: no store tells of every
+bit that turns, and half of the entries with one wrong byte could still be read (tests/fuzz/test_entries.py)."""
 BIG_INT = 1
 
 
@@ -34,8 +34,8 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Amendment(msgspec.Struct, frozen=True, array_like=True):
-    """What a person changed: `at` the store's time, `who` user@host, `what` the command, `key` what it was about (text for people),
-    `why`; `detail` is for the command itself."""
+    """What a person changed: `at` the store's time, `who` user@host, `what` the command, `key` what it was about (text
+    for people), `why`; `detail` is for the command itself."""
 
     at: float
     who: str
@@ -46,8 +46,8 @@ class Amendment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChangelogEntry(msgspec.Struct, array_like=True):
-    """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a default: older
-    entries lack them."""
+    """One changelog entry. `number` is its place; `at` the owner's time. Fields may be added at the end, with a
+    default: older entries lack them."""
 
     number: int
     at: float
@@ -91,7 +91,9 @@ def unpacked(blob: bytes) -> ChangelogEntry:
         raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay FILE AGENT --rebuild` again")
     content = blob[5:] if blob[:1] == CHECKED else blob
     if content is not blob and zlib.crc32(content) != int.from_bytes(blob[1:5], "big"):
-        raise ChangelogIncomplete("a changelog entry is damaged: its checksum is another one; restore the store from a backup")
+        raise ChangelogIncomplete(
+            "a changelog entry is damaged: its checksum is another one; restore the store from a backup"
+        )
     try:
         if content[:1] not in (PLAIN, LZ4):
             raise ValueError("neither plain nor lz4")
@@ -110,7 +112,9 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     if len(keys) > 1:
         one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
         parts = [
-            ChangelogEntry(0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {})
+            ChangelogEntry(
+                0, entry.at, _only(entry.states, some), _only(entry.added, some), _only(entry.whole, some), {}, {}
+            )
             for some in (one, two)
         ]
     elif not keys or entry.senders or entry.all_senders:
@@ -118,7 +122,9 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     else:
         bags = entry.whole or entry.added
         if not bags or max(len(bag) for b in bags.values() for bag in b) < 2:
-            raise BufferFull("the state of one group is larger than a changelog entry may be; lower max_record_bytes and max_bytes")
+            raise BufferFull(
+                "the state of one group is larger than a changelog entry may be; lower max_record_bytes and max_bytes"
+            )
         front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
         back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
         whole = bool(entry.whole)
@@ -148,7 +154,10 @@ def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
     if len(names) < 2:
         raise BufferFull("what is remembered of one sender is larger than a changelog entry may be")
     one, two = set(names[: len(names) // 2]), set(names[len(names) // 2 :])
-    return [ChangelogEntry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some)) for some in (one, two)]
+    return [
+        ChangelogEntry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some))
+        for some in (one, two)
+    ]
 
 
 def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
@@ -159,9 +168,14 @@ def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """The sealed items apart from all else, or in two. What else is said of them follows."""
     items, rest = dict(entry.sealed.items), msgspec.structs.replace(entry.sealed, items={})
     if entry.states or entry.senders or entry.all_senders:
-        return [msgspec.structs.replace(entry, sealed=Section()), ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, sealed=entry.sealed)]
+        return [
+            msgspec.structs.replace(entry, sealed=Section()),
+            ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, sealed=entry.sealed),
+        ]
     if len(items) < 2:
-        raise BufferFull("what waits for a handler is larger than a changelog entry may be; lower max_record_bytes and max_bytes")
+        raise BufferFull(
+            "what waits for a handler is larger than a changelog entry may be; lower max_record_bytes and max_bytes"
+        )
     numbers = list(items)
     one = {number: items[number] for number in numbers[: len(numbers) // 2]}
     other = {number: items[number] for number in numbers[len(numbers) // 2 :]}

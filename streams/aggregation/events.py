@@ -1,4 +1,5 @@
-"""What an aggregation or a handler decides: a fire, an output, or what cannot be used. All become outbox rows, in the order decided."""
+"""What an aggregation or a handler decides: a fire, an output, or what cannot be used. All become outbox rows, in the
+order decided."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,8 +33,9 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler, produce or crash; `reason` is stable, `error` says
-    more: what the user's code raised may quote the payload. `where` is the place in the user's code that raised it, or empty."""
+    """A record for the dead-letter topic. `stage` is decode, key, aggregate, handler, produce or crash; `reason` is
+    stable, `error` says more: what the user's code raised may quote the payload. `where` is the place in the user's
+    code that raised it, or empty."""
 
     record: Record
     stage: str

@@ -16,7 +16,8 @@ from sluicegate.streams.errors import BufferFull
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
-SLICE_BYTES = 8 * 1024 * 1024  # in the bags of the groups that one expiry fires: their results are in one commit, several times over
+# in the bags of the groups that one expiry fires: their results are in one commit, several times over
+SLICE_BYTES = 8 * 1024 * 1024
 STALE = 10_000  # deadlines of groups that ended may lie in the heap, beyond one per open group
 
 
@@ -24,9 +25,9 @@ class Groups:
     """State of all open groups, in the order in which they were opened.
 
     `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
-    `events` the fires and refused records in order; `counts` what the metrics want to know; `asked` the groups that a person wants
-    fired, with the offset of their first record; `idle` the moment since which the time of the last record is kept
-    (see Completion.due).
+    `events` the fires and refused records in order; `counts` what the metrics want to know; `asked` the groups that a
+    person wants fired, with the offset of their first record; `idle` the moment since which the time of the last record
+    is kept (see Completion.due).
     """
 
     __slots__ = (
@@ -66,7 +67,9 @@ class Groups:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
         aggregation = self.rule.aggregation
-        if len(self.states) >= aggregation.max_groups and not self.relieve(record, now, f"max_groups {aggregation.max_groups}"):
+        if len(self.states) >= aggregation.max_groups and not self.relieve(
+            record, now, f"max_groups {aggregation.max_groups}"
+        ):
             return None
         offset = record.offset()
         state: GroupState = [0, offset, offset, now, None, traceparent(record), 0, *self.rule.plan.blank]
@@ -86,7 +89,8 @@ class Groups:
         return self.rule.completion.due(state, self.idle)
 
     def growth(self, key: bytes | None, items: list[Any]) -> int:
-        """By how many bytes these items would make the group larger; None is nothing, nor is what a set holds already."""
+        """By how many bytes these items would make the group larger; None is nothing, nor is what a set holds
+        already."""
         if not items:
             return 0
         total, held = 0, self.bags.get(key, ()) if key is not None else ()
@@ -122,7 +126,17 @@ class Groups:
             return
         values = self.rule.values(state, bags)
         self.events.append(
-            Fire(key, state[COUNT], reason, state[FIRST], state[LAST], state[OPENED], max(now, state[OPENED]), state[TRACE], values)
+            Fire(
+                key,
+                state[COUNT],
+                reason,
+                state[FIRST],
+                state[LAST],
+                state[OPENED],
+                max(now, state[OPENED]),
+                state[TRACE],
+                values,
+            )
         )
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
@@ -165,7 +179,9 @@ class Groups:
         aggregation = self.rule.aggregation
         most = min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
         if size > most:
-            self.refuse(record, "aggregate", "too-large", f"{size} bytes are more than a group may hold of one record ({most})")
+            self.refuse(
+                record, "aggregate", "too-large", f"{size} bytes are more than a group may hold of one record ({most})"
+            )
             return False
         if state is not None and state[BYTES] + size > aggregation.max_bytes:
             if aggregation.on_full != "fire-oldest":
@@ -180,7 +196,9 @@ class Groups:
         """A limit is reached: fire the oldest group, refuse the record, or stop the partition."""
         policy = self.rule.aggregation.on_full
         if policy == "stop":
-            raise BufferFull(f"{limit} is reached and on_full is stop; raise the limit, or let on_full be fire-oldest or dead-letter")
+            raise BufferFull(
+                f"{limit} is reached and on_full is stop; raise the limit, or let on_full be fire-oldest or dead-letter"
+            )
         if policy == "dead-letter":
             self.refuse(record, "aggregate", "limit", f"{limit} is reached")
             return False
@@ -195,15 +213,21 @@ class Groups:
             accumulators = [apply(fold, state, message) for fold in folds]
         except Exception as e:
             raised = cause(e)
-            return self._unopened(key, state, record, "reducer", f"a reducer of this agent raised {raised.text}", raised.where)
+            return self._unopened(
+                key, state, record, "reducer", f"a reducer of this agent raised {raised.text}", raised.where
+            )
         size, most = sum(map(len, accumulators)), min(self.rule.aggregation.max_bytes, LARGEST_ITEM)
         if size > most:
-            return self._unopened(key, state, record, "too-large", f"its reducers would hold {size} bytes, more than max_bytes {most}")
+            return self._unopened(
+                key, state, record, "too-large", f"its reducers would hold {size} bytes, more than max_bytes {most}"
+            )
         for fold, accumulator in zip(folds, accumulators, strict=True):
             state[fold.slot] = accumulator
         return True
 
-    def _unopened(self, key: bytes, state: GroupState, record: Record, reason: str, error: str, where: str = "") -> bool:
+    def _unopened(
+        self, key: bytes, state: GroupState, record: Record, reason: str, error: str, where: str = ""
+    ) -> bool:
         """Refuse a record that its reducers cannot take; a group that was opened for it never was. Always False."""
         self.refuse(record, "aggregate", reason, error, where)
         if not state[COUNT]:
@@ -217,8 +241,8 @@ class Groups:
         return self.heap[0][0] if self.heap else inf
 
     def expire(self, now: float, most: int) -> int:
-        """Fire up to `most` groups that are due, and not many more than SLICE_BYTES; returns how many. `behind` tells whether more are
-        due."""
+        """Fire up to `most` groups that are due, and not many more than SLICE_BYTES; returns how many. `behind` tells
+        whether more are due."""
         heap, states, due = self.heap, self.states, self.due
         fired = 0
         enough = self.bytes - SLICE_BYTES

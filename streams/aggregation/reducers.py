@@ -31,8 +31,8 @@ _unpack = msgspec.msgpack.decode
 
 
 class Bag(NamedTuple):
-    """What one bag takes of a record: `item(record, value)`, None for nothing; `unique` keeps one of each. `weight` is what an
-    item adds to the bytes of its group; `whole` that this is the record's own length."""
+    """What one bag takes of a record: `item(record, value)`, None for nothing; `unique` keeps one of each. `weight` is
+    what an item adds to the bytes of its group; `whole` that this is the record's own length."""
 
     item: Callable[[Any, bytes], Any]
     unique: bool
@@ -59,26 +59,33 @@ class Plan(NamedTuple):
     reads: tuple[tuple[str, ReadReducer], ...]
 
 
-def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, shown: Callable[[bytes], Any], kept: Kept = None) -> Plan:
-    """`getters` leads to the value of each field; `lenient` (on_missing: ignore) lets each of them be missing; `shown`
-    turns a collected message into what stands in the result; `kept` says what is collected of a message, None: its bytes."""
+def plan(
+    compute: Sequence[Reducer],
+    getters: dict[str, Getter],
+    lenient: bool,
+    shown: Callable[[bytes], Any],
+    kept: Kept = None,
+) -> Plan:
+    """`getters` reads the value of each field. With `lenient` (on_missing: ignore) a field may be missing. `shown`
+    turns a collected message into its part of the result. `kept` says what is kept of a message; None: its bytes."""
     blank: list[Any] = []
     adders: list[Add] = []
     bags: list[Bag] = []
     folds: list[Fold] = []
     reads: list[tuple[str, ReadReducer]] = []
     stats: dict[str, int] = {}
-    for reducer in sorted(compute, key=lambda r: r.name):  # the order in the file may change under open groups, slots may not
+    # the order in the file may change under open groups, slots may not
+    for reducer in sorted(compute, key=lambda r: r.name):
         slot = COLUMNS + len(blank)
         get = getters.get(reducer.field or "", _nothing)
         if reducer.kind == "count":
             reads.append((reducer.name, _count))
         elif reducer.kind in STATS:
-            if reducer.field not in stats:
-                stats[str(reducer.field)] = slot
+            first = stats.setdefault(str(reducer.field), slot)
+            if first == slot:
                 blank += [0, None, None, 0] if lenient else [0, None, None]
                 adders.append(_lenient_stats(slot, get) if lenient else _stats(slot, get))
-            reads.append((reducer.name, _stat(reducer.kind, stats[str(reducer.field)], lenient)))
+            reads.append((reducer.name, _stat(reducer.kind, first, lenient)))
         elif reducer.kind in ("first", "last"):
             blank.append(None)
             adders.append(_first(slot, get) if reducer.kind == "first" else _last(slot, get))
@@ -91,9 +98,14 @@ def plan(compute: Sequence[Reducer], getters: dict[str, Getter], lenient: bool, 
             reads.append((reducer.name, _bag(reducer, len(bags), shown)))
             bags.append(_items(reducer, get, shown, kept))
     inline = len(adders) == 1 and len(stats) == 1 and not lenient and not folds
+    return Plan(tuple(blank), inline, tuple(adders), tuple(bags), tuple(folds), _in_order_of_the_file(compute, reads))
+
+
+def _in_order_of_the_file(
+    compute: Sequence[Reducer], reads: list[tuple[str, ReadReducer]]
+) -> tuple[tuple[str, ReadReducer], ...]:
     order = {reducer.name: i for i, reducer in enumerate(compute)}
-    reads.sort(key=lambda read: order[read[0]])
-    return Plan(tuple(blank), inline, tuple(adders), tuple(bags), tuple(folds), tuple(reads))
+    return tuple(sorted(reads, key=lambda read: order[read[0]]))
 
 
 def imported(path: str) -> Callable[..., Any]:

@@ -23,9 +23,21 @@ class Rule:
     """
 
     __slots__ = (
-        "aggregation", "completion", "decode", "fingerprint", "grouped", "key_of", "max_record_bytes", "message", "on_error", "plan",
-        "shared", "until", "utf8", "valid",
-    )  # fmt: skip
+        "aggregation",
+        "completion",
+        "decode",
+        "fingerprint",
+        "grouped",
+        "key_of",
+        "max_record_bytes",
+        "message",
+        "on_error",
+        "plan",
+        "shared",
+        "until",
+        "utf8",
+        "valid",
+    )
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
         self.aggregation = aggregation = agent.aggregation or Aggregation()
@@ -58,8 +70,8 @@ class Rule:
 
 
 def fingerprint(agent: Agent) -> str:
-    """What must not change under open groups, as canonical JSON: key, compute (in any order), format, whether fields may be missing,
-    and a scope other than partition."""
+    """What must not change under open groups, as canonical JSON: key, compute (in any order), format, whether fields
+    may be missing, and a scope other than partition."""
     rule = agent.aggregation or Aggregation()
     compute = sorted([r.name, r.kind, r.field, r.function] for r in rule.compute)
     scope = [] if agent.scope == "partition" else [agent.scope]
@@ -67,17 +79,22 @@ def fingerprint(agent: Agent) -> str:
 
 
 def restored(agent: Agent, earlier: str) -> Rule:
-    """The rule under which open groups were filled, from its fingerprint. Raises ConfigurationError when it can no longer be made."""
+    """The rule under which open groups were filled, from its fingerprint. Raises ConfigurationError when it can no
+    longer be made."""
     key, compute, format_name, lenient, *others = decode_any(earlier.encode())
     scope: Literal["partition", "shared"] = "shared" if others else "partition"
     reducers = tuple(Reducer(*each) for each in compute)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
-    aggregation = replace(agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None)
+    aggregation = replace(
+        agent.aggregation or Aggregation(), key=key, compute=reducers, on_missing=on_missing, until=None
+    )
     try:
         form = codec("json" if format_name == "avro" else format_name)  # what is kept of an Avro record is JSON
         return Rule(replace(agent, format=format_name, aggregation=aggregation, scope=scope), form)
     except ValueError as e:
-        raise ConfigurationError(f"agent {agent.name}: the format of its open groups cannot be read any more: {e}") from e
+        raise ConfigurationError(
+            f"agent {agent.name}: the format of its open groups cannot be read any more: {e}"
+        ) from e
 
 
 def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
@@ -95,10 +112,13 @@ def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
 
 
 def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
-    """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON can."""
+    """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON
+    can."""
     compute = agent.aggregation.compute if agent.aggregation else ()
     read = want.decode if want.getters else well_formed
-    if agent.handler is not None or any(r.kind in ("first", "last", "collect") and r.field is not None for r in compute):
+    if agent.handler is not None or any(
+        r.kind in ("first", "last", "collect") and r.field is not None for r in compute
+    ):
         read = bounded(read)
     if codec.name == "json":
         return read
@@ -112,7 +132,8 @@ def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: A
 
 
 def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | None:
-    """What is kept of a record that is collected, None: the record itself. Where no field is wanted `_decoder` has made the text."""
+    """What is kept of a record that is collected, None: the record itself. Where no field is wanted `_decoder` has made
+    the text."""
     text = codec.text
     if text is None:
         return None

@@ -1,8 +1,9 @@
-"""The ids that one partition has accepted: part of its changelog, so restored and rewound with the state that they protect.
+"""The ids that one partition has accepted: part of its changelog, so restored and rewound with the state that they
+protect.
 
-An id is known for `horizon` seconds of the owner's time from its first acceptance. What is remembered beyond that, or beyond
-`most` ids, is forgotten from the oldest on, a bounded number per commit. Measured (tests/bench/dedupe.py): 128 bytes of memory
-and 38 of the log for an id of 36 bytes.
+An id is known for `horizon` seconds of the owner's time from its first acceptance. What is remembered beyond that, or
+beyond `most` ids, is forgotten from the oldest on, a bounded number per commit. Measured (tests/bench/dedupe.py): 128
+bytes of memory and 38 of the log for an id of 36 bytes.
 """
 
 from collections import deque
@@ -17,8 +18,8 @@ SeenIds = tuple[float, list[bytes]]
 
 
 class KnownIds:
-    """`source` says what the ids were read from: those of another one mean something else. `early` counts the ids forgotten
-    before their horizon since it was last set to 0."""
+    """`source` says what the ids were read from: those of another one mean something else. `early` counts the ids
+    forgotten before their horizon since it was last set to 0."""
 
     __slots__ = ("_at", "_fresh", "_order", "_when", "bytes", "early", "horizon", "most", "source")
 
@@ -26,7 +27,8 @@ class KnownIds:
         self.source, self.horizon, self.most = source, horizon, most
         self.bytes = self.early = 0
         self._at: dict[bytes, float] = {}
-        self._order: deque[bytes] = deque()  # as accepted; an id that was accepted again after its horizon stands in it twice
+        # as accepted; an id that was accepted again after its horizon stands in it twice
+        self._order: deque[bytes] = deque()
         self._when: deque[float] = deque()
         self._fresh: list[SeenIds] = []
 

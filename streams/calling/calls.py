@@ -9,12 +9,15 @@ from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.errors import NotAuthenticated, SluicegateError
 
 T = TypeVar("T")
-LAST = 5.0  # seconds for each call under way when an error ends us: cut off in the middle, MongoDB would keep its locks for a minute
+# seconds for each call under way when an error ends us: cut off in the middle, MongoDB would keep its locks for a
+# minute
+LAST = 5.0
 OnFailure = Callable[[SluicegateError], object]
 
 
 class BackgroundCalls:
-    """`begin` from the loop; what follows a call runs in the loop's `turn`. `wake` ends the loop's rest, from any thread."""
+    """`begin` from the loop; what follows a call runs in the loop's `turn`. `wake` ends the loop's rest, from any
+    thread."""
 
     def __init__(self, pool: Pool, wake: Callable[[], object]) -> None:
         self._pool, self._wake = pool, wake

@@ -27,7 +27,10 @@ from sluicegate.streams.cli.version import options, version
 main = typer.Typer(
     name="sluicegate",
     cls=Listing,
-    help="Collect N per key, or whatever came within T, then do something exactly once: Kafka streams on ordinary stores.",
+    help=(
+        "Collect N per key, or whatever came within T, then do something exactly once: Kafka streams on ordinary "
+        "stores."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

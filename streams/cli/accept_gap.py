@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Places = Annotated[
-    list[str] | None, typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.", show_default=False)
+    list[str] | None,
+    typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.", show_default=False),
 ]
 
 
 class Chosen(NamedTuple):
-    """A partition and its gap. `look` asks Kafka, `truncated` as in `sluicegate.streams.operations.accepting.preview`."""
+    """A partition and its gap. `look` asks Kafka, `truncated` as in
+    `sluicegate.streams.operations.accepting.preview`."""
 
     name: str
     partition: "Partition"
@@ -40,7 +42,9 @@ def accept_gap(
     places: Places = None,
     all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept: it is said before.")] = False,
-    truncated: Annotated[bool, typer.Option("--truncated", help="It halted with log-truncated, and no other gap is found.")] = False,
+    truncated: Annotated[
+        bool, typer.Option("--truncated", help="It halted with log-truncated, and no other gap is found.")
+    ] = False,
     yes: Yes = False,
     why: Why = "",
     by: By = "",
@@ -52,7 +56,7 @@ def accept_gap(
     from sluicegate.streams.operations import accepting
 
     if bool(places) == all or (all and truncated):
-        raise ConfigurationError("name the partitions, or write --all (without --truncated, which is about single partitions)")
+        raise ConfigurationError("name the partitions, or write --all, which does not go with --truncated")
     with opened(file, agent) as (app, its, store):
         wanted = _named(its, places or ()) if places else BrokerTopics(app).places(its.topics)
         chosen, lacking = _look(app, its, store, wanted, truncated)
@@ -76,7 +80,8 @@ def accept_gap(
 def _look(
     app: "App", agent: "Agent", store: "Store", wanted: "Sequence[tuple[str, int]]", truncated: bool
 ) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
-    """Those with a gap, and those without. Changes nothing. Raises ConfigurationError for a gap that cannot be accepted."""
+    """Those with a gap, and those without. Changes nothing. Raises ConfigurationError for a gap that cannot be
+    accepted."""
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations import accepting
@@ -128,6 +133,11 @@ def _place(agent: "Agent", text: str) -> tuple[str, int]:
 def _document(place: str, found: "Gap") -> dict[str, object]:
     groups, items = found.forgets
     return {
-        "place": place, "code": found.error.code, "error": str(found.error), "offset": found.offset, "era": found.era,
-        "groups_forgotten": None if found.unreadable else len(groups), "items_forgotten": None if found.unreadable else len(items),
-    }  # fmt: skip
+        "place": place,
+        "code": found.error.code,
+        "error": str(found.error),
+        "offset": found.offset,
+        "era": found.era,
+        "groups_forgotten": None if found.unreadable else len(groups),
+        "items_forgotten": None if found.unreadable else len(items),
+    }

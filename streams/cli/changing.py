@@ -21,7 +21,12 @@ AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", sh
 Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-By = Annotated[str, typer.Option("--by", help="Who changes it, for the audit; this user at this machine unless given.", show_default=False)]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by", help="Who changes it, for the audit; this user at this machine unless given.", show_default=False
+    ),
+]
 
 
 @contextmanager
@@ -32,7 +37,9 @@ def opened(file: str, name: str) -> Iterator[tuple["App", "Agent", "Store"]]:
     app = loaded(file)
     agent = next((each for each in app.agents if each.name == name), None)
     if agent is None:
-        raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(each.name for each in app.agents)}")
+        raise ConfigurationError(
+            f"there is no agent {name!r}; the file has {', '.join(each.name for each in app.agents)}"
+        )
     with store_of(app) as store:
         yield app, agent, store
 
@@ -71,7 +78,8 @@ def rows_of(file: str) -> AbstractContextManager["Store"]:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask at the terminal unless `yes`. Raises ConfigurationError for any other answer, and where there is no terminal."""
+    """Ask at the terminal unless `yes`. Raises ConfigurationError for any other answer, and where there is no
+    terminal."""
     if yes:
         return
     if not terminal():

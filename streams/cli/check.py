@@ -55,11 +55,14 @@ def _opened(file: str, loaded: "Loaded") -> "Loaded":
     if wrong is None:
         return loaded
     what, _, hint = wrong.partition(": ")
-    return replace(loaded, app=None, problems=(Problem(file, *loaded.store_at, "store", what, hint or "correct the URL"),))
+    return replace(
+        loaded, app=None, problems=(Problem(file, *loaded.store_at, "store", what, hint or "correct the URL"),)
+    )
 
 
 def _traced(file: str, loaded: "Loaded") -> "Loaded":
-    """Spans that OpenTelemetry's variables ask for and that cannot be had are a problem, too: `run` would end with it."""
+    """Spans that OpenTelemetry's variables ask for and that cannot be had are a problem, too: `run` would end with
+    it."""
     from sluicegate.streams.config import Problem
     from sluicegate.streams.observe import tracing
 
@@ -93,7 +96,11 @@ def _schemas(loaded: "Loaded") -> dict[str, Any]:
     from json import loads
 
     agents = loaded.app.agents if loaded.app and not loaded.unset else ()
-    return {agent.name: loads(agent.to.avro.schema) for agent in agents if agent.to is not None and agent.to.avro is not None}
+    return {
+        agent.name: loads(agent.to.avro.schema)
+        for agent in agents
+        if agent.to is not None and agent.to.avro is not None
+    }
 
 
 def _shown(problem: "Problem") -> dict[str, Any]:

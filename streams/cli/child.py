@@ -43,7 +43,8 @@ def leased_options(app: App) -> LeasedOptions:
     outbox, timeouts = app.outbox or Outbox(), app.timeouts or Timeouts()
     first, most = timedelta(seconds=outbox.backoff_first), timedelta(seconds=outbox.backoff_most)
     return LeasedOptions(
-        timeouts=TimeoutOptions(timedelta(seconds=timeouts.lease), timeouts.batch), outbox=OutboxOptions(outbox.attempts, first, most)
+        timeouts=TimeoutOptions(timedelta(seconds=timeouts.lease), timeouts.batch),
+        outbox=OutboxOptions(outbox.attempts, first, most),
     )
 
 
@@ -104,5 +105,6 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
 
 
 if __name__ == "__main__":
-    gc.set_threshold(100_000, 50, 100)  # every consumed message counts as a new object: collecting each 700 of them cost J1 3 to 5 %
+    # every consumed message counts as a new object: collecting each 700 of them cost J1 3 to 5 %
+    gc.set_threshold(100_000, 50, 100)
     end(main(make_worker, make_dispatcher))

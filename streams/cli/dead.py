@@ -1,4 +1,5 @@
-"""`sluicegate dead`: what failed for good. Rows that the broker never took, in the store, and dead letters, in Kafka."""
+"""`sluicegate dead`: what failed for good. Rows that the broker never took, in the store, and dead letters, in
+Kafka."""
 
 import time
 from collections.abc import Container, Iterator, Sequence
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 dead = listing("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
 DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
-PerPartitionLimit = Annotated[int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")]
+PerPartitionLimit = Annotated[
+    int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")
+]
 COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")
 NEWEST, PAGE = 10_000, 1000
 
@@ -39,7 +42,9 @@ class DeadListing(NamedTuple):
 @ending
 def ls(
     file: FileArgument,
-    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.", show_default=False)] = None,
+    agent: Annotated[
+        str | None, typer.Argument(metavar="AGENT", help="Of this agent only.", show_default=False)
+    ] = None,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
@@ -74,7 +79,9 @@ def show(
         seen = _look(app, agents, store, limit)
     rows, letters = _named(seen, [id])
     both = [(_of_row(each), each.row.key, each.row.value, each.row.headers) for each in rows]
-    document, key, value, its = [*both, *((_of_letter(each), each.key, each.value, each.headers) for each in letters)][0]
+    document, key, value, its = [*both, *((_of_letter(each), each.key, each.value, each.headers) for each in letters)][
+        0
+    ]
     more = {"key": _text(key), "value": _text(value)} if payload else {}
     headers = [{"name": name, "value": _text(content)} for name, content in its]
     if json:
@@ -92,9 +99,13 @@ def retry(
     file: FileArgument,
     agent: AgentName,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
-    all: Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")] = False,
+    all: Annotated[
+        bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")
+    ] = False,
     why: Why = "",
     by: By = "",
     limit: PerPartitionLimit = NEWEST,
@@ -102,7 +113,8 @@ def retry(
 ) -> int:
     """Rows go into their outbox again; the records of letters go to their topic again, each once.
 
-    Of the agents that read the topic only this one takes them again. Exit code 5: something was retried before, and was not retried again.
+    Of the agents that read the topic only this one takes them again. Exit code 5: something was retried before, and was
+    not retried again.
     """
 
     if bool(ids) == all:
@@ -110,7 +122,9 @@ def retry(
     with _opened(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
         done = _requeued_before(app, agent, store) if set(ids or ()) - _known(seen) else set()
-        rows, letters = _named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
+        rows, letters = (
+            _named(seen, ids, done) if ids else (seen.rows, [each for each in seen.letters if not each.whole])
+        )
         if seen.missing and (all or letters):
             raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
         if letters and not yes:
@@ -131,12 +145,16 @@ def _told(said: dict[str, Any], json: bool) -> int:
         rows, records = counted(said["rows"], "row"), counted(said["sent"], "record")
         print(f"{rows} in the outbox again, {records} sent, {said['found']} had been sent before this command")
         for place in said["refused"]:
-            complain(f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once more")
+            complain(
+                f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once "
+                "more"
+            )
     return DONE_BEFORE if said["refused"] else DONE
 
 
 def _ask(app: "App", letters: "Sequence[Letter]") -> None:
-    """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises ConfigurationError."""
+    """Agents of ours pass over what is retried for another one. Others do not: a person decides. Raises
+    ConfigurationError."""
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.ownership.checks import maker_of
     from sluicegate.streams.wording import counted
@@ -200,7 +218,11 @@ def _named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> 
     letters = [each for each in seen.letters if each.place in ids or each.id in ids]
     for id in ids:
         if id not in _known(seen) and id not in done:
-            why = f"; dead letters cannot be read: {seen.missing}" if seen.missing else "; `sluicegate dead ls` lists what is there"
+            why = (
+                f"; dead letters cannot be read: {seen.missing}"
+                if seen.missing
+                else "; `sluicegate dead ls` lists what is there"
+            )
             raise ConfigurationError(f"nothing dead has the id {id}{why}")
     return rows, letters
 
@@ -236,7 +258,9 @@ class _Waiting:
         from sluicegate.streams.operations.dead_letters import LOOK_EVERY
 
         if seconds >= LOOK_EVERY and not self.said:
-            complain("sluicegate: another retry of the same records began less than 20 s ago: waiting until it has ended")
+            complain(
+                "sluicegate: another retry of the same records began less than 20 s ago: waiting until it has ended"
+            )
             self.said = True
         time.sleep(seconds)
 
@@ -244,19 +268,37 @@ class _Waiting:
 def _of_row(found: "DeadOutput") -> dict[str, object]:
     place = found.partition
     return {
-        "id": found.row.id, "kind": "row", "agent": place.agent, "topic": place.topic, "partition": place.number, "offset": None,
-        "to": found.row.topic, "stage": "produce", "reason": "rejected", "attempts": str(found.attempts), "age": None,
+        "id": found.row.id,
+        "kind": "row",
+        "agent": place.agent,
+        "topic": place.topic,
+        "partition": place.number,
+        "offset": None,
+        "to": found.row.topic,
+        "stage": "produce",
+        "reason": "rejected",
+        "attempts": str(found.attempts),
+        "age": None,
         "error": found.reason,
-    }  # fmt: skip
+    }
 
 
 def _of_letter(found: "Letter") -> dict[str, object]:
     kind = "group" if found.whole else "record" if found.item is None else "item"
     return {
-        "id": found.place, "kind": kind, "agent": found.agent, "topic": found.topic, "partition": found.partition, "offset": found.offset,
-        "letter": found.id, "stage": found.stage, "reason": found.reason, "attempts": found.attempts,
-        "age": round(max(0.0, time.time() - found.at), 1), "error": found.error,
-    }  # fmt: skip
+        "id": found.place,
+        "kind": kind,
+        "agent": found.agent,
+        "topic": found.topic,
+        "partition": found.partition,
+        "offset": found.offset,
+        "letter": found.id,
+        "stage": found.stage,
+        "reason": found.reason,
+        "attempts": found.attempts,
+        "age": round(max(0.0, time.time() - found.at), 1),
+        "error": found.error,
+    }
 
 
 def _shown(document: dict[str, Any]) -> list[str]:

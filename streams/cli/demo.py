@@ -1,4 +1,5 @@
-"""`sluicegate demo`: real flights through the product's own `run`, on a broker in this process, and an independent recount."""
+"""`sluicegate demo`: real flights through the product's own `run`, on a broker in this process, and an independent
+recount."""
 
 import random
 import tempfile
@@ -29,9 +30,12 @@ LOOK_AFTER = 500  # flights between two looks at everything else
 
 @ending
 def demo(
-    kill: Annotated[int, typer.Option("--kill", min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
+    kill: Annotated[
+        int, typer.Option("--kill", min=0, max=50, help="Kill the worker with -9 so many times on the way.")
+    ] = 0,
 ) -> int:
-    """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every flight."""
+    """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every
+    flight."""
     from sluicegate.streams.demo import flights, show
     from sluicegate.streams.demo.recount import Book
 
@@ -60,12 +64,18 @@ def _show(stage: "DemoStage", total: int, seconds: float) -> None:
     print_table(show.COLUMNS, show.rows(found), "Departure delays by carrier, in minutes")
     print("Mean delay by carrier, in minutes\n")
     print("\n".join(show.plot(found)), end="\n\n")
-    print(f"{total:,} flights in {seconds:.1f} s; the worker was killed {stage.killed} times and started {stage.run.starts} times")
+    print(
+        f"{total:,} flights in {seconds:.1f} s; the worker was killed {stage.killed} times and started "
+        f"{stage.run.starts} times"
+    )
 
 
 def _report(account: "Account") -> int:
     print("Recount, from the file and the topics alone:")
-    print(f"{account.results:,} results, {account.dead:,} dead letters; {account.copies:,} exact copies dropped by their id")
+    print(
+        f"{account.results:,} results, {account.dead:,} dead letters; {account.copies:,} exact copies dropped by "
+        "their id"
+    )
     for line in account.wrong[:10]:
         complain(line)
     print(account.line())
@@ -112,7 +122,8 @@ class DemoStage:
         self._moved_at = time.monotonic()
 
     def play(self, flights: "Iterator[Flight]", total: int, kills: Sequence[int], advance: "ShowAdvance") -> None:
-        """Feed all flights and wait until each is in some result or dead letter. Raises SystemNotReady when nothing moves."""
+        """Feed all flights and wait until each is in some result or dead letter. Raises SystemNotReady when nothing
+        moves."""
         for number, flight in enumerate(flights):
             while not self._feed.send(flight.partition, flight.carrier.encode(), flight.value):
                 self._turn(kills, advance, PAUSE)
@@ -125,7 +136,9 @@ class DemoStage:
         """End the run and take what it sent to its end."""
         code = self.run.stop()
         if code != 0:
-            raise SystemNotReady(f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.run.log_end()}")
+            raise SystemNotReady(
+                f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.run.log_end()}"
+            )
         while not self._tail.at_the_end():
             self._take(PAUSE)
 
@@ -141,7 +154,10 @@ class DemoStage:
         if self._done > before:
             self._moved_at = now
         elif now - self._moved_at > PATIENCE:
-            raise SystemNotReady(f"nothing moved for {PATIENCE:g} s at {self._done} flights; the run's log ends so:\n{self.run.log_end()}")
+            raise SystemNotReady(
+                f"nothing moved for {PATIENCE:g} s at {self._done} flights; the run's log ends "
+                f"so:\n{self.run.log_end()}"
+            )
 
     def _take(self, wait: float) -> None:
         from sluicegate.streams.demo.recount import OutputRecord

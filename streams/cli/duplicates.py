@@ -1,4 +1,5 @@
-"""Does `dedupe` remember ids as long, and as many, as its input topics can bring them again? What Kafka says, against the file."""
+"""Does `dedupe` remember ids as long, and as many, as its input topics can bring them again? What Kafka says, against
+the file."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -7,10 +8,14 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.units import spoken_duration
 
-LATER_DUPLICATES = "a duplicate that is written later counts again: a horizon as long as the topic's retention prevents it"
+LATER_DUPLICATES = (
+    "a duplicate that is written later counts again: a horizon as long as the topic's retention prevents it"
+)
 
 
-def findings(app: App, agents: Sequence[Agent], there: Mapping[str, int | None], now: float, timeout: float) -> list[SystemFinding]:
+def findings(
+    app: App, agents: Sequence[Agent], there: Mapping[str, int | None], now: float, timeout: float
+) -> list[SystemFinding]:
     """`there` has the partitions of each topic, `now` is in seconds since 1970. Raises SystemNotReady."""
     deduped = [(agent, topic) for agent in agents for topic in agent.topics if agent.dedupe and there.get(topic)]
     if not deduped:
@@ -36,9 +41,15 @@ def outlived(agent: Agent, topic: str, kept: float | None) -> SystemFinding:
 
 
 def crowded(agent: Agent, topic: str, busiest: int) -> SystemFinding:
-    """Does a partition get more records within the horizon than the agent remembers ids? `busiest`: those of the fullest one."""
+    """Does a partition get more records within the horizon than the agent remembers ids? `busiest`: those of the
+    fullest one."""
     dedupe = agent.dedupe
     most, horizon = (dedupe.max_ids, dedupe.horizon) if dedupe else (0, 0.0)
-    text = f"topic {topic} got up to {busiest} records in a partition within {spoken_duration(horizon)}, {agent.name} remembers {most} ids"
-    hint = f"ids are forgotten before their horizon: write max_ids: {2 * busiest} (128 bytes each), or a shorter horizon"
+    text = (
+        f"topic {topic} got up to {busiest} records in a partition within {spoken_duration(horizon)}, "
+        f"{agent.name} remembers {most} ids"
+    )
+    hint = (
+        f"ids are forgotten before their horizon: write max_ids: {2 * busiest} (128 bytes each), or a shorter horizon"
+    )
     return SystemFinding("kafka", True, text, hint if busiest > most else "")

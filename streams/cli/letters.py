@@ -15,7 +15,8 @@ from sluicegate.streams.operations.dead_letters import SENDING, Letter, letters
 
 
 class BrokerTopics:
-    """The topics of an app's brokers, read without a group. Satisfies sluicegate.streams.operations.dead_letters.RetryTopics."""
+    """The topics of an app's brokers, read without a group. Satisfies
+    sluicegate.streams.operations.dead_letters.RetryTopics."""
 
     def __init__(self, app: App) -> None:
         """Raises ConfigurationError for the embedded broker."""
@@ -85,11 +86,14 @@ class BrokerTopics:
             producer.close()
         failed = [text for outcome, text in said if outcome != "delivered"]
         if left or failed or len(said) < len(rows):
-            raise SystemNotReady(f"Kafka: not all is acknowledged ({(failed or ['no answer'])[0]}): the same call again finishes it")
+            raise SystemNotReady(
+                f"Kafka: not all is acknowledged ({(failed or ['no answer'])[0]}): the same call again finishes it"
+            )
 
 
 class Counts:
-    """How many dead letters there are of each (agent, topic, partition), as `dead ls` lists them. Reads them when their topics changed."""
+    """How many dead letters there are of each (agent, topic, partition), as `dead ls` lists them. Reads them when their
+    topics changed."""
 
     def __init__(self, app: App, limit: int) -> None:
         self._app, self._limit = app, limit
@@ -107,7 +111,8 @@ class Counts:
 
 
 def found(app: App, topics: BrokerTopics, agents: Sequence[str], limit: int) -> tuple[list[Letter], int]:
-    """The dead letters of these agents among the newest `limit` records of each partition; how many older records there are."""
+    """The dead letters of these agents among the newest `limit` records of each partition; how many older records there
+    are."""
     wanted = {agent.dead_letters for agent in app.agents if agent.name in agents}
     records, older = topics.newest(wanted, limit)
     return list(letters(records, app.name, agents)), older

@@ -13,7 +13,11 @@ class Listing(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, command.get_short_help_str(ALL)) for name, command in commands if command is not None and not command.hidden]
+        rows = [
+            (name, command.get_short_help_str(ALL))
+            for name, command in commands
+            if command is not None and not command.hidden
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -64,7 +64,9 @@ def show(
     if json:
         print_json({**_document(row), "headers": headers, **more, "history": said})
         return DONE
-    print_table(("field", "value"), [[name, str(value)] for name, value in {**_document(row), **headers, **more}.items()])
+    print_table(
+        ("field", "value"), [[name, str(value)] for name, value in {**_document(row), **headers, **more}.items()]
+    )
     print_table((">attempt", "at", "outcome", "error"), [[str(value) for value in each.values()] for each in said])
     return DONE
 
@@ -98,10 +100,17 @@ def drop(file: FileArgument, ids: Ids, yes: Yes = False, why: Why = "", by: By =
 def _document(row: "StoredMessage") -> dict[str, object]:
     message = row.message
     return {
-        "id": message.id, "state": row.state, "topic": message.topic, "key": _text(message.key), "lane": row.lane, "attempts": row.attempts,
-        "created_at": _time(row.created_at), "dispatched_at": _time(row.dispatched_at), "next_attempt_at": _time(row.next_attempt_at),
+        "id": message.id,
+        "state": row.state,
+        "topic": message.topic,
+        "key": _text(message.key),
+        "lane": row.lane,
+        "attempts": row.attempts,
+        "created_at": _time(row.created_at),
+        "dispatched_at": _time(row.dispatched_at),
+        "next_attempt_at": _time(row.next_attempt_at),
         "reason": row.reason,
-    }  # fmt: skip
+    }
 
 
 def _row(row: "StoredMessage") -> list[str]:

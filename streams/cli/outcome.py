@@ -43,11 +43,13 @@ def _code(command: Callable[[], int]) -> int:
     except (SystemNotReady, PersistenceError, Halt) as error:
         return failed(str(error), SYSTEM)
     except Fenced as error:
-        return failed(f"somebody else came in between ({error}): what is not done yet was not done; do it again", SYSTEM)
+        return failed(
+            f"somebody else came in between ({error}): what is not done yet was not done; do it again", SYSTEM
+        )
     except KeyboardInterrupt:
         return failed("interrupted", UNEXPECTED)
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader is gone: the flush at exit must not fail again
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return DONE
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (text := extras.remedy(error)):

@@ -28,7 +28,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
 
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+        made.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+        )
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))
     return made

@@ -29,7 +29,10 @@ def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
         if json:
             print_json({"parked": [_document(each) for each in found]})
             return DONE
-        rows = [[_place(each), each.kind, each.key.decode(errors="replace"), str(each.attempts), each.error] for each in found]
+        rows = [
+            [_place(each), each.kind, each.key.decode(errors="replace"), str(each.attempts), each.error]
+            for each in found
+        ]
         print_table(("place", "kind", "key", ">attempts", "error"), rows)
     return DONE
 
@@ -39,7 +42,9 @@ def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
 def retry(
     file: FileArgument,
     agent: AgentName,
-    places: Annotated[list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="All of them unless named.")] = None,
+    places: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="All of them unless named.")
+    ] = None,
     why: Why = "",
     by: By = "",
 ) -> int:
@@ -49,7 +54,9 @@ def retry(
     with _opened(file, agent) as (store, found):
         unknown = set(places or ()) - {_place(each) for each in found}
         if unknown:
-            raise ConfigurationError(f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists what is")
+            raise ConfigurationError(
+                f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists what is"
+            )
         chosen = [each for each in found if not places or _place(each) in places]
         for partition in sorted({each.partition for each in chosen}):
             offsets = [each.offset for each in chosen if each.partition == partition]

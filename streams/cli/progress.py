@@ -20,9 +20,9 @@ Letters = Mapping[tuple[str, str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One partition. None is unknown, or none; `oldest` (age) and `next_deadline` (from now, negative: overdue) are seconds
-    by the store's clock. `dead` counts what `dead ls` lists: dead letters and rows that the broker refused. `note` says why the groups
-    could not be read, and why the partition has halted (if it runs here)."""
+    """One partition. None is unknown, or none; `oldest` (age) and `next_deadline` (from now, negative: overdue) are
+    seconds by the store's clock. `dead` counts what `dead ls` lists: dead letters and rows that the broker refused.
+    `note` says why the groups could not be read, and why the partition has halted (if it runs here)."""
 
     agent: str
     topic: str
@@ -41,7 +41,8 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """All partitions of an agent, or of all agents (`agent` is None). With `scope: shared` its groups are those of the shared buffer."""
+    """All partitions of an agent, or of all agents (`agent` is None). With `scope: shared` its groups are those of the
+    shared buffer."""
 
     agent: str | None
     lag: int | None
@@ -54,8 +55,8 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All partitions of an app, and the totals of its agents; `unreachable` says why Kafka's part is missing, `transactional` names agents
-    with that delivery."""
+    """All partitions of an app, and the totals of its agents; `unreachable` says why Kafka's part is missing,
+    `transactional` names agents with that delivery."""
 
     app: str
     store: str
@@ -85,7 +86,9 @@ def status(app: App, store: Store, timeout: float, counts: Counts) -> Status:
     everything |= {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
     everything |= {Partition(app.name, *place) for place in letters or ()}
     stopped = halted(app)
-    found = [_progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, stopped) for p in sorted(everything)]
+    found = [
+        _progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, stopped) for p in sorted(everything)
+    ]
     totals = [_total(app, agent, store, [row for row in found if row.agent == agent.name]) for agent in app.agents]
     transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
     return Status(app.name, redacted(app.store), store.level(), found, totals, unreachable, transactional)
@@ -125,10 +128,14 @@ def _progress(
     lag = None if high is None else max(0, high - (offset or 0))
     open_groups, oldest, deadline, note = _groups(agent, partition, view)
     notes = "; ".join(filter(None, (stopped.get((*place, claim.member)), note))) or None
-    return PartitionProgress(*place, claim.owner or None, offset, high, lag, open_groups, oldest, deadline, view.unsent, dead, notes)
+    return PartitionProgress(
+        *place, claim.owner or None, offset, high, lag, open_groups, oldest, deadline, view.unsent, dead, notes
+    )
 
 
-def _groups(agent: Agent, partition: Partition, view: PartitionView) -> tuple[int | None, float | None, float | None, str | None]:
+def _groups(
+    agent: Agent, partition: Partition, view: PartitionView
+) -> tuple[int | None, float | None, float | None, str | None]:
     """How many groups are open in this partition, the age of the oldest, the next deadline, and a note."""
     from sluicegate.streams.operations.open_groups import held
 

@@ -1,4 +1,5 @@
-"""`sluicegate replay`: an agent over its old input. Only `--rebuild` is there: restoring the state of an agent whose store was lost."""
+"""`sluicegate replay`: an agent over its old input. Only `--rebuild` is there: restoring the state of an agent whose
+store was lost."""
 
 import time
 from collections.abc import Iterator
@@ -24,13 +25,20 @@ COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups
 def replay(
     file: FileArgument,
     agent: AgentName,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")
+    ] = False,
     since: Annotated[
         str | None,
-        typer.Option("--from", metavar="OFFSET|TIME|earliest", help="What lies before is done: no group was open there."),
+        typer.Option(
+            "--from", metavar="OFFSET|TIME|earliest", help="What lies before is done: no group was open there."
+        ),
     ] = None,
     accept_gaps: Annotated[
-        bool, typer.Option("--accept-gaps", help="Forget records in no result before a later one: groups dropped by hand, dead rows.")
+        bool,
+        typer.Option(
+            "--accept-gaps", help="Forget records in no result before a later one: groups dropped by hand, dead rows."
+        ),
     ] = False,
     why: Why = "",
     json: AsJson = False,
@@ -39,15 +47,12 @@ def replay(
     from sluicegate.streams.cli.output import print_json, print_table
 
     if not rebuild:
-        raise ConfigurationError("only `replay FILE AGENT --rebuild` is there: it restores the state of an agent whose store was lost")
+        raise ConfigurationError("add --rebuild: `replay FILE AGENT --rebuild` restores the state of a lost store")
     wanted = _wanted(since, accept_gaps)
     with opened(file, agent) as (app, its, store), _plans(app, its, store, wanted) as plans:
         plans.inform_again()
         planned = plans.plan(time.time(), lambda text: None if json else complain(text))
-        done = []
-        for each in planned:
-            claim = plans.carry_out(each, person(why))
-            done.append(_document(each) | {"offset": claim.offset})
+        done = [_document(each) | {"offset": plans.carry_out(each, person(why)).offset} for each in planned]
     if json:
         print_json({"rebuilt": done})
     elif done:
@@ -68,11 +73,16 @@ def _plans(app: "App", agent: "Agent", store: "Store", wanted: "RebuildRange") -
     from sluicegate.streams.operations.rebuild_plan import Plans
 
     if app.kafka["bootstrap.servers"] == EMBEDDED:
-        raise ConfigurationError("the embedded broker forgets everything when its run ends: there is nothing to rebuild from")
+        raise ConfigurationError(
+            "the embedded broker forgets everything when its run ends: there is nothing to rebuild from"
+        )
     may = migrates(app)
     steps = store.migrate(dry_run=not may)
     judge_store(app, () if may else steps, store.level())
-    with closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history, closing(open_producer(app.kafka)) as outputs:
+    with (
+        closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history,
+        closing(open_producer(app.kafka)) as outputs,
+    ):
         yield Plans(app, agent, store, history, outputs, wanted)
 
 
@@ -93,6 +103,11 @@ def _wanted(since: str | None, accept_gaps: bool) -> "RebuildRange":
 def _document(planned: "Planned") -> dict[str, object]:
     built = planned.built
     return {
-        "topic": built.partition.topic, "partition": built.partition.number, "offset": built.offset, "records_read": built.records,
-        "results_found": built.results, "groups_restored": len(built.groups.states), "sent_anew": len(built.decided),
-    }  # fmt: skip
+        "topic": built.partition.topic,
+        "partition": built.partition.number,
+        "offset": built.offset,
+        "records_read": built.records,
+        "results_found": built.results,
+        "groups_restored": len(built.groups.states),
+        "sent_anew": len(built.decided),
+    }

@@ -26,11 +26,19 @@ class LogLevel(StrEnum):
 @ending
 def run(
     file: FileArgument,
-    agent: Annotated[list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")
+    ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes per agent.")] = 1,
-    flush: Annotated[bool, typer.Option("--flush", help="Fire open groups whose key, compute or format the file changed.")] = False,
-    drop: Annotated[bool, typer.Option("--drop", help="Drop open groups whose key, compute or format the file changed.")] = False,
-    log_level: Annotated[LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")] = LogLevel.info,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="Fire open groups whose key, compute or format the file changed.")
+    ] = False,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop open groups whose key, compute or format the file changed.")
+    ] = False,
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")
+    ] = LogLevel.info,
 ) -> int:
     """Run the agents until SIGTERM; a clean end is 0."""
     from sluicegate.streams.cli.files import loaded, read_again
@@ -44,4 +52,6 @@ def run(
     extras.require(app)
     tracing.asked(os.environ)  # what it asks for and cannot have is said here, once, and not by each worker
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
-    return supervisor.run(app, agent or (), workers, change, prepare=prepare, log_level=log_level.value, fresh=partial(read_again, file))
+    return supervisor.run(
+        app, agent or (), workers, change, prepare=prepare, log_level=log_level.value, fresh=partial(read_again, file)
+    )

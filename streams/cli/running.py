@@ -1,4 +1,5 @@
-"""What a run on this machine says of its partitions, asked at its HTTP port: the store does not know that one has halted."""
+"""What a run on this machine says of its partitions, asked at its HTTP port: the store does not know that one has
+halted."""
 
 import os
 import socket
@@ -27,7 +28,12 @@ def halted(app: App) -> dict[HaltedPartition, str]:
     try:
         workers = json.loads(_asked(app.http))["workers"]
         return {
-            (w["agent"], p["topic"], p["number"], member(w["agent"], w["worker"], w["pid"])): f"halted, {p['error']}: {p['detail']}"
+            (
+                w["agent"],
+                p["topic"],
+                p["number"],
+                member(w["agent"], w["worker"], w["pid"]),
+            ): f"halted, {p['error']}: {p['detail']}"
             for w in workers
             for p in w["partitions"]
             if p["state"] == "halted"

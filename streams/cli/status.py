@@ -24,7 +24,9 @@ REFRESH = 2.0
 def status(
     file: FileArgument,
     watch: Annotated[bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")] = False,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only this agent.", show_default=False)] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="Only this agent.", show_default=False)
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Owner, offset, lag, open groups, deadlines, unsent rows and what is dead; claims nothing."""
@@ -45,7 +47,9 @@ def _only(app: "App", name: str | None) -> "App":
         return app
     agents = tuple(agent for agent in app.agents if agent.name == name)
     if not agents:
-        raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(agent.name for agent in app.agents)}")
+        raise ConfigurationError(
+            f"there is no agent {name!r}; the file has {', '.join(agent.name for agent in app.agents)}"
+        )
     return replace(app, agents=agents)
 
 
@@ -77,7 +81,8 @@ def _look(app: "App", store: "Store", counts: "Counts") -> "Status":
 
 
 def _watch(app: "App", store: "Store", as_json: bool) -> int:
-    """Until SIGINT or SIGTERM; on a terminal in place, elsewhere one after the other. What is not ready now may be soon."""
+    """Until SIGINT or SIGTERM; on a terminal in place, elsewhere one after the other. What is not ready now may be
+    soon."""
     from rich.live import Live
 
     from sluicegate.streams.cli.output import console

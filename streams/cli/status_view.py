@@ -7,14 +7,24 @@ from sluicegate.streams.cli.output import age
 from sluicegate.streams.cli.progress import PartitionProgress, Status, Total, total
 from sluicegate.streams.wording import counted
 
-COLUMNS = ("agent, partition", "owner", ">offset", ">lag", ">open\ngroups", ">oldest", ">next\ndeadline", ">unsent", ">dead")
+COLUMNS = (
+    "agent, partition",
+    "owner",
+    ">offset",
+    ">lag",
+    ">open\ngroups",
+    ">oldest",
+    ">next\ndeadline",
+    ">unsent",
+    ">dead",
+)
 ENDLESS = 10_000  # columns
 AROUND = 8  # lines of a screen for the title, the heads of columns, the total, and a prompt
 
 
 def view(found: Status, screen: Any, height: int | None = None) -> Any:
-    """For this console. Where it is too narrow for the owners' names they have numbers, with a list below. `height`: so many lines may be
-    shown; the partitions with the least lag are left out, and it says so."""
+    """For this console. Where it is too narrow for the owners' names they have numbers, with a list below. `height`: so
+    many lines may be shown; the partitions with the least lag are left out, and it says so."""
     from rich.console import Group
     from rich.text import Text
 
@@ -50,7 +60,9 @@ def _table(found: Status, shown: Sequence[PartitionProgress], owners: dict[str, 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for number, column in enumerate(COLUMNS):
         right = column.startswith(">")
-        table.add_column(column.removeprefix(">"), justify="right" if right else "left", no_wrap=number > 0, overflow="fold")
+        table.add_column(
+            column.removeprefix(">"), justify="right" if right else "left", no_wrap=number > 0, overflow="fold"
+        )
     for agent in found.agents:
         table.add_row(agent.agent, "", "", *_numbers(agent), style="bold")
         for row in (row for row in shown if row.agent == agent.agent):

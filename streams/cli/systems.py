@@ -76,7 +76,9 @@ def _store(app: App) -> list[SystemFinding]:
     if steps and migrates(app):
         found.append(SystemFinding("store", True, f"run will migrate it: {', '.join(steps)}"))
     elif steps:
-        found.append(SystemFinding("store", False, f"is not migrated: {', '.join(steps)}", "run `sluicegate migrate FILE`"))
+        found.append(
+            SystemFinding("store", False, f"is not migrated: {', '.join(steps)}", "run `sluicegate migrate FILE`")
+        )
     enough = accepted(app, level)
     return [*found, SystemFinding("store", enough, f"level {said(level)}", "" if enough else remedy(level))]
 
@@ -98,9 +100,16 @@ def _kafka(app: App) -> list[SystemFinding]:
     missing = [topic for topic in topics if there[topic] is None]
     found = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
     if missing:
-        found.append(SystemFinding("kafka", False, f"has no topic {', '.join(missing)}", "run `sluicegate topics FILE --create`"))
-    for topic, (replicas, insync) in admin.durability(app.kafka, [t for t in topics if there[t]], call_timeout(app)).items():
-        facts = f"{counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas {insync or 'unknown'}"
+        found.append(
+            SystemFinding("kafka", False, f"has no topic {', '.join(missing)}", "run `sluicegate topics FILE --create`")
+        )
+    for topic, (replicas, insync) in admin.durability(
+        app.kafka, [t for t in topics if there[t]], call_timeout(app)
+    ).items():
+        facts = (
+            f"{counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas "
+            f"{insync or 'unknown'}"
+        )
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
         found.append(SystemFinding("kafka", True, f"topic {topic}: {facts}", hint))
     found += _transactions(app)
@@ -108,14 +117,17 @@ def _kafka(app: App) -> list[SystemFinding]:
 
 
 def _transactions(app: App) -> list[SystemFinding]:
-    """Whether the brokers let each agent with `delivery: transactional` open transactions: tried under a name that no shard has."""
+    """Whether the brokers let each agent with `delivery: transactional` open transactions: tried under a name that no
+    shard has."""
     agents = [agent for agent in app.agents if agent.delivery == "transactional"]
     if not agents:
         return []
     from sluicegate.connectors.kafka.transactions import open_transactions
 
     for agent in agents:
-        tried = open_transactions(app.kafka, app.name, agent.name)(Partition(app.name, agent.name, agent.topics[0], CHECKED))
+        tried = open_transactions(app.kafka, app.name, agent.name)(
+            Partition(app.name, agent.name, agent.topics[0], CHECKED)
+        )
         try:
             tried.open()
         finally:

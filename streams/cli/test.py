@@ -1,4 +1,5 @@
-"""`sluicegate test`: the file's own tests, without a broker and without waiting; with `--crash` also at every place where it can die."""
+"""`sluicegate test`: the file's own tests, without a broker and without waiting; with `--crash` also at every place
+where it can die."""
 
 import logging
 import sys
@@ -26,8 +27,12 @@ EVERY = 0.1  # seconds between two looks at the progress
 @ending
 def play_tests(
     file: FileArgument,
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.", show_default=False)] = None,
-    crash: Annotated[bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.", show_default=False)
+    ] = None,
+    crash: Annotated[
+        bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""

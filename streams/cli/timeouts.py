@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.leased_values import Timeout
 
 timeouts = listing("timeouts", "The scheduled table: list, cancel, reschedule, add.")
-TimeoutIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)]
-When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.", show_default=False)]
+TimeoutIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)
+]
+When = Annotated[
+    str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.", show_default=False)
+]
 COLUMNS = ("id", "due", "destination", "key", "owner")
 
 
@@ -26,7 +30,9 @@ COLUMNS = ("id", "due", "destination", "key", "owner")
 def ls(
     file: FileArgument,
     destination: Annotated[str | None, typer.Option("--destination", help="For this topic only.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Of this owner only (app/agent for what handlers scheduled).")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Of this owner only (app/agent for what handlers scheduled).")
+    ] = None,
     key: Annotated[str | None, typer.Option("--key", help="With this key only.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
     json: AsJson = False,
@@ -85,7 +91,9 @@ def add(
     from sluicegate.streams.contracts.leased_values import Timeout
 
     if (value is not None) == null:
-        raise ConfigurationError("give the message's value with --value TEXT, or send a message without a value with --null")
+        raise ConfigurationError(
+            "give the message's value with --value TEXT, or send a message without a value with --null"
+        )
     try:
         made = Timeout(uuid4(), destination, _due(when), _bytes(key), _bytes(value), owner=owner)
     except ValueError as error:
@@ -126,4 +134,10 @@ def _due(text: str) -> datetime:
 def _document(timeout: "Timeout") -> dict[str, object]:
     key = None if timeout.key is None else timeout.key.decode(errors="replace")
     due = timeout.due_at.isoformat(timespec="milliseconds")
-    return {"id": str(timeout.id), "due_at": due, "destination": timeout.destination, "key": key, "owner": timeout.owner}
+    return {
+        "id": str(timeout.id),
+        "due_at": due,
+        "destination": timeout.destination,
+        "key": key,
+        "owner": timeout.owner,
+    }

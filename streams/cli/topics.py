@@ -39,7 +39,8 @@ def needed(app: App) -> list[Need]:
 
 
 def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str, int]:
-    """Partitions of every topic: what there is, else as many as the largest input of the agents that write it, else `default`."""
+    """Partitions of every topic: what there is, else as many as the largest input of the agents that write it, else
+    `default`."""
     counts = {topic: count for topic, count in there.items() if count is not None}
     writers: dict[str, set[str]] = {}
     for agent in app.agents:
@@ -54,7 +55,8 @@ def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str
 
 
 def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
-    """For every agent with several inputs: whether they have equally many partitions. With `scope: shared` that is of no importance."""
+    """For every agent with several inputs: whether they have equally many partitions. With `scope: shared` that is of
+    no importance."""
     several = [agent for agent in app.agents if len(agent.topics) > 1 and agent.scope == "partition"]
     return {agent.name: len({counts[t] for t in agent.topics}) == 1 for agent in several}
 
@@ -62,7 +64,9 @@ def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
 @ending
 def topics(
     file: FileArgument,
-    create: Annotated[bool, typer.Option("--create", help="Make the missing ones (replication: the brokers' default).")] = False,
+    create: Annotated[
+        bool, typer.Option("--create", help="Make the missing ones (replication: the brokers' default).")
+    ] = False,
     partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of an input topic that is made.")] = 4,
     json: AsJson = False,
 ) -> int:
@@ -118,7 +122,10 @@ def _show(
     rows = [[need.topic, _roles(need.roles), _state(need.topic, there, wanted, made, embedded)] for need in needed(app)]
     print_table(("topic", "use", "partitions"), rows)
     for agent, equal in together.items():
-        print(f"{agent}: its inputs have {'equally many' if equal else 'different numbers of'} partitions; groups never span topics")
+        print(
+            f"{agent}: its inputs have {'equally many' if equal else 'different numbers of'} partitions; groups "
+            "never span topics"
+        )
     for name in shared:
         print(f"{name}: its groups span all partitions and topics (scope: shared), whatever their number")
     if not embedded and not all(there.values()):
@@ -129,7 +136,9 @@ def _roles(roles: Roles) -> str:
     return ", ".join(f"{role} of {agent}" for role, agent in roles)
 
 
-def _state(topic: str, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool) -> str:
+def _state(
+    topic: str, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool
+) -> str:
     if embedded:
         return f"{wanted[topic]}, made by run"
     count = there[topic]

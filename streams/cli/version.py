@@ -27,6 +27,8 @@ def _asked(yes: bool) -> None:
 
 
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", callback=_asked, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_asked, is_eager=True)
+    ] = False,
 ) -> None:
     """Options of `sluicegate` itself, before the name of a command."""

@@ -44,7 +44,8 @@ class System(NamedTuple):
 
 
 Tell = Callable[[System, float, str], object]
-"""Says that a system is waited for, for so many seconds still, and why the last attempt failed (empty: none has ended)."""
+"""Says that a system is waited for, for so many seconds still, and why the last attempt failed (empty: none has
+ended)."""
 
 
 def store_of(app: App) -> System:
@@ -133,7 +134,8 @@ def _unresolved(host: str) -> str:
 
 
 def _knock(system: System) -> None:
-    """Raises SystemNotReady when no server accepts a connection. Some drivers take ten seconds to say so, or do not say why."""
+    """Raises SystemNotReady when no server accepts a connection. Some drivers take ten seconds to say so, or do not say
+    why."""
     failed = ""
     for host, port in system.servers:
         try:

@@ -61,7 +61,9 @@ def _waiting(system: System, left: float, why: str) -> None:
 def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
     """Raises SystemNotReady for a schema that waits for `migrate`, and for a level below the accepted one."""
     if to_do:
-        raise SystemNotReady(f"the store's schema is not up to date ({', '.join(to_do)}): run `sluicegate migrate FILE`")
+        raise SystemNotReady(
+            f"the store's schema is not up to date ({', '.join(to_do)}): run `sluicegate migrate FILE`"
+        )
     if not accepted(app, level):
         raise SystemNotReady(f"the store is {said(level)}: {remedy(level)}")
 
@@ -75,11 +77,14 @@ def judge_topics(found: Mapping[str, int | None]) -> None:
     """Raises SystemNotReady naming every topic that is not there."""
     missing = [name for name, partitions in sorted(found.items()) if partitions is None]
     if missing:
-        raise SystemNotReady(f"no such topic: {', '.join(missing)}; make what is missing with `sluicegate topics FILE --create`")
+        raise SystemNotReady(
+            f"no such topic: {', '.join(missing)}; make what is missing with `sluicegate topics FILE --create`"
+        )
 
 
 def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]) -> Mapping[str, int | None]:
-    """The topics of `repartition:` are ours to make, when their inputs are there: as many partitions as the largest input has."""
+    """The topics of `repartition:` are ours to make, when their inputs are there: as many partitions as the largest
+    input has."""
     own = {agent.to.topic: agent.topics for agent in agents if agent.rekeys and agent.to is not None}
     missing = {topic: max(found[each] or 0 for each in inputs) for topic, inputs in own.items() if found[topic] is None}
     if not missing or not all(missing.values()):

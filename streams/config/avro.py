@@ -1,4 +1,5 @@
-"""`format: avro` in the file: its schema files, the schemas that agents of the file have from each other, and what is wrong with them."""
+"""`format: avro` in the file: its schema files, the schemas that agents of the file have from each other, and what is
+wrong with them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -33,7 +34,10 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
             needs = ((*path, "to", "framing"), (*path, "to", "schema_id"))
             if agent.to.framing == "confluent" and agent.to.schema_id is None:
                 yield FileFinding(
-                    needs[0], "needs schema_id: what the registry calls the schema", "write schema_id: NUMBER beside it", needs
+                    needs[0],
+                    "needs schema_id: what the registry calls the schema",
+                    "write schema_id: NUMBER beside it",
+                    needs,
                 )
 
 
@@ -42,32 +46,54 @@ def installed() -> bool:
     return all(find_spec(name) is not None for name in ("fastavro", "avro"))
 
 
-def _of(model: AgentModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability) -> Iterator[FileFinding]:
+def _of(
+    model: AgentModel | DestinationModel, path: Path, folder: FilePath, unreadable: Unreadability
+) -> Iterator[FileFinding]:
     given = {key: value for key, field in KEYS.items() if (value := getattr(model, field, None)) is not None}
     if model.format != "avro":
         for key in given:
-            what, needs = f"belongs to format: avro, but the format is {model.format}", ((*path, key), (*path, "format"))
+            what, needs = (
+                f"belongs to format: avro, but the format is {model.format}",
+                ((*path, key), (*path, "format")),
+            )
             yield FileFinding((*path, key), what, "write format: avro, or leave it out", needs)
         return
     for key in ("schema", "writer_schema"):
         if key in given and (why := unreadable(folder, str(given[key]))):
-            yield FileFinding((*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),))
+            yield FileFinding(
+                (*path, key), why, "name a schema file (.avsc), relative to the folder of this file", ((*path, key),)
+            )
     if "writer_schemas" in given:
         yield from _of_writers(given, path, folder)
     for key, other in (("writer_schema", "schema"), ("schema_id", "framing")):
         if key in given and other not in given:
             yield FileFinding(
-                (*path, key), f"has no meaning without {other}", f"add {other}, or leave it out", ((*path, key), (*path, other))
+                (*path, key),
+                f"has no meaning without {other}",
+                f"add {other}, or leave it out",
+                ((*path, key), (*path, other)),
             )
 
 
 def _of_writers(given: dict[str, object], path: Path, folder: FilePath) -> Iterator[FileFinding]:
     at = (*path, "writer_schemas")
     if not (folder / str(given["writer_schemas"])).is_dir():
-        yield FileFinding(at, "is no folder", "name the folder of the schema files (ID.avsc), relative to the folder of this file", (at,))
-    for key in [key for key in ("schema", "schema_id") if key not in given] + ["framing"] * (given.get("framing") != "confluent"):
+        yield FileFinding(
+            at,
+            "is no folder",
+            "name the folder of the schema files (ID.avsc), relative to the folder of this file",
+            (at,),
+        )
+    for key in [key for key in ("schema", "schema_id") if key not in given] + ["framing"] * (
+        given.get("framing") != "confluent"
+    ):
         hint = {"schema_id": "write schema_id: NUMBER, the id of `schema`", "framing": "write framing: confluent"}
-        yield FileFinding(at, f"needs {key}", hint.get(key, "write schema: FILE.avsc, what all records are read as"), (at, (*path, key)))
+        yield FileFinding(
+            at,
+            f"needs {key}",
+            hint.get(key, "write schema: FILE.avsc, what all records are read as"),
+            (at, (*path, key)),
+        )
     if "writer_schema" in given:
         yield FileFinding(at, "excludes writer_schema", "keep one of them", (at, (*path, "writer_schema")))
 
@@ -88,7 +114,9 @@ def given(model: AgentModel | DestinationModel, folder: FilePath) -> Avro | None
     writer = getattr(model, "writer_schema", None)
     writers = getattr(model, "writer_schemas", None)
     known = None if writers is None else str((folder / writers).absolute())
-    return Avro(_text(folder, model.schema_) or "", _text(folder, writer), model.framing or "none", model.schema_id, known)
+    return Avro(
+        _text(folder, model.schema_) or "", _text(folder, writer), model.framing or "none", model.schema_id, known
+    )
 
 
 def _text(folder: FilePath, name: str | None) -> str | None:
@@ -120,7 +148,8 @@ def _with_results(agent: Agent) -> Agent:
 
 
 def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
-    """What agents of the file write is read as they write it; the agent's own schema is then the one it is read with."""
+    """What agents of the file write is read as they write it; the agent's own schema is then the one it is read
+    with."""
     own = agent.avro
     if agent.format != "avro" or (own is not None and (own.writer_schema is not None or own.writers is not None)):
         return agent
@@ -172,7 +201,11 @@ def _compiled(make: Callable[[], object], avro: Avro | None, path: Path, at: Pat
         for file in sorted(FilePath(avro.writers).glob("*.avsc")) if avro.writers else ():
             for why in _misfits(avro.schema, file):
                 what = f"{printable(file.name)} cannot be read with `schema`: {printable(why)}"
-                yield FileFinding((*path, "writer_schemas"), what, "correct that file, or `schema`; records of its id cannot be decoded")
+                yield FileFinding(
+                    (*path, "writer_schemas"),
+                    what,
+                    "correct that file, or `schema`; records of its id cannot be decoded",
+                )
 
 
 def _misfits(schema: str, file: FilePath) -> list[str]:
@@ -201,7 +234,9 @@ def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
     rule = agent.aggregation
     if rule is None:
         return
-    wanted = [((*path, "compute", each.name), each.field, each.kind in ("sum", "min", "max", "mean")) for each in rule.compute]
+    wanted = [
+        ((*path, "compute", each.name), each.field, each.kind in ("sum", "min", "max", "mean")) for each in rule.compute
+    ]
     wanted.append(((*path[:-1], "key"), rule.key, False))
     wanted += [((*path, "until", "field"), rule.until.field, False)] if rule.until else []
     top = [field["name"] for field in schema.get("fields", ())] if isinstance(schema, dict) else []
@@ -210,7 +245,11 @@ def _fields(agent: Agent, avro: Avro, path: Path) -> Iterator[FileFinding]:
             found = formats.field_type(schema, field, named) if field is not None and numeric else None
             kind = found["type"] if isinstance(found, dict) else found
             if found is not None and (kind not in NUMERIC or (isinstance(found, dict) and "logicalType" in found)):
-                yield FileFinding(at, f"needs a number, but {field} is none in the schema", "compute something else, or take another field")
+                yield FileFinding(
+                    at,
+                    f"needs a number, but {field} is none in the schema",
+                    "compute something else, or take another field",
+                )
             continue
         yield FileFinding(at, f"wants {field}, but the schema has no such field", did_you_mean(field, top))
 

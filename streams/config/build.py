@@ -22,7 +22,9 @@ def app(file: FileModel, folder: str) -> run.App:
     return run.App(
         name=file.app,
         store=file.store,
-        agents=avro.connected(tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written, here))),
+        agents=avro.connected(
+            tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written, here))
+        ),
         kafka=_kafka(file.kafka),
         accept_level=file.accept_level,
         auto_migrate=file.auto_migrate,
@@ -38,7 +40,9 @@ def app(file: FileModel, folder: str) -> run.App:
 def _outbox(outbox: OutboxModel) -> run.Outbox:
     (first, most), low, high = outbox.backoff, outbox.degraded, outbox.unhealthy
     limits = run.Threshold(low.age, low.dead), run.Threshold(high.age, high.dead)
-    return run.Outbox(outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, outbox.lease, *limits)
+    return run.Outbox(
+        outbox.lanes, outbox.order, outbox.attempts, first, most, outbox.retention, outbox.poll, outbox.lease, *limits
+    )
 
 
 def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
@@ -69,7 +73,10 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
         scope="partition",
     )
     own = None if made.aggregation is None else replace(made.aggregation, key=None)
-    return [first, replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,))]
+    return [
+        first,
+        replace(made, topics=(agent.repartition,), aggregation=own, start="earliest", receive=(agent.repartition,)),
+    ]
 
 
 def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> run.Agent:
@@ -106,7 +113,9 @@ def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:
 def _handler(agent: AgentModel, functions: list[str]) -> run.Handler:
     retry, (first, most) = agent.retry, agent.retry.backoff
     isolate_after = retry.isolate_after or 0
-    return run.Handler(tuple(functions), agent.session, agent.concurrency, retry.attempts, first, most, agent.then, isolate_after)
+    return run.Handler(
+        tuple(functions), agent.session, agent.concurrency, retry.attempts, first, most, agent.then, isolate_after
+    )
 
 
 def _aggregation(key: str | None, rule: Aggregate) -> run.Aggregation:

@@ -72,7 +72,9 @@ class SendStep(BaseModel):
     @model_validator(mode="after")
     def _one_value(self) -> Self:
         if ("value" in self.model_fields_set) == (self.value_base64 is not None):
-            raise refused("needs one value", "write value: ..., or value_base64: ...; value: null is a record without a value")
+            raise refused(
+                "needs one value", "write value: ..., or value_base64: ...; value: null is a record without a value"
+            )
         return self
 
 
@@ -104,7 +106,9 @@ class StepModel(BaseModel):
     expect: Annotated[ExpectStep, unless_unknown(lambda: ExpectStep.model_construct(topic="unknown"))] | None = None
     advance: Duration | None = None
     expect_nothing: TopicField | None = None
-    expect_rows: Annotated[ExpectRowsStep, unless_unknown(lambda: ExpectRowsStep.model_construct(sql="", rows=[]))] | None = None
+    expect_rows: (
+        Annotated[ExpectRowsStep, unless_unknown(lambda: ExpectRowsStep.model_construct(sql="", rows=[]))] | None
+    ) = None
 
 
 def _as_steps(value: object) -> object:
@@ -120,7 +124,9 @@ def _as_step(value: object) -> object:
         return {"advance": "1s"}
     keys = list(value) if isinstance(value, dict) else []
     if len(keys) != 1 or keys[0] not in KINDS:
-        raise refused("is no step", did_you_mean(str(keys[0]), KINDS) if len(keys) == 1 else f"write one of {', '.join(KINDS)}")
+        raise refused(
+            "is no step", did_you_mean(str(keys[0]), KINDS) if len(keys) == 1 else f"write one of {', '.join(KINDS)}"
+        )
     return value
 
 
@@ -143,10 +149,14 @@ def findings(tests: Mapping[str, list[StepModel]], reads: set[str], writes: set[
             for kind, topic, known, verb in _topics(step, reads, writes):
                 if known is not None and topic not in known:
                     at = (*path, kind) if kind == "expect_nothing" else (*path, kind, "topic")
-                    yield FileFinding(at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",)))
+                    yield FileFinding(
+                        at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",))
+                    )
 
 
-def _topics(step: StepModel, reads: set[str], writes: set[str] | None) -> Iterator[tuple[str, str, set[str] | None, str]]:
+def _topics(
+    step: StepModel, reads: set[str], writes: set[str] | None
+) -> Iterator[tuple[str, str, set[str] | None, str]]:
     if step.send is not None:
         yield "send", step.send.topic, reads, "reads"
     if step.expect is not None:
@@ -158,7 +168,11 @@ def _topics(step: StepModel, reads: set[str], writes: set[str] | None) -> Iterat
 def cases(tests: Mapping[str, list[StepModel]], places: Mapping[Path, LineColumn]) -> tuple[Case, ...]:
     """In the order of the file."""
     return tuple(
-        Case(name, places["tests", name][0], tuple(_step(step, places["tests", name, i][0]) for i, step in enumerate(steps)))
+        Case(
+            name,
+            places["tests", name][0],
+            tuple(_step(step, places["tests", name, i][0]) for i, step in enumerate(steps)),
+        )
         for name, steps in tests.items()
     )
 

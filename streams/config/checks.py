@@ -23,7 +23,9 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
             yield FileFinding(path, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})")
         if name == DISPATCHER:
-            yield FileFinding(path, "is the name of the process that sends the outbox's rows", "give the agent another name")
+            yield FileFinding(
+                path, "is the name of the process that sends the outbox's rows", "give the agent another name"
+            )
         yield from _parts(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
@@ -48,7 +50,9 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
 def _http(file: FileModel) -> Iterator[FileFinding]:
     if file.http is not None and not file.http.token and not loopback(file.http.host):
         hint = "write http.token: ${HTTP_TOKEN}, or keep host: 127.0.0.1"
-        yield FileFinding(("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token")))
+        yield FileFinding(
+            ("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token"))
+        )
 
 
 def _outbox(file: FileModel) -> Iterator[FileFinding]:
@@ -85,10 +89,17 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if agent.to is None:
             yield FileFinding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
         for name in [name for name in ("session", "concurrency", "retry", "then") if name in agent.model_fields_set]:
-            yield FileFinding((*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,))
+            yield FileFinding(
+                (*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,)
+            )
     elif agent.then == "park" and not agent.concurrency:
         needs = ((*path, "then"), (*path, "concurrency"))
-        yield FileFinding(needs[0], "needs concurrency: without it the whole partition would wait", "write concurrency: 1 or more", needs)
+        yield FileFinding(
+            needs[0],
+            "needs concurrency: without it the whole partition would wait",
+            "write concurrency: 1 or more",
+            needs,
+        )
     elif agent.session and agent.concurrency:
         needs = ((*path, "session"), (*path, "concurrency"))
         what = "needs concurrency 0: a slow handler would hold the store's transaction open"
@@ -103,13 +114,17 @@ def _isolation(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     at = (*retry, "isolate_after")
     if agent.retry.isolate_after is None or agent.handler is None:
         return
-    kept = agent.aggregate is not None and any(r.kind == "collect" and r.field is None for r in agent.aggregate.compute.values())
+    kept = agent.aggregate is not None and any(
+        r.kind == "collect" and r.field is None for r in agent.aggregate.compute.values()
+    )
     if not kept:
         what = "has no messages to try alone: the handler gets no group that keeps them"
         yield FileFinding(at, what, "add compute: {messages: collect} to the aggregate, or leave it out", (at, compute))
     if agent.retry.isolate_after > agent.retry.attempts:
         needs = (at, (*retry, "attempts"))
-        yield FileFinding(at, "is more than attempts: it would never happen", "write at most the number of attempts", needs)
+        yield FileFinding(
+            at, "is more than attempts: it would never happen", "write at most the number of attempts", needs
+        )
 
 
 def _repartition(file: FileModel, name: str, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
@@ -117,14 +132,25 @@ def _repartition(file: FileModel, name: str, agent: AgentModel, path: Path) -> I
     if agent.repartition is None:
         return
     if agent.key is None:
-        yield FileFinding(at, "needs a key: the field to re-key by", "add key: FIELD, or leave it out", (at, (*path, "key")))
+        yield FileFinding(
+            at, "needs a key: the field to re-key by", "add key: FIELD, or leave it out", (at, (*path, "key"))
+        )
     if agent.format == "raw":
-        yield FileFinding(at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format")))
+        yield FileFinding(
+            at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format"))
+        )
     if agent.repartition in [source.topic for source in agent.from_]:
-        yield FileFinding(at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from")))
+        yield FileFinding(
+            at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from"))
+        )
     if agent.dedupe is not None and agent.dedupe.id.header is None and agent.dedupe.id.field is None:
         identity = (*path, "dedupe", "id")
-        yield FileFinding(identity, "is the key, but repartition gives another one", "write header:NAME or a field path", (at, identity))
+        yield FileFinding(
+            identity,
+            "is the key, but repartition gives another one",
+            "write header:NAME or a field path",
+            (at, identity),
+        )
     if rekeying(name) in file.agents:
         yield FileFinding(at, "takes the name of another agent", f"rename agent {rekeying(name)}", (at,))
 
@@ -144,9 +170,15 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
         yield FileFinding(needs[1], "is below max_bytes, the bound of one group", "raise it, or lower max_bytes", needs)
     for name in rule.compute:
         if name in RESERVED:
-            yield FileFinding((*path, "compute", name), "is reserved in the result", "give the computed field another name")
+            yield FileFinding(
+                (*path, "compute", name), "is reserved in the result", "give the computed field another name"
+            )
         elif not 0 < len(name) <= LONGEST_NAME:
-            yield FileFinding((*path, "compute", name), f"is not of 1 to {LONGEST_NAME} characters", "give the computed field another name")
+            yield FileFinding(
+                (*path, "compute", name),
+                f"is not of 1 to {LONGEST_NAME} characters",
+                "give the computed field another name",
+            )
     if rule.on_timeout != "fire" and rule.timeout is None:
         needs = ((*path, "on_timeout"), (*path, "timeout"))
         yield FileFinding(needs[0], "has no timeout to act on", "add a timeout, or leave it out", needs)
@@ -159,13 +191,22 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
         return
     if agent.aggregate is None:
         yield FileFinding(
-            scope, "has no meaning without an aggregation", "leave it out, or add an aggregate", (scope, (*path, "aggregate"))
+            scope,
+            "has no meaning without an aggregation",
+            "leave it out, or add an aggregate",
+            (scope, (*path, "aggregate")),
         )
     if file.outbox is None:
-        yield FileFinding(scope, "needs the outbox: its results are sent from there", "leave out outbox: false", (scope, ("outbox",)))
+        yield FileFinding(
+            scope, "needs the outbox: its results are sent from there", "leave out outbox: false", (scope, ("outbox",))
+        )
     rule = agent.aggregate
     refused = [
-        ((*path, "repartition"), agent.repartition is not None, "is not needed: one buffer has the groups of all partitions"),
+        (
+            (*path, "repartition"),
+            agent.repartition is not None,
+            "is not needed: one buffer has the groups of all partitions",
+        ),
         ((*path, "session"), agent.session, "needs scope partition: a batch is no part of one owner's transaction"),
         ((*path, "then"), agent.then == "park", "park needs scope partition"),
         ((*path, "aggregate", "until"), rule is not None and rule.until is not None, "needs scope partition"),
@@ -199,7 +240,9 @@ def _raw(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         yield FileFinding((*path, "key"), "needs a field, but raw records have none", hint, (form, (*path, "key")))
     if agent.dedupe is not None and agent.dedupe.id.field is not None:
         dedupe = (*path, "dedupe", "id")
-        yield FileFinding(dedupe, "needs a field, but raw records have none", "use format: json, header:NAME or key", (form, dedupe))
+        yield FileFinding(
+            dedupe, "needs a field, but raw records have none", "use format: json, header:NAME or key", (form, dedupe)
+        )
     if agent.aggregate is None:
         return
     if agent.aggregate.until is not None:
@@ -217,7 +260,12 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
     if len(set(topics)) < len(topics):
         yield FileFinding(source, "names a topic twice", "name each topic once", (source,))
     if agent.to is not None and agent.to.topic in topics:
-        yield FileFinding(to, "is a topic that this agent reads: it would feed on its own results", "write to another topic", (source, to))
+        yield FileFinding(
+            to,
+            "is a topic that this agent reads: it would feed on its own results",
+            "write to another topic",
+            (source, to),
+        )
     dead = (*path, "dead_letters") if agent.dead_letters else ("dead_letters",)
     if dead_letters(file, agent) in topics:
         what = "is a topic that this agent reads: a dead letter would come back for ever"

@@ -55,7 +55,9 @@ class _Composer(yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             self.aliases += 1
         elif getattr(event, "tag", None) is not None:
-            raise Unreadable("a tag is not allowed", "remove the word that begins with '!'; quote text that must stay text", place)
+            raise Unreadable(
+                "a tag is not allowed", "remove the word that begins with '!'; quote text that must stay text", place
+            )
         if self.depth > DEEPEST:
             raise Unreadable(f"nested deeper than {DEEPEST} levels", "write it flatter", place)
         if self.aliases > MOST_ALIASES:
@@ -104,7 +106,9 @@ def _compose(text: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join((error.problem or error.context or "cannot be parsed").split())
-        raise Unreadable(f"is not valid YAML ({problem})", "correct the syntax here or just above", _place(mark)) from None
+        raise Unreadable(
+            f"is not valid YAML ({problem})", "correct the syntax here or just above", _place(mark)
+        ) from None
 
 
 def _place(mark: yaml.Mark | None) -> LineColumn:
@@ -121,7 +125,9 @@ class _Conversion:
     def value(self, node: yaml.Node, path: Path) -> object:
         self._values += 1
         if self._values > MOST_VALUES or len(path) > DEEPEST:
-            raise Unreadable("has too many values when its aliases are written out", "use fewer aliases", _place(node.start_mark))
+            raise Unreadable(
+                "has too many values when its aliases are written out", "use fewer aliases", _place(node.start_mark)
+            )
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -174,5 +180,7 @@ class _Conversion:
 
 def _unset(path: Path, name: str) -> FileFinding:
     if name.startswith("file:"):
-        return FileFinding(path, f"${{{name}}} cannot be read", "make the file (at most 64 KiB of UTF-8), or correct its path")
+        return FileFinding(
+            path, f"${{{name}}} cannot be read", "make the file (at most 64 KiB of UTF-8), or correct its path"
+        )
     return FileFinding(path, f"${{{name}}} is not set", f"set {name}, or write ${{{name}:-default}}")

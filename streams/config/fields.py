@@ -238,12 +238,19 @@ Format = Annotated[
 def _store(value: str) -> str:
     scheme, separator, rest = value.partition("://")
     if not separator or scheme not in STORES:
-        raise refused("is no store that is known", f"write a URL that begins with {', '.join(s + '://' for s in STORES)}")
+        raise refused(
+            "is no store that is known", f"write a URL that begins with {', '.join(s + '://' for s in STORES)}"
+        )
     if scheme == "sqlite" and (not rest.startswith("/") or rest == "/" or "?" in rest or rest.endswith(":memory:")):
-        raise refused("names no SQLite file", "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path")
+        raise refused(
+            "names no SQLite file", "write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path"
+        )
     if scheme in SERVERS and not _hosts(rest):
         example = "redis://host:6379/0" if scheme in REDIS else f"{scheme}://host/database"
-        raise refused("names no server, or a port that is none", f"write a host, or host:port with a port of 1 to 65535, as in {example}")
+        raise refused(
+            "names no server, or a port that is none",
+            f"write a host, or host:port with a port of 1 to 65535, as in {example}",
+        )
     return value
 
 
@@ -272,4 +279,6 @@ def _scalar(value: object) -> object:
     return int(value) if isinstance(value, Integer) else value
 
 
-ValueField = Annotated[Scalar, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})]
+ValueField = Annotated[
+    Scalar, BeforeValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
+]

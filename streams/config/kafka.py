@@ -68,7 +68,8 @@ _TRUTH = {"true": True, "false": False}
 
 @cache
 def known() -> Mapping[str, list[str | int]]:
-    """Setting -> [kind, ...]: `boolean`, `text`, `integer` and `number` with least and most, `choice` with its words."""
+    """Setting -> [kind, ...]: `boolean`, `text`, `integer` and `number` with least and most, `choice` with its
+    words."""
     text = files("sluicegate.streams.config").joinpath("kafka_settings.json").read_text("utf-8")
     settings: dict[str, list[str | int]] = json.loads(text)["settings"]
     return settings
@@ -81,7 +82,9 @@ def allowed() -> list[str]:
 def findings(settings: Mapping[str, object]) -> Iterator[FileFinding]:
     """Everything wrong with the section."""
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
-        yield FileFinding(("kafka", "bootstrap.servers"), "is missing", "write host:9092, or embedded for a broker of our own")
+        yield FileFinding(
+            ("kafka", "bootstrap.servers"), "is missing", "write host:9092, or embedded for a broker of our own"
+        )
     for name, value in settings.items():
         finding = _finding(name, value)
         if finding is not None:
@@ -105,7 +108,10 @@ def _finding(name: str, value: object) -> tuple[str, str] | None:
     if converted(name, value) is None:
         return _expected(name)
     if name == "partition.assignment.strategy" and value not in _STRATEGIES:
-        return "is no assignment strategy", "write cooperative-sticky (the default), or range or roundrobin for eager rebalances"
+        return (
+            "is no assignment strategy",
+            "write cooperative-sticky (the default), or range or roundrobin for eager rebalances",
+        )
     if name.startswith("max.in.flight") and not 1 <= int(str(converted(name, value))) <= 5:
         return "must be 1 to 5", "an idempotent producer allows no more"
     return None
@@ -139,7 +145,9 @@ def converted(name: str, value: object) -> KafkaSetting | None:
         case "integer":
             return int(text) if re.fullmatch(r"-?[0-9]{1,12}", text) and _within(int(text), rest) else None
         case "number":
-            return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) and _within(float(text), rest) else None
+            return (
+                float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) and _within(float(text), rest) else None
+            )
         case "choice":
             return next((str(word) for word in rest if str(word).lower() == text.lower()), None)
     return text if text and "\0" not in text else None

@@ -27,7 +27,8 @@ class Unhealthy(BaseModel):
 
 
 class OutboxModel(BaseModel):
-    """Rows of applications and of the leased contracts. `lanes`: as the store has them (16 in a new one) unless it is written."""
+    """Rows of applications and of the leased contracts. `lanes`: as the store has them (16 in a new one) unless it is
+    written."""
 
     model_config = _CLOSED
     lanes: LaneCount | None = None
@@ -62,5 +63,7 @@ def _or_off(model: type[BaseModel], **nested: type[BaseModel]) -> WithJsonSchema
     return WithJsonSchema({"anyOf": [{"enum": [False]}, made]})
 
 
-OutboxOrOff = Annotated[OutboxModel | None, BeforeValidator(_unless_off), _or_off(OutboxModel, degraded=Degraded, unhealthy=Unhealthy)]
+OutboxOrOff = Annotated[
+    OutboxModel | None, BeforeValidator(_unless_off), _or_off(OutboxModel, degraded=Degraded, unhealthy=Unhealthy)
+]
 TimeoutsOrOff = Annotated[TimeoutsModel | None, BeforeValidator(_unless_off), _or_off(TimeoutsModel)]

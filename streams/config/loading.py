@@ -11,7 +11,19 @@ from pydantic import ValidationError
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.cases import Case
-from sluicegate.streams.config import avro, build, cases, checks, document, kafka, refusals, rules, secrets, transport, words
+from sluicegate.streams.config import (
+    avro,
+    build,
+    cases,
+    checks,
+    document,
+    kafka,
+    refusals,
+    rules,
+    secrets,
+    transport,
+    words,
+)
 from sluicegate.streams.config.cases import ExpectRowsStep, ExpectStep, SendStep, StepModel
 from sluicegate.streams.config.dedupe import DeduplicationModel, IdSource
 from sluicegate.streams.config.document import FileDocument, LineColumn, Unreadable
@@ -37,7 +49,8 @@ MOST_PASSES = 12
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`app` is None when there are problems. With `unset` variables it holds placeholders: good for words, never to be run."""
+    """`app` is None when there are problems. With `unset` variables it holds placeholders: good for words, never to be
+    run."""
 
     app: App | None = field(repr=False)
     problems: tuple[Problem, ...]
@@ -51,8 +64,8 @@ class Loaded:
 
 
 def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = False) -> Loaded:
-    """Read, substitute, check and build. `tolerant`: unset variables and systems without TLS are no problems (`check`). Raises nothing of
-    its own."""
+    """Read, substitute, check and build. `tolerant`: unset variables and systems without TLS are no problems (`check`).
+    Raises nothing of its own."""
     name, file = str(path), FilePath(path)
     try:
         found = document.parse(document.read(file), environ, file.parent)
@@ -70,7 +83,9 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
         problems += [_problem(name, found, f) for f in rules.findings(app)]
     warnings = [_problem(name, found, f) for f in _warnings(found, model, app, tolerant)]
     tests = cases.cases(model.tests, found.places) if model is not None and not problems else ()
-    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests)
+    return Loaded(
+        None if problems else app, sort(problems), sort(warnings), sort(unset), vague, _place(found, ("store",)), tests
+    )
 
 
 def judged(found: FileDocument, folder: FilePath, unreadable: avro.Unreadability) -> list[FileFinding]:

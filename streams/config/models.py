@@ -115,7 +115,10 @@ _REDUCER_SCHEMA = {
             "minProperties": 1,
             "maxProperties": 1,
             "additionalProperties": False,
-            "properties": {**dict.fromkeys(OF_A_FIELD, _FIELD_SCHEMA), "reduce": {"type": "string", "pattern": FUNCTION}},
+            "properties": {
+                **dict.fromkeys(OF_A_FIELD, _FIELD_SCHEMA),
+                "reduce": {"type": "string", "pattern": FUNCTION},
+            },
         },
     ]
 }
@@ -126,7 +129,9 @@ class Aggregate(BaseModel):
     model_config = _CLOSED
     count: Count | None = None
     timeout: Annotated[TimeoutModel, unless_unknown(lambda: TimeoutModel.model_construct(after=1.0))] | None = None
-    until: Annotated[UntilModel, unless_unknown(lambda: UntilModel.model_construct(field="unknown", equals=None))] | None = None
+    until: (
+        Annotated[UntilModel, unless_unknown(lambda: UntilModel.model_construct(field="unknown", equals=None))] | None
+    ) = None
     compute: Annotated[dict[str, ReducerSpec], unless_unknown(dict)] = Field(default_factory=dict)
     on_timeout: OnTimeout = "fire"
     on_missing: OnMissing = "dead-letter"
@@ -180,7 +185,12 @@ def _as_key(value: object) -> object:
 _KEY_SCHEMA = {
     "anyOf": [
         _FIELD_SCHEMA,
-        {"type": "object", "additionalProperties": False, "properties": {"field": _FIELD_SCHEMA}, "required": ["field"]},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"field": _FIELD_SCHEMA},
+            "required": ["field"],
+        },
     ]
 }
 
@@ -197,8 +207,8 @@ class DestinationModel(BaseModel):
 
 
 class Retry(BaseModel):
-    """`attempts` counts the first one; `backoff` is the shortest and the longest pause; `isolate_after` so many failures the messages of
-    a group are tried alone."""
+    """`attempts` counts the first one; `backoff` is the shortest and the longest pause; `isolate_after` so many
+    failures the messages of a group are tried alone."""
 
     model_config = _CLOSED
     attempts: Count = 5
@@ -245,7 +255,9 @@ class AgentModel(BaseModel):
     concurrency: Concurrency = 0
     retry: Annotated[Retry, unless_unknown(Retry)] = Field(default_factory=Retry)
     then: Then = "dead-letter"
-    to: Annotated[DestinationModel | None, unless_unknown(lambda: DestinationModel.model_construct(topic="unknown"))] = None
+    to: Annotated[
+        DestinationModel | None, unless_unknown(lambda: DestinationModel.model_construct(topic="unknown"))
+    ] = None
     dead_letters: TopicField | None = None
     start: Start = "earliest"
     max_record_bytes: SizeField = 1024 * 1024
@@ -286,7 +298,9 @@ class FileModel(BaseModel):
     auto_migrate: FlagField | None = None
     allow_plaintext: FlagField = False
     start_timeout: Duration = 30.0
-    http: Annotated[HttpModel | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(default_factory=HttpModel)
+    http: Annotated[HttpModel | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(
+        default_factory=HttpModel
+    )
     outbox: OutboxOrOff = Field(default_factory=OutboxModel)
     timeouts: TimeoutsOrOff = Field(default_factory=TimeoutsModel)
     agents: Annotated[dict[str, AgentModel], BeforeValidator(_agents), unless_unknown(dict)] = Field(

@@ -12,7 +12,8 @@ LONGEST_KEY = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`key` is a dotted path ("" for the file as a whole); `line` and `column` count from 1. No value of the file is in it."""
+    """`key` is a dotted path ("" for the file as a whole); `line` and `column` count from 1. No value of the file is in
+    it."""
 
     file: str
     line: int
@@ -42,7 +43,8 @@ class FileFinding:
 
 
 def dotted(path: Path) -> str:
-    """`("agents", "a", "from", 1)` is `agents.a.from[1]`; what cannot be printed is escaped, so that a problem stays one line."""
+    """`("agents", "a", "from", 1)` is `agents.a.from[1]`; what cannot be printed is escaped, so that a problem stays
+    one line."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -106,7 +106,8 @@ def place(path: Path) -> str:
 
 
 def mended(tree: Any, error: ErrorDetails) -> None:
-    """Change the tree at the error so that the rest can be judged: what is too much goes, what is wrong or missing is Unknown."""
+    """Change the tree at the error so that the rest can be judged: what is too much goes, what is wrong or missing is
+    Unknown."""
     path: Path = present(error["loc"], tree)
     if error["type"] == "missing":
         path = (*path, error["loc"][-1])

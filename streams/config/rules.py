@@ -1,5 +1,5 @@
-"""Whether the agents' rules can be compiled: the last thing that can be wrong with a file, and the only one that imports
-code of the user's (`module:codec`, `reduce`)."""
+"""Whether the agents' rules can be compiled: the last thing that can be wrong with a file, and the only one that
+imports code of the user's (`module:codec`, `reduce`)."""
 
 import sys
 from collections.abc import Iterator
@@ -38,7 +38,9 @@ def _codecs(path: tuple[str, ...], name: str) -> Iterator[FileFinding]:
     except ConfigurationError as error:
         yield _finding(path, error)
     except ValueError:
-        yield FileFinding(path, f"{name}: has no decode or no encode", "name an object with both, as package.module:codec")
+        yield FileFinding(
+            path, f"{name}: has no decode or no encode", "name an object with both, as package.module:codec"
+        )
 
 
 def _rule(agent: Agent) -> Iterator[FileFinding]:
@@ -83,6 +85,8 @@ def _functions(agent: Agent) -> Iterator[FileFinding]:
         yield _finding(path, error)
 
 
-def _finding(path: tuple[str, ...], error: ConfigurationError, otherwise: str = "correct the function, or the name") -> FileFinding:
+def _finding(
+    path: tuple[str, ...], error: ConfigurationError, otherwise: str = "correct the function, or the name"
+) -> FileFinding:
     what, _, hint = printable(str(error)).removeprefix("aggregate: ").partition("; ")
     return FileFinding(path, what, hint or otherwise)

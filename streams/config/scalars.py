@@ -1,4 +1,5 @@
-"""YAML 1.2 scalars (core schema, booleans only `true` and `false`) as Python values that remember how they were written."""
+"""YAML 1.2 scalars (core schema, booleans only `true` and `false`) as Python values that remember how they were
+written."""
 
 import re
 from dataclasses import dataclass
@@ -34,8 +35,6 @@ class Native:
     """A value built in Python where the file has text that is parsed: seconds, bytes, a span of seconds, or a start."""
 
     value: object
-
-
 
 
 def plain(text: str) -> Scalar:

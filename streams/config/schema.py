@@ -1,5 +1,5 @@
-"""The JSON Schema of the file, for editors. `python -m sluicegate.streams.config.schema` prints it; the committed copy is
-schemas/documents/sluicegate.schema.json."""
+"""The JSON Schema of the file, for editors. `python -m sluicegate.streams.config.schema` prints it; the committed copy
+is schemas/documents/sluicegate.schema.json."""
 
 import json
 from typing import Any
@@ -22,7 +22,12 @@ def schema() -> dict[str, Any]:
 
 def _kafka() -> dict[str, Any]:
     properties = {name: _setting(*kafka.known()[name]) for name in kafka.allowed()}
-    return {"type": "object", "additionalProperties": False, "properties": properties, "required": ["bootstrap.servers"]}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        "required": ["bootstrap.servers"],
+    }
 
 
 def _setting(kind: str | int, *rest: str | int) -> dict[str, Any]:
@@ -53,9 +58,14 @@ def _open(node: Any) -> Any:
         return [_open(item) for item in node]
     if not isinstance(node, dict):
         return node
-    closed = node.get("type") in ("integer", "number", "boolean") or "enum" in node or "const" in node or "pattern" in node
+    closed = (
+        node.get("type") in ("integer", "number", "boolean") or "enum" in node or "const" in node or "pattern" in node
+    )
     if not closed:
-        return {key: value if key in ("default", "required", "propertyNames") else _open(value) for key, value in node.items()}
+        return {
+            key: value if key in ("default", "required", "propertyNames") else _open(value)
+            for key, value in node.items()
+        }
     outside = {key: node[key] for key in ("default", "description") if key in node}
     if "pattern" in node and not isinstance(outside.get("default"), str):
         outside.pop("default", None)  # of a duration or size it is the parsed number

@@ -17,7 +17,8 @@ def is_secret(setting: str) -> bool:
 
 
 def rotated(app: App, read: App) -> App:
-    """`app` with the user names and passwords of the file as it was read again; what else it says now waits for the next start."""
+    """`app` with the user names and passwords of the file as it was read again; what else it says now waits for the
+    next start."""
     store = read.store if redacted(read.store) == redacted(app.store) else app.store
     return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)})
 
@@ -27,7 +28,8 @@ def _credentials(kafka: Mapping[str, str | int | float | bool]) -> dict[str, str
 
 
 def redacted(url: str) -> str:
-    """The URL with its user information and its query hidden; a URL that cannot be taken apart is hidden but for its scheme."""
+    """The URL with its user information and its query hidden; a URL that cannot be taken apart is hidden but for its
+    scheme."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return HIDDEN

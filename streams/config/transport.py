@@ -1,4 +1,5 @@
-"""Whether a system on another machine is reached without TLS: refused unless the file says `allow_plaintext: true`; `check` warns of it."""
+"""Whether a system on another machine is reached without TLS: refused unless the file says `allow_plaintext: true`;
+`check` warns of it."""
 
 import re
 from collections.abc import Iterator
@@ -14,9 +15,12 @@ from sluicegate.streams.config.scalars import Unknown
 ENCRYPTED = {"sslmode": {"require", "verify-ca", "verify-full"}, "tls": {"true"}, "ssl": {"true"}}
 # How a URL of each scheme asks for TLS.
 WRITE = {
-    "redis": "rediss:// in place of redis://", "postgresql": "?sslmode=verify-full&sslrootcert=FILE", "mysql": "?ssl_ca=FILE",
-    "mariadb": "?ssl_ca=FILE", "mongodb": "?tls=true&tlsCAFile=FILE",
-}  # fmt: skip
+    "redis": "rediss:// in place of redis://",
+    "postgresql": "?sslmode=verify-full&sslrootcert=FILE",
+    "mysql": "?ssl_ca=FILE",
+    "mariadb": "?ssl_ca=FILE",
+    "mongodb": "?tls=true&tlsCAFile=FILE",
+}
 WHAT = "is on another machine and would be reached without TLS"
 HINT = "or allow_plaintext: true where nobody else is on the network"
 ALLOW: Path = ("allow_plaintext",)
@@ -26,11 +30,16 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
     """Brokers and store."""
     if file.allow_plaintext:
         return
-    servers, protocol = file.kafka.get("bootstrap.servers"), str(file.kafka.get("security.protocol", "plaintext")).lower()
+    servers, protocol = (
+        file.kafka.get("bootstrap.servers"),
+        str(file.kafka.get("security.protocol", "plaintext")).lower(),
+    )
     known = isinstance(servers, str) and not isinstance(servers, Unknown) and servers != EMBEDDED
     if known and protocol in ("plaintext", "sasl_plaintext") and _elsewhere(str(servers)):
         at: Path = ("kafka", "bootstrap.servers")
-        yield FileFinding(at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW))
+        yield FileFinding(
+            at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW)
+        )
     if isinstance(file.store, str) and not isinstance(file.store, Unknown) and (how := _bare(file.store)):
         yield FileFinding(("store",), WHAT, f"write {how}, {HINT}", (("store",), ALLOW))
 

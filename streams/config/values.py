@@ -27,7 +27,9 @@ def check(app: run.App) -> None:
     """Raises ConfigurationError with every finding, one per line, each with its key in the file."""
     found = [*_kinds(app, ()), *_names(app)] or [*_orphans(app)]
     if not found:
-        found = loading.judged(FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name: None)
+        found = loading.judged(
+            FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name: None
+        )
     if found := found or list(rules.findings(app)):
         raise ConfigurationError(
             "\n".join(f"{dotted(each.path) or 'app'}: {each.message}; {each.hint}" for each in found)
@@ -77,7 +79,9 @@ def _is_mapping(kind: object) -> bool:
 
 
 def _other(path: Path, kind: type) -> FileFinding:
-    return FileFinding(path, f"must be a value of {kind.__name__}", f"build it with {kind.__module__}.{kind.__name__}(...)")
+    return FileFinding(
+        path, f"must be a value of {kind.__name__}", f"build it with {kind.__module__}.{kind.__name__}(...)"
+    )
 
 
 def _names(app: run.App) -> Iterator[FileFinding]:
@@ -107,7 +111,9 @@ def _orphans(app: run.App) -> Iterator[FileFinding]:
             hint = did_you_mean(str(each.rekeys), names) if names else "leave it out"
             yield FileFinding(("agents", each.name, "rekeys"), "names no agent", hint)
         elif each.rekeys and (each.aggregation is None or each.to is None):
-            yield FileFinding(("agents", each.name), "needs an aggregation with a key, and a destination", "give it both")
+            yield FileFinding(
+                ("agents", each.name), "needs an aggregation with a key, and a destination", "give it both"
+            )
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------

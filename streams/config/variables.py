@@ -18,7 +18,8 @@ class NotAVariable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Substituted:
-    """`text` after substitution; `used`: there was a variable; `whole`: there was nothing else; `unset`: what had no value."""
+    """`text` after substitution; `used`: there was a variable; `whole`: there was nothing else; `unset`: what had no
+    value."""
 
     text: str
     used: bool
@@ -27,7 +28,8 @@ class Substituted:
 
 
 def substitute(text: str, environ: Mapping[str, str], folder: Path) -> Substituted:
-    """Relative `${file:}` paths start at `folder`; one line end at the end of a file is dropped. Raises NotAVariable."""
+    """Relative `${file:}` paths start at `folder`; one line end at the end of a file is dropped. Raises
+    NotAVariable."""
     unset: list[str] = []
     names = 0
     whole = False

@@ -3,7 +3,17 @@
 import json
 from collections.abc import Iterator
 
-from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Handler, Outbox, Reducer, Threshold, Timeouts
+from sluicegate.streams.agent import (
+    Agent,
+    Aggregation,
+    App,
+    Deduplication,
+    Handler,
+    Outbox,
+    Reducer,
+    Threshold,
+    Timeouts,
+)
 from sluicegate.streams.config.problems import FileFinding, Path
 from sluicegate.streams.units import spoken_duration
 
@@ -31,13 +41,18 @@ def meaning(agent: Agent) -> list[str]:
     if rule is None:
         sentences = [f"reads {_listed(agent.topics)} as {agent.format}"]
     else:
-        sentences = [f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)}{_where(agent)}", *_ends(agent, rule)]
+        sentences = [
+            f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)}{_where(agent)}",
+            *_ends(agent, rule),
+        ]
     if agent.handler is not None:
         sentences += _handled(agent, agent.handler)
     elif rule is not None and agent.to is not None:
         sentences.append(f"writes {_result(rule)} to {agent.to.topic} as {agent.to.format}")
     if agent.delivery == "transactional":
-        sentences.append("sends in Kafka transactions: who reads committed records only never reads a result or dead letter twice")
+        sentences.append(
+            "sends in Kafka transactions: who reads committed records only never reads a result or dead letter twice"
+        )
     if agent.receive:
         sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
     if agent.dedupe:
@@ -46,7 +61,11 @@ def meaning(agent: Agent) -> list[str]:
 
 
 def _where(agent: Agent) -> str:
-    return " and partition" if agent.scope == "partition" else ", over all partitions and topics, in one buffer that all workers share"
+    return (
+        " and partition"
+        if agent.scope == "partition"
+        else ", over all partitions and topics, in one buffer that all workers share"
+    )
 
 
 def _unusable(agent: Agent) -> list[str]:
@@ -58,7 +77,10 @@ def _unusable(agent: Agent) -> list[str]:
     sentences = [decode[agent.on_error.decode]] if agent.on_error.decode in decode else []
     if agent.on_error.produce == "stop":
         sentences.append("stops the partition at an output that cannot be sent")
-    return [*sentences, f"sends what{' else' if sentences else ''} it cannot use to {agent.dead_letters}, byte for byte"]
+    return [
+        *sentences,
+        f"sends what{' else' if sentences else ''} it cannot use to {agent.dead_letters}, byte for byte",
+    ]
 
 
 def changing(app: App) -> str | None:
@@ -79,13 +101,20 @@ def dispatching(app: App) -> list[str]:
         return sentences
     outbox, timeouts = app.outbox, app.timeouts
     if outbox is not None:
-        lanes = "as many lanes as the store has" if outbox.lanes is None else f"{outbox.lanes} {'lane' if outbox.lanes == 1 else 'lanes'}"
+        lanes = (
+            "as many lanes as the store has"
+            if outbox.lanes is None
+            else f"{outbox.lanes} {'lane' if outbox.lanes == 1 else 'lanes'}"
+        )
         order = "in any order" if outbox.order == "none" else f"in their order for each key, by {lanes}"
         pauses = f"{spoken_duration(outbox.backoff_first)} to {spoken_duration(outbox.backoff_most)}"
         sentences += [
-            f"sends the rows of the store's outbox, {order}; looks every {spoken_duration(outbox.poll)} where the store cannot tell",
-            f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (a broker that is away is no try)",
-            f"has a lane for {spoken_duration(outbox.lease)} and renews it; what a process died with is sent by another after that",
+            f"sends the rows of the store's outbox, {order}; looks every {spoken_duration(outbox.poll)} where the "
+            "store cannot tell",
+            f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (a broker that "
+            "is away is no try)",
+            f"has a lane for {spoken_duration(outbox.lease)} and renews it; what a process died with is sent by "
+            "another after that",
             f"deletes what was sent {spoken_duration(outbox.retention)} before",
             f"is degraded {_threshold(outbox.degraded)}, and not ready {_threshold(outbox.unhealthy)}",
         ]
@@ -108,16 +137,24 @@ def _threshold(limit: Threshold) -> str:
 
 
 def _ends(agent: Agent, rule: Aggregation) -> list[str]:
-    sentences = [firing(rule) if agent.scope == "partition" else firing(rule).replace("the worker's clock", "the store's clock")]
+    sentences = [
+        firing(rule) if agent.scope == "partition" else firing(rule).replace("the worker's clock", "the store's clock")
+    ]
     if rule.on_timeout != "fire" and (rule.since_first or rule.since_last):
-        action = "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
+        action = (
+            "discarded" if rule.on_timeout == "discard" else f"written to {agent.dead_letters} as its result document"
+        )
         sentences.append(f"a group that times out is {action}")
     return sentences
 
 
 def _handled(agent: Agent, handler: Handler) -> list[str]:
     what = "each message" if agent.aggregation is None else "each completed group"
-    inside = "in the transaction of the store, with the offset" if handler.session else "before the commit, again after a crash"
+    inside = (
+        "in the transaction of the store, with the offset"
+        if handler.session
+        else "before the commit, again after a crash"
+    )
     if handler.concurrency:
         inside = f"{handler.concurrency} at a time, one after the other for each key, after it was sealed in the store"
     sentences = [f"calls {_listed(handler.functions)} for {what}, {inside}"]
@@ -127,15 +164,20 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     last = ends.get(handler.then, f"goes to {agent.dead_letters}")
     pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
     waits = "key" if handler.concurrency else "partition"
-    sentences.append(f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}")
+    sentences.append(
+        f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}"
+    )
     if handler.isolate_after:
         alone = f"after {handler.isolate_after} failures of a group its messages are tried alone"
-        sentences.append(f"{alone}; those that fail go to {agent.dead_letters}, and the others are handled without them")
+        sentences.append(
+            f"{alone}; those that fail go to {agent.dead_letters}, and the others are handled without them"
+        )
     return sentences
 
 
 def firing(rule: Aggregation) -> str:
-    """`fires at exactly 100 records of one key, or 30 s after the first, by the worker's clock, even if no record follows; ...`"""
+    """`fires at exactly 100 records of one key, or 30 s after the first, by the worker's clock, even if no record
+    follows; ...`"""
     ends = []
     if rule.count is not None:
         ends.append(f"at exactly {rule.count} {'record' if rule.count == 1 else 'records'} of one key")
@@ -157,7 +199,10 @@ def duplicates(dedupe: Deduplication, scope: str = "partition") -> str:
     without = "is a dead letter" if dedupe.on_missing == "dead-letter" else "is taken"
     horizon = spoken_duration(dedupe.horizon)
     if scope == "shared":
-        return f"drops a record whose {what} is in the buffer, or left it up to {horizon} before; a record without one {without}"
+        return (
+            f"drops a record whose {what} is in the buffer, or left it up to {horizon} before; a record without "
+            f"one {without}"
+        )
     return (
         f"drops a record whose {what} was accepted in the same partition up to {horizon} before "
         f"({dedupe.max_ids} ids are remembered, then the oldest are forgotten); a record without one {without}"
@@ -187,19 +232,24 @@ def _listed(words: tuple[str, ...]) -> str:
 
 
 def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFinding]:
-    """What runs but is unsafe or surprising. `chosen_dead_letters` names the agents whose dead-letter topic the file sets."""
+    """What runs but is unsafe or surprising. `chosen_dead_letters` names the agents whose dead-letter topic the file
+    sets."""
     if app.store.startswith("memory:"):
         hint = "use sqlite:///file.db or a server to keep state over a restart"
         yield FileFinding(("store",), "is not durable: everything is lost when the process ends", hint)
     if app.kafka.get("bootstrap.servers") == "embedded":
         hint = "name a real broker to keep records over a restart"
-        yield FileFinding(("kafka", "bootstrap.servers"), "is a broker inside this process, for demos and development", hint)
+        yield FileFinding(
+            ("kafka", "bootstrap.servers"), "is a broker inside this process, for demos and development", hint
+        )
     for agent in app.agents:
         yield from _of_agent(agent, agent.name in chosen_dead_letters)
         yield from _of_dedupe(agent)
         if agent.on_error.decode == "skip" and not agent.rekeys:
             path = ("agents", agent.name, "on_error", "decode")
-            yield FileFinding(path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,))
+            yield FileFinding(
+                path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,)
+            )
     yield from _circles(app)
 
 
@@ -210,10 +260,20 @@ def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
         return
     if len(agent.topics) > 1 and agent.scope == "partition":
         what = "finds no duplicate in another topic (nor partition)"
-        yield FileFinding((*path, "dedupe"), what, "write each message and its duplicates into one topic, with one key", ((*path, "from"),))
+        yield FileFinding(
+            (*path, "dedupe"),
+            what,
+            "write each message and its duplicates into one topic, with one key",
+            ((*path, "from"),),
+        )
     if rule is not None and (dedupe.by, dedupe.name) in (("key", rule.key), ("field", rule.key)):
         needs = ((*path, "dedupe", "id"), (*path, "key"))
-        yield FileFinding(needs[0], "is what groups are made by, too: a group gets one record", "name what differs between messages", needs)
+        yield FileFinding(
+            needs[0],
+            "is what groups are made by, too: a group gets one record",
+            "name what differs between messages",
+            needs,
+        )
 
 
 def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
@@ -227,14 +287,23 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         yield FileFinding((*path, "key"), what, "key the topic by this field where it is written", ((*path, "key"),))
     if len(agent.topics) > 1 and agent.scope == "partition":
         what = "has several topics: groups never span topics (nor partitions)"
-        yield FileFinding((*path, "from"), what, "write into one topic first if one group must hold records of both", ((*path, "from"),))
+        yield FileFinding(
+            (*path, "from"),
+            what,
+            "write into one topic first if one group must hold records of both",
+            ((*path, "from"),),
+        )
     if timed and not dead_letters_chosen:
         what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
         needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))
         yield FileFinding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
     if rule.count is None and not timed:
         needs = (aggregate, (*aggregate, "count"), (*aggregate, "timeout"))
-        what = "has no timeout: a group whose end never comes stays open" if rule.until else "has no count, no timeout and no until"
+        what = (
+            "has no timeout: a group whose end never comes stays open"
+            if rule.until
+            else "has no count, no timeout and no until"
+        )
         hint = "add a timeout" if rule.until else "add one, else groups end only at a limit"
         yield FileFinding(aggregate, what, hint, needs)
 
@@ -249,4 +318,6 @@ def _circles(app: App) -> Iterator[FileFinding]:
             reached |= {name for f in fresh for name in readers[f]}
         if agent.name in reached:
             path = ("agents", agent.name, "to", "topic")
-            yield FileFinding(path, "comes back to this agent through others", "make sure that the circle ends", (path,))
+            yield FileFinding(
+                path, "comes back to this agent through others", "make sure that the circle ends", (path,)
+            )

@@ -1,4 +1,5 @@
-"""What a worker and the outside tell each other: protocols of stores and of Kafka, and the frozen values that they carry.
+"""What a worker and the outside tell each other: protocols of stores and of Kafka, and the frozen values that they
+carry.
 
 `stores` has the protocols that a worker needs, `leased` those for programs that are no workers. Connectors implement
 them. This room imports no other room, only the files beside the rooms and schemas.

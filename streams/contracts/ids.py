@@ -1,7 +1,7 @@
 """Deterministic identifiers: UUIDv5 over a canonical JSON array in one fixed namespace (docs/protocol.md).
 
-The same input gives the same ids on every worker and after every crash; no counter is kept. What the ids of one partition
-share is hashed once: an id costs 1 µs instead of 4, and a result costs two of them.
+The same input gives the same ids on every worker and after every crash; no counter is kept. What the ids of one
+partition share is hashed once: an id costs 1 µs instead of 4, and a result costs two of them.
 """
 
 import hashlib

@@ -10,8 +10,9 @@ from sluicegate.streams.contracts.record import Header
 
 
 class LaneRow(msgspec.Struct, frozen=True, gc=False):
-    """A pending row in the hands of its lane's holder. `number` was given durably before the first send, ascending in the lane and never
-    given twice; `attempts` failed so far. Flat, since relays read each one: an OutboxMessage inside took 3.8 us to make, and this 0.4."""
+    """A pending row in the hands of its lane's holder. `number` was given durably before the first send, ascending in
+    the lane and never given twice; `attempts` failed so far. Flat, since relays read each one: an OutboxMessage inside
+    took 3.8 us to make, and this 0.4."""
 
     number: int
     id: str

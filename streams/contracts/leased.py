@@ -1,8 +1,8 @@
 """The leased contracts, as Protocols of at most three methods: AggregatorBuffer, TimeoutStore, Outbox.
 
-Whoever calls need not be a worker. Every call is a transaction of its own unless it is given a session. All clocks are the store's; every
-lease carries a random token that each later write compares. All raise PersistenceError (the driver's error as its cause; unknown
-result) and SystemNotReady before `migrate`.
+Whoever calls need not be a worker. Every call is a transaction of its own unless it is given a session. All clocks are
+the store's; every lease carries a random token that each later write compares. All raise PersistenceError (the driver's
+error as its cause; unknown result) and SystemNotReady before `migrate`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,17 +34,26 @@ class BufferIntake(Protocol):
     """What fills a buffer. `name` is the configured aggregation id; every call touches only its rows."""
 
     def insert(
-        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
-        """All of `entries`, those whose idempotency key is known left out silently (the first payload stays). A key is known while its
-        row is buffered, and `keep_keys` after its removal. With `progress` the watermark moves in the same transaction, or
-        WatermarkMoved is raised (with where it stands) and nothing was stored."""
+        """All of `entries`, those whose idempotency key is known left out silently (the first payload stays). A key is
+        known while its row is buffered, and `keep_keys` after its removal. With `progress` the watermark moves in the
+        same transaction, or WatermarkMoved is raised (with where it stands) and nothing was stored."""
 
     def insert_and_seal(
-        self, name: str, entries: Sequence[Entry], gate: Gate, progress: WatermarkMove | None = None, keep_keys: timedelta = NOT_KEPT
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate,
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
-        """`insert`, and in the same transaction: while a group that was touched has `gate.count` resolved unsealed entries, its oldest so
-        many are sealed. Groups' deadlines are set by the gate's times."""
+        """`insert`, and in the same transaction: while a group that was touched has `gate.count` resolved unsealed
+        entries, its oldest so many are sealed. Groups' deadlines are set by the gate's times."""
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         """The next offset, 0 when none was set."""
@@ -57,9 +66,11 @@ class BufferPacks(Protocol):
     def at_once(self) -> int:
         """How many records it takes well in one insert: where each is a row, more would hold up all others."""
 
-    def insert_packs(self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove) -> Sequence[SealedBatch]:
-        """As `insert_and_seal` of each record, which needs no idempotency key, since `progress` says what is new. Gates and counts count
-        records; what is read of them are entries of type PACK, each a pack of one record or more."""
+    def insert_packs(
+        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
+    ) -> Sequence[SealedBatch]:
+        """As `insert_and_seal` of each record, which needs no idempotency key, since `progress` says what is new. Gates
+        and counts count records; what is read of them are entries of type PACK, each a pack of one record or more."""
 
     def complete_all(self, name: str, ends: Sequence[tuple[SealedBatch, Sequence[OutboxMessage]]]) -> Sequence[bool]:
         """`complete` of each, by itself; False where that raises ConcurrencyError."""
@@ -69,13 +80,14 @@ class BufferSnapshots(Protocol):
     """Leases and completes the rows of a whole buffer, or the oldest of them."""
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
-        """Lease the oldest `limit` (None: all) rows that nobody has, unresolved ones too (they are only counted). Raises ValueError for a
-        lease that is not positive and a limit below 1."""
+        """Lease the oldest `limit` (None: all) rows that nobody has, unresolved ones too (they are only counted).
+        Raises ValueError for a lease that is not positive and a limit below 1."""
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
-        """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Whatever else the token has is
-        free: unresolved rows, and those that the caller left out of `ids`. With `outbox`: all of `ids` and the messages, in one
-        transaction, or ConcurrencyError and nothing. Without any of `ids` nothing is written; returns 0."""
+        """Delete exactly the snapshot's resolved rows that are still leased by its token; returns how many. Whatever
+        else the token has is free: unresolved rows, and those that the caller left out of `ids`. With `outbox`: all of
+        `ids` and the messages, in one transaction, or ConcurrencyError and nothing. Without any of `ids` nothing is
+        written; returns 0."""
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
         """Everything that the token has leased, unresolved rows too, is free at once; returns how many rows."""
@@ -85,31 +97,31 @@ class BufferSealing(Protocol):
     """Seals batches for `scope: shared`. A crash changes neither a sealed batch nor its id."""
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
-        """Up to `limit` batches that nobody works on: sealed ones whose lease ran out (unchanged, with a new token), and groups whose
-        deadline passed, sealed now with reason `timeout`."""
+        """Up to `limit` batches that nobody works on: sealed ones whose lease ran out (unchanged, with a new token),
+        and groups whose deadline passed, sealed now with reason `timeout`."""
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
-        """The oldest `gate.count` entries (or fewer) that the group has now, with reason `manual`: a person ends it. None: nothing is
-        open of it."""
+        """The oldest `gate.count` entries (or fewer) that the group has now, with reason `manual`: a person ends it.
+        None: nothing is open of it."""
 
 
 class BufferBatches(Protocol):
     """The end of a batch."""
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        """The batch is done: its rows go, the messages are written, in one transaction; returns the rows removed. Rows that could not be
-        decoded go back to the buffer, marked, and count towards no gate. Raises ConcurrencyError (nothing changed) when the lease is
-        somebody else's, or over and taken, or the batch is gone."""
+        """The batch is done: its rows go, the messages are written, in one transaction; returns the rows removed. Rows
+        that could not be decoded go back to the buffer, marked, and count towards no gate. Raises ConcurrencyError
+        (nothing changed) when the lease is somebody else's, or over and taken, or the batch is gone."""
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
-        """Let `due` hand it out at once. False: it was not ours any more. `attempts`: what it counts from now on; its own less one, say,
-        when nobody tried it."""
+        """Let `due` hand it out at once. False: it was not ours any more. `attempts`: what it counts from now on; its
+        own less one, say, when nobody tried it."""
 
 
 class BufferLeases(Protocol):
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
-        """Of a snapshot or a batch: all that the token has, until the time returned; `attempts` is what a batch counts from now on. Raises
-        ConcurrencyError when it has nothing, or its lease is over."""
+        """Of a snapshot or a batch: all that the token has, until the time returned; `attempts` is what a batch counts
+        from now on. Raises ConcurrencyError when it has nothing, or its lease is over."""
 
 
 class BufferReading(Protocol):
@@ -132,15 +144,23 @@ class BufferCare(Protocol):
         """Every row, decodable or not, in insertion order; `value` is None."""
 
     def remove_one(self, name: str, correlation_id: str, force: bool = False) -> None:
-        """The oldest row of this correlation id. Raises AggregationNotFound on an empty name, ConcurrencyError naming the count of rows
-        when others exist, and for a live lease unless `force`."""
+        """The oldest row of this correlation id. Raises AggregationNotFound on an empty name, ConcurrencyError naming
+        the count of rows when others exist, and for a live lease unless `force`."""
 
     def remove_all(self, name: str) -> int:
         """Everything of the name, resolved or not, leased or not; returns how many rows."""
 
 
 class AggregatorBuffer(
-    BufferIntake, BufferPacks, BufferSnapshots, BufferSealing, BufferBatches, BufferLeases, BufferReading, BufferCare, Protocol
+    BufferIntake,
+    BufferPacks,
+    BufferSnapshots,
+    BufferSealing,
+    BufferBatches,
+    BufferLeases,
+    BufferReading,
+    BufferCare,
+    Protocol,
 ):
     """`store.buffer`."""
 
@@ -149,8 +169,8 @@ class DueTimeouts(Protocol):
     """A caller polls, then removes a timeout (sent) or releases it (failed)."""
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
-        """Up to `batch_size` (None: the options' cap; memory: all) due timeouts that nobody has, by (due_at, id), locked to a fresh owner.
-        Never one that is not due by the store's clock. Raises ValueError for less than 1."""
+        """Up to `batch_size` (None: the options' cap; memory: all) due timeouts that nobody has, by (due_at, id),
+        locked to a fresh owner. Never one that is not due by the store's clock. Raises ValueError for less than 1."""
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
         """Without `owner` no lease is checked and a missing timeout is no error. With one, raises ConcurrencyError when
@@ -163,7 +183,8 @@ class DueTimeouts(Protocol):
 class TimeoutEmission(Protocol):
     def emit(self, batch: TimeoutBatch) -> int:
         """Those that `batch.owner` still has become outbox messages (sluicegate.streams.contracts.messages.emitted:
-        each is sent once) and are removed, in one transaction; returns how many. The others were cancelled, moved or taken over."""
+        each is sent once) and are removed, in one transaction; returns how many. The others were cancelled, moved or
+        taken over."""
 
     def reap_stale_leases(self) -> int:
         """Clear the locks whose time is over; returns how many. `get_batch` does not need it."""
@@ -198,11 +219,12 @@ class TimeoutStore(DueTimeouts, TimeoutEmission, Scheduling, TimeoutReading, Pro
 
 class OutboxWriting(Protocol):
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
-        """Join the transaction of `session` (of `store.transaction()` or of a handler): both or neither. An id that is there is left out
-        silently. Without a session: ConfigurationError, unless `require_transaction=False`."""
+        """Join the transaction of `session` (of `store.transaction()` or of a handler): both or neither. An id that is
+        there is left out silently. Without a session: ConfigurationError, unless `require_transaction=False`."""
 
     def lanes(self) -> int:
-        """How many sequences there are side by side; a message's lane follows from its key (streams/contracts/lanes.py)."""
+        """How many sequences there are side by side; a message's lane follows from its key
+        (streams/contracts/lanes.py)."""
 
     def set_lanes(self, count: int) -> None:
         """Raises ConcurrencyError while rows are pending."""
@@ -211,17 +233,21 @@ class OutboxWriting(Protocol):
 class LaneClaims(Protocol):
     """One holder per lane at a time (leader election); each write compares its token."""
 
-    def claim(self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE) -> LaneBatch | None:
-        """Take or renew the lane's lease for `token` (random, the caller's) and read up to `limit` pending rows numbered above `after`, in
-        commit order as far as the store knows it; rows without a number are given theirs first, durably. None: another holds it."""
+    def claim(
+        self, lane: int, token: str, limit: int, after: int = 0, lease: timedelta = LANE_LEASE
+    ) -> LaneBatch | None:
+        """Take or renew the lane's lease for `token` (random, the caller's) and read up to `limit` pending rows
+        numbered above `after`, in commit order as far as the store knows it; rows without a number are given theirs
+        first, durably. None: another holds it."""
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         """For `order: none`: free rows of any lane, each leased by itself. A row is found first, then leased if it is
         still free."""
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
-        """Durably: sent, dead, or to be tried again after the options' back-off; `outcomes` None: all of its rows were sent. Raises
-        ConcurrencyError, nothing changed, when the lane is another's now; of `claim_any`, rows that are another's are left alone."""
+        """Durably: sent, dead, or to be tried again after the options' back-off; `outcomes` None: all of its rows were
+        sent. Raises ConcurrencyError, nothing changed, when the lane is another's now; of `claim_any`, rows that are
+        another's are left alone."""
 
 
 class LaneEnding(Protocol):
@@ -229,8 +255,8 @@ class LaneEnding(Protocol):
         """Others may have the lane, or the rows, at once."""
 
     def wait(self, seconds: float) -> bool:
-        """Until a row was added (the store tells: LISTEN/NOTIFY, pub/sub, change stream), at most so long; True: told. Stores that
-        cannot tell return at once with False: the caller polls."""
+        """Until a row was added (the store tells: LISTEN/NOTIFY, pub/sub, change stream), at most so long; True: told.
+        Stores that cannot tell return at once with False: the caller polls."""
 
 
 class OutboxHealth(Protocol):
@@ -241,7 +267,8 @@ class OutboxHealth(Protocol):
         """Rows that are pending, dispatched or dead."""
 
     def sweep(self, older_than: timedelta, limit: int = 10_000) -> int:
-        """Delete up to `limit` rows dispatched longer ago than that, oldest first, with their attempts; returns how many."""
+        """Delete up to `limit` rows dispatched longer ago than that, oldest first, with their attempts; returns how
+        many."""
 
 
 class OutboxReading(Protocol):

@@ -24,10 +24,12 @@ def positive(lease: timedelta) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One buffered record. `idempotency_key` is stable per message (its broker id, else topic/partition/offset, never random);
-    `correlation_id` names it among the buffer's records; `type` the decoder of `data`; entries of one `group` are completed together.
+    """One buffered record. `idempotency_key` is stable per message (its broker id, else topic/partition/offset, never
+    random); `correlation_id` names it among the buffer's records; `type` the decoder of `data`; entries of one `group`
+    are completed together.
 
-    `value` is what `data` decoded to when it was read: the bytes themselves in a store opened without types. Raises ValueError.
+    `value` is what `data` decoded to when it was read: the bytes themselves in a store opened without types. Raises
+    ValueError.
     """
 
     idempotency_key: str
@@ -54,9 +56,10 @@ _LENGTH = 4  # bytes
 
 
 class Pack(NamedTuple):
-    """Records of one `group`, in order. `data`: what they have in common, behind its length, how many `items` there are, the length of
-    each (all 4 bytes, big-endian), then the items, as `pack_data` makes it. A store may hold it as one row, cut where a count ends in it,
-    or each record as a row; then `first` is the idempotency key of the first record, and the others are called after it."""
+    """Records of one `group`, in order. `data`: what they have in common, behind its length, how many `items` there
+    are, the length of each (all 4 bytes, big-endian), then the items, as `pack_data` makes it. A store may hold it as
+    one row, cut where a count ends in it, or each record as a row; then `first` is the idempotency key of the first
+    record, and the others are called after it."""
 
     group: str
     first: str
@@ -101,7 +104,8 @@ def pack_parts(data: bytes) -> list[bytes]:
 
 
 def pack_slice(data: bytes, begin: int, count: int) -> bytes:
-    """A pack of `count` of its items, from this one on; as it is when these are all. Raises ValueError for what has no such items."""
+    """A pack of `count` of its items, from this one on; as it is when these are all. Raises ValueError for what has no
+    such items."""
     head = _LENGTH + int.from_bytes(data[:_LENGTH])
     if not begin and data[head : head + _LENGTH] == count.to_bytes(_LENGTH):
         return data
@@ -138,8 +142,9 @@ class InsertResult(NamedTuple):
 
 
 class WatermarkMove(NamedTuple):
-    """The source watermark of one topic partition, compared and set with an insert: `expected` is the next offset so far (0: none
-    was set), `next` the one after the last of this batch. Keyed by topic id: a topic made anew begins anew."""
+    """The source watermark of one topic partition, compared and set with an insert: `expected` is the next offset so
+    far (0: none was set), `next` the one after the last of this batch. Keyed by topic id: a topic made anew begins
+    anew."""
 
     topic_id: str
     partition: int
@@ -149,8 +154,8 @@ class WatermarkMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """When a group of a buffer is sealed: at `count` resolved entries, or so long after its first or its last one. `lease` is how
-    long whoever was told to fire may take."""
+    """When a group of a buffer is sealed: at `count` resolved entries, or so long after its first or its last one.
+    `lease` is how long whoever was told to fire may take."""
 
     count: int | None = None
     after_first: timedelta | None = None
@@ -169,8 +174,9 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was there and not leased, oldest first; `ids[i]` is the row of `entries[i]`. `unresolved` rows could not be decoded: they
-    stay. `leased_elsewhere` rows are somebody else's until `next_expiry` at the earliest: empty because leased is not empty."""
+    """What was there and not leased, oldest first; `ids[i]` is the row of `entries[i]`. `unresolved` rows could not be
+    decoded: they stay. `leased_elsewhere` rows are somebody else's until `next_expiry` at the earliest: empty because
+    leased is not empty."""
 
     ids: Sequence[str]
     entries: Sequence[Entry]
@@ -186,8 +192,9 @@ EMPTY = Snapshot((), (), 0, "", None)
 
 @dataclass(frozen=True, slots=True)
 class SealedBatch:
-    """A completed group of fixed membership, leased to whoever holds its `token`. It comes back unchanged, with the same `id`, until
-    it is completed. `reason` is count, timeout or manual; `attempts` counts how often it was handed out, from 1."""
+    """A completed group of fixed membership, leased to whoever holds its `token`. It comes back unchanged, with the
+    same `id`, until it is completed. `reason` is count, timeout or manual; `attempts` counts how often it was handed
+    out, from 1."""
 
     id: str
     group: str
@@ -242,8 +249,8 @@ class Timeout:
 
 @dataclass(frozen=True, slots=True)
 class TimeoutBatch(Sequence[Timeout]):
-    """Due timeouts, soonest first, locked by `owner` until `expires_at`. `next_due` hints when the next one of those that nobody has
-    is due: already past when the batch was full."""
+    """Due timeouts, soonest first, locked by `owner` until `expires_at`. `next_due` hints when the next one of those
+    that nobody has is due: already past when the batch was full."""
 
     timeouts: Sequence[Timeout]
     owner: str

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
-    """A message to be sent by the relay. Messages with the same `key` (or `lane_key`) are sent in their order; without either
-    there is none. `id` makes an insert that is repeated count once: a random one unless given. Raises ValueError."""
+    """A message to be sent by the relay. Messages with the same `key` (or `lane_key`) are sent in their order; without
+    either there is none. `id` makes an insert that is repeated count once: a random one unless given. Raises
+    ValueError."""
 
     topic: str
     key: bytes | None = None
@@ -47,16 +48,19 @@ TIMEOUT_ID = "sluicegate-timeout-id"
 
 
 def emitted(timeout: Timeout) -> OutboxMessage:
-    """What a due timeout becomes. Its id is made of the timeout's and its due time: sent once, but again when a name (and so the id of
-    the timeout) is used again later. The header `sluicegate-timeout-id` tells receivers whose it is."""
+    """What a due timeout becomes. Its id is made of the timeout's and its due time: sent once, but again when a name
+    (and so the id of the timeout) is used again later. The header `sluicegate-timeout-id` tells receivers whose it
+    is."""
     headers = (*timeout.headers, (TIMEOUT_ID, str(timeout.id).encode()))
     moment = int(timeout.due_at.timestamp() * 1_000_000)
-    return OutboxMessage(timeout.destination, timeout.key, timeout.value, headers, dispatch_id(str(timeout.id), moment, 0))
+    return OutboxMessage(
+        timeout.destination, timeout.key, timeout.value, headers, dispatch_id(str(timeout.id), moment, 0)
+    )
 
 
 class LaneBatch(NamedTuple):
-    """Rows in sending order, held by `token` until `expires_at`; `lane` -1 for rows without order. Empty `rows` with `blocked_until`: the
-    first one waits for its back-off, and all behind it with it."""
+    """Rows in sending order, held by `token` until `expires_at`; `lane` -1 for rows without order. Empty `rows` with
+    `blocked_until`: the first one waits for its back-off, and all behind it with it."""
 
     lane: int
     token: str
@@ -66,8 +70,8 @@ class LaneBatch(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a row: `dispatched`; `rejected` (never to be taken: dead at once); `failed` (counts as an attempt); `outage` (the
-    broker was away: does not)."""
+    """What became of a row: `dispatched`; `rejected` (never to be taken: dead at once); `failed` (counts as an
+    attempt); `outage` (the broker was away: does not)."""
 
     id: str
     kind: Literal["dispatched", "rejected", "failed", "outage"]

@@ -9,7 +9,16 @@ from typing import Any, Protocol
 
 from sluicegate.streams.contracts.leased import Leased, Transactions
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.values import Changes, Claim, DeadRow, Level, OutboxRow, Partition, PartitionView, TopicFacts
+from sluicegate.streams.contracts.values import (
+    Changes,
+    Claim,
+    DeadRow,
+    Level,
+    OutboxRow,
+    Partition,
+    PartitionView,
+    TopicFacts,
+)
 from sluicegate.streams.errors import SluicegateError
 
 
@@ -35,8 +44,8 @@ class CommitTogether(Protocol):
     """One wait for the disk for several partitions."""
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        """`commit` of each, of different partitions, with its claim or its error in the same order. A fenced one changes nothing
-        of the others; what makes the store fail may fail them all."""
+        """`commit` of each, of different partitions, with its claim or its error in the same order. A fenced one
+        changes nothing of the others; what makes the store fail may fail them all."""
 
 
 class UnitOfWork(Protocol):
@@ -46,11 +55,12 @@ class UnitOfWork(Protocol):
         """`commit` of the changes that `work(session)` returns: what it writes through the session (one of
         `sluicegate.connectors.sessions`) is part of the same transaction, all or nothing.
 
-        The fence is checked, and held, before `work` is called: a fenced owner's work never is. It may be called more than once
-        (after a deadlock, a serialization failure, a TransientTransactionError), and each call begins anew. What it raises rolls
-        everything back and comes out unchanged, but for the driver's own retryable errors and those of a store that failed.
-        Raises Fenced, PersistenceError (unknown), NotCommitted (certainly nothing remains), ConfigurationError (`work` ended the
-        transaction by itself). Redis takes nothing back: see `sluicegate.connectors.sessions.RedisSession`."""
+        The fence is checked, and held, before `work` is called: a fenced owner's work never is. It may be called more
+        than once (after a deadlock, a serialization failure, a TransientTransactionError), and each call begins anew.
+        What it raises rolls everything back and comes out unchanged, but for the driver's own retryable errors and
+        those of a store that failed. Raises Fenced, PersistenceError (unknown), NotCommitted (certainly nothing
+        remains), ConfigurationError (`work` ended the transaction by itself). Redis takes nothing back: see
+        `sluicegate.connectors.sessions.RedisSession`."""
 
 
 class UnsentRows(Protocol):
@@ -71,12 +81,13 @@ class CrashMarkStore(Protocol):
     """How a process that lives says that it did not crash."""
 
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
-        """Take `processes` out of the partition's crash mark, whoever owns it now. `token` is that of the caller's last claim.
+        """Take `processes` out of the partition's crash mark, whoever owns it now. `token` is that of the caller's last
+        claim.
 
-        No fence, but the row is nobody's afterwards (its token is empty, until the next claim) when a name was there, so that
-        nobody goes on with what the mark said before; and when it was still the caller's own, so that a late commit of its mark
-        finds nobody home (both found by tests/model). The version stays: only commits raise it, so that one which was lost with
-        what followed it is missed (found by tests/simulation). Raises PersistenceError."""
+        No fence, but the row is nobody's afterwards (its token is empty, until the next claim) when a name was there,
+        so that nobody goes on with what the mark said before; and when it was still the caller's own, so that a late
+        commit of its mark finds nobody home (both found by tests/model). The version stays: only commits raise it, so
+        that one which was lost with what followed it is missed (found by tests/simulation). Raises PersistenceError."""
 
 
 class Reader(Protocol):
@@ -106,7 +117,17 @@ class Durability(Protocol):
 
 
 class Store(
-    StateStore, CommitTogether, UnitOfWork, UnsentRows, DeadRows, CrashMarkStore, Reader, Durability, Leased, Transactions, Protocol
+    StateStore,
+    CommitTogether,
+    UnitOfWork,
+    UnsentRows,
+    DeadRows,
+    CrashMarkStore,
+    Reader,
+    Durability,
+    Leased,
+    Transactions,
+    Protocol,
 ):
     """What `sluicegate.connectors.open_store` returns: for the engine, and (sluicegate.streams.contracts.leased) for
     whoever is no worker."""
@@ -122,11 +143,12 @@ class Records(Protocol):
     """The records of one consumer. Rebalance callbacks run inside `poll`, and only there."""
 
     def poll(self, timeout: float) -> Record | None:
-        """One record, or None after `timeout` seconds. Errors of single partitions come through `failures`; raises SystemNotReady
-        for one of the whole client."""
+        """One record, or None after `timeout` seconds. Errors of single partitions come through `failures`; raises
+        SystemNotReady for one of the whole client."""
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
-        """Up to `most` records: what is fetched already, and what comes within `timeout` seconds while they are fewer."""
+        """Up to `most` records: what is fetched already, and what comes within `timeout` seconds while they are
+        fewer."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -142,25 +164,26 @@ class Assignments(Protocol):
         """Revoked or lost since the last call; drains the list."""
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
-        """Errors of single partitions since the last call: (partition, code, text), code one of `out-of-range`, `truncated`, `unread` (what
-        came is damaged; going on would pass it over), `unknown-topic`, `unauthorized`; drains the list. A fatal error of the client raises
-        SystemNotReady from poll."""
+        """Errors of single partitions since the last call: (partition, code, text), code one of `out-of-range`,
+        `truncated`, `unread` (what came is damaged; going on would pass it over), `unknown-topic`, `unauthorized`;
+        drains the list. A fatal error of the client raises SystemNotReady from poll."""
 
 
 class HandOver(Protocol):
     """The last moment in which no other member can have a partition."""
 
     def before_revoke(self, finish: "Callable[[Sequence[TopicPartition]], object]") -> None:
-        """From now on call `finish` with the partitions that the group takes from this member, inside `poll` or `consume`. The group
-        assigns them to other members only after the call has returned. It is not called for partitions that are lost already (another
-        member may have them), nor by `close`."""
+        """From now on call `finish` with the partitions that the group takes from this member, inside `poll` or
+        `consume`. The group assigns them to other members only after the call has returned. It is not called for
+        partitions that are lost already (another member may have them), nor by `close`."""
 
 
 class Positions(Protocol):
     """Where reading goes on."""
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
-        """Seek to `offset` (records fetched before are never returned) and resume. Raises SystemNotReady when it cannot."""
+        """Seek to `offset` (records fetched before are never returned) and resume. Raises SystemNotReady when it
+        cannot."""
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None: ...
     def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
@@ -173,7 +196,8 @@ class InputFacts(Protocol):
         """Topic id, partition count, low and high offset, and the group's informational commit."""
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        """The first offset whose record is at or after `start` (seconds since 1970); the high offset when there is none."""
+        """The first offset whose record is at or after `start` (seconds since 1970); the high offset when there is
+        none."""
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         """Commit an informational offset asynchronously (a lag gauge); failures are dropped."""
@@ -186,8 +210,8 @@ class Gauge(Protocol):
         """The next offset of the partition as the last fetch said it, -1 when unknown."""
 
     def joined(self) -> bool:
-        """Whether the group has given this member an assignment, be it an empty one, that was not lost since. Always true where
-        the brokers assign (KIP-848): a member without partitions is told nothing there."""
+        """Whether the group has given this member an assignment, be it an empty one, that was not lost since. Always
+        true where the brokers assign (KIP-848): a member without partitions is told nothing there."""
 
 
 class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, Protocol):
@@ -196,8 +220,8 @@ class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, Protoc
 
 DeliveryReport = Callable[[str, str], None]
 """Called with (outcome, text) once per row that was handed over: outcome `delivered`, `rejected` (the broker will never
-take this row: definite and permanent), `denied` (it is the row's topic: not there, or not ours to write; others are taken) or `failed`
-(anything else)."""
+take this row: definite and permanent), `denied` (it is the row's topic: not there, or not ours to write; others are
+taken) or `failed` (anything else)."""
 
 
 class BatchReports(Protocol):
@@ -213,8 +237,8 @@ class Output(Protocol):
     """One Kafka producer. Rows are handed over many at a time: a report for each by itself costs five times as much."""
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
-        """Hand the rows over to their partitions, in order, as far as there is room; returns how many were taken. They wait for others
-        as long as linger.ms says."""
+        """Hand the rows over to their partitions, in order, as far as there is room; returns how many were taken. They
+        wait for others as long as linger.ms says."""
 
     def send_now(self) -> None:
         """What was handed over waits for no more."""
@@ -230,8 +254,8 @@ class OutputFacts(Protocol):
     """What the relay must know of output topics, and the way out."""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has now (cached for a minute). Raises TopicMissing when there is no such topic, SystemNotReady
-        when Kafka does not say."""
+        """How many partitions the topic has now (cached for a minute). Raises TopicMissing when there is no such topic,
+        SystemNotReady when Kafka does not say."""
 
     def partition_of(self, key: bytes, count: int) -> int:
         """The partition of a key: murmur2, as Java clients choose it."""
@@ -251,17 +275,17 @@ Cursor = Mapping[str, int]
 
 
 class OutputTransactions(Protocol):
-    """The producer of one shard whose rows, and how far they reach, become visible together or not at all (`delivery: transactional`).
-    Calls block, for half a minute at most, and come one after the other."""
+    """The producer of one shard whose rows, and how far they reach, become visible together or not at all (`delivery:
+    transactional`). Calls block, for half a minute at most, and come one after the other."""
 
     def open(self) -> Cursor:
-        """Fence every producer that was opened for this shard before, end what it left open, and say how far it had come. Raises
-        SystemNotReady."""
+        """Fence every producer that was opened for this shard before, end what it left open, and say how far it had
+        come. Raises SystemNotReady."""
 
     def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
-        """All of these rows and the cursor, or nothing. Returns what the broker says when it will never take one of them (nothing was
-        sent, the next call may follow), else nothing. Raises Fenced (somebody opened it anew, or the transaction timed out) and
-        SystemNotReady (unknown): then `open` follows, whose cursor tells."""
+        """All of these rows and the cursor, or nothing. Returns what the broker says when it will never take one of
+        them (nothing was sent, the next call may follow), else nothing. Raises Fenced (somebody opened it anew, or the
+        transaction timed out) and SystemNotReady (unknown): then `open` follows, whose cursor tells."""
 
     def close(self) -> None:
         """Give it up; it may be opened again."""

@@ -57,13 +57,13 @@ class CrashMark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
-    """What the claim row remembers of its input: a change of it is a loud gap or a changed rule. `first_count` is the topic's
-    partitions when the row was first committed: it tells a partition that was added later from one of a new agent. `era` counts the
-    gaps that a person accepted and after which offsets come again: what is decided since has other ids. `lineage` is the token of
-    the last claim that committed, `since` the version that its first commit made. `rule` is the one that filled the
-    open groups; the commit that ends the last of them writes another one. `idle` is the moment since which the time of
-    each group's last record is kept (0: as long as any group is open); None where the rule has no timeout since the
-    last record."""
+    """What the claim row remembers of its input: a change of it is a loud gap or a changed rule. `first_count` is the
+    topic's partitions when the row was first committed: it tells a partition that was added later from one of a new
+    agent. `era` counts the gaps that a person accepted and after which offsets come again: what is decided since has
+    other ids. `lineage` is the token of the last claim that committed, `since` the version that its first commit made.
+    `rule` is the one that filled the open groups; the commit that ends the last of them writes another one. `idle` is
+    the moment since which the time of each group's last record is kept (0: as long as any group is open); None where
+    the rule has no timeout since the last record."""
 
     topic_id: str
     partition_count: int
@@ -108,7 +108,8 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The worker that owns the partition; empty when nobody does: its last owner let go of it (`CrashMarks.acquit`)."""
+        """The worker that owns the partition; empty when nobody does: its last owner let go of it
+        (`CrashMarks.acquit`)."""
         return self.member if self.token else NOBODY
 
 
@@ -118,8 +119,8 @@ class Changes(msgspec.Struct, frozen=True):
     `entries` are appended to the changelog as `last + 1 ...`; then all entries numbered below `keep_from` are dropped.
     `outbox` rows are numbered above the claim's `number`. `dispatched` are exactly the outbox numbers whose delivery
     reports came, ascending. `trying` is written as it is (None clears it); `source` only when it is not None.
-    Of the scheduled table `cancels` are deleted first, then `timeouts` inserted but for those whose id is there already.
-    `revived` are the numbers of dead rows, ascending, that leave the list of dead ones.
+    Of the scheduled table `cancels` are deleted first, then `timeouts` inserted but for those whose id is there
+    already. `revived` are the numbers of dead rows, ascending, that leave the list of dead ones.
     """
 
     offset: int

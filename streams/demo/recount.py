@@ -1,7 +1,8 @@
 """The independent recount: which flight is in which result or dead letter, from the file and the topics alone.
 
-It shares no code with the engine. A result names its first and last record; with its key that says which flights it must
-hold: those of this carrier with a delay, in that part of the partition. Their number, sum and worst must be the result's.
+It shares no code with the engine. A result names its first and last record; with its key that says which flights it
+must hold: those of this carrier with a delay, in that part of the partition. Their number, sum and worst must be the
+result's.
 """
 
 import json
@@ -29,8 +30,8 @@ class OutputRecord(NamedTuple):
 
 @dataclass
 class Account:
-    """What the recount found. `copies` are exact repeats of an output, which receivers drop by its id; `wrong` are outputs
-    that do not say what the flights say, and count for nothing."""
+    """What the recount found. `copies` are exact repeats of an output, which receivers drop by its id; `wrong` are
+    outputs that do not say what the flights say, and count for nothing."""
 
     flights: int = 0
     accounted: int = 0
@@ -88,7 +89,9 @@ class Book:
             else:
                 account.wrong.append(f"two different messages have the id {name}")
 
-    def _note(self, places: Sequence[RecordPosition] | None, kind: str, message: OutputRecord, account: Account) -> None:
+    def _note(
+        self, places: Sequence[RecordPosition] | None, kind: str, message: OutputRecord, account: Account
+    ) -> None:
         if places is None:
             account.wrong.append(f"{kind} {message.header('sluicegate-id')} does not agree with the flights")
         else:

@@ -55,7 +55,15 @@ def _unique(messages: Sequence[OutputRecord]) -> list[OutputRecord]:
 def rows(found: Sequence[Carrier]) -> list[list[str]]:
     """The table's cells."""
     return [
-        [c.name, f"{c.flights:,}", f"{c.by_count:,}", f"{c.by_timeout:,}", f"{c.mean:.1f}", f"{c.worst:g}", f"{c.without_delay:,}"]
+        [
+            c.name,
+            f"{c.flights:,}",
+            f"{c.by_count:,}",
+            f"{c.by_timeout:,}",
+            f"{c.mean:.1f}",
+            f"{c.worst:g}",
+            f"{c.without_delay:,}",
+        ]
         for c in found
     ]
 
@@ -83,7 +91,12 @@ def progress(total: int) -> Iterator[ShowAdvance]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")]
+    columns: list[Any] = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+    ]
     with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}")) as bar:
         task = bar.add_task("flights", total=total, rate="", note="")
 

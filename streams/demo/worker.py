@@ -22,7 +22,9 @@ class DemoRun:
         self._pids: dict[str, int] = {}
         self.starts = 0
         with log.open("wb") as output:
-            self._process = subprocess.Popen([*COMMAND, str(file)], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self._process = subprocess.Popen(
+                [*COMMAND, str(file)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
 
     def turn(self) -> None:
         """Read what the log has that is new. Raises SystemNotReady."""
@@ -34,7 +36,9 @@ class DemoRun:
                 self._read_to += len(line)
                 self._note(line)
         if self._process.poll() is not None:
-            raise SystemNotReady(f"`sluicegate run` ended with exit code {self._process.returncode}; its log ends so:\n{self.log_end()}")
+            raise SystemNotReady(
+                f"`sluicegate run` ended with exit code {self._process.returncode}; its log ends so:\n{self.log_end()}"
+            )
 
     def worker(self) -> int | None:
         """The pid of the worker that runs now."""

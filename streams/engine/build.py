@@ -48,7 +48,9 @@ def build(app: App, agent: Agent, number: int, member: str, on_rule_change: str,
     if isinstance(handling, Handling) and handling.schedules and back.topic not in agent.receive:
         agent = replace(agent, receive=(*agent.receive, back.topic))  # a timeout may be sent twice, too
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
-    setting = AgentRuntime(agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids)
+    setting = AgentRuntime(
+        agent, rule, parts.store, parts.input, parts.token(), member, on_rule_change, handling, slow, ids
+    )
     rows: Callable[[Partition], Rows] = lambda partition: Rows(partition, agent, writes, parts.producer, most)  # noqa: E731
     claims = Claims(setting, app.name, rows, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
     return Worker(app, agent, number, setting, claims, _relay(agent, parts), parts)

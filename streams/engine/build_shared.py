@@ -39,7 +39,9 @@ def intake(
     calls, work = BackgroundCalls(parts.pool(CALLS), _nobody), BackgroundCalls(pool, _nobody)
     backoff = Backoff(0.2, 10.0, parts.random)
     buffer = parts.store.buffer
-    fires = SharedFires(name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff)
+    fires = SharedFires(
+        name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff
+    )
     runs: Runs = Packing(name, gate, buffer, parts.time)
     if agent.dedupe:
         runs = Identified(name, gate, buffer, IdRule(agent, reads), parts.meter, parts.time)

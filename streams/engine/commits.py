@@ -19,17 +19,21 @@ from sluicegate.streams.shared.shared_intake import SharedIntake
 
 COMMIT_RECORDS = 20_000  # twice as many halve the bytes written per record: groups touched twice are written once
 COMMIT_EVENTS = 5_000
-# Messages of a handler agent, without and with the store's transaction. That one is 2 ms of CPU with PostgreSQL: of 500, 4 µs each.
+# Messages of a handler agent, without and with the store's transaction. That one is 2 ms of CPU with PostgreSQL: of
+# 500, 4 µs each.
 COMMIT_CALLS, COMMIT_SESSION = 2_000, 1_000
 COMMIT_EVERY = 0.05  # seconds; at once when nothing waits
-# Of `scope: shared` on a store for which the records of one key in one insert are one thing: while more waits than is read, many of them.
+# Of `scope: shared` on a store for which the records of one key in one insert are one thing: while more waits than is
+# read, many of them.
 SHARED_EVERY, SHARED_BEHIND, SHARED_BYTES = 0.2, 2.0, 16 * 1024 * 1024
-COMMIT_PAUSE = 0.001  # seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
+# seconds from the begin of a commit in which records gather: one commit for each is most of the CPU at 1,000 a second
+COMMIT_PAUSE = 0.001
 RECORD_REPORTS_EVERY = 0.5  # seconds, of deliveries to the store
 
 
 class Commits:
-    """`pending` counts the records that were accepted and not committed. `lost` is called for an owner whose commit failed."""
+    """`pending` counts the records that were accepted and not committed. `lost` is called for an owner whose commit
+    failed."""
 
     def __init__(
         self,
@@ -61,7 +65,8 @@ class Commits:
         return max(0.0, self._gather_until - now)
 
     def due(self, now: float, idle: bool, behind: bool = False) -> bool:
-        """Is it time to commit? `idle`: nothing was read at this turn; `behind`: as much as is taken at once, so that more may wait."""
+        """Is it time to commit? `idle`: nothing was read at this turn; `behind`: as much as is taken at once, so that
+        more may wait."""
         events = sum(len(owner.groups.events) for owner in self._claims.owners.values())
         if any(owner.again for owner in self._claims.owners.values()):
             return True
@@ -76,7 +81,9 @@ class Commits:
         """Everything that waits; delivery reports that wait alone now and then, or when they must (`reports`)."""
         reports = reports or now >= self._reports_at
         owners = [
-            owner for owner in self._claims.owners.values() if owner.dirty or owner.shard.pressing or (reports and owner.shard.reported)
+            owner
+            for owner in self._claims.owners.values()
+            if owner.dirty or owner.shard.pressing or (reports and owner.shard.reported)
         ]
         self._commit(owners, now)
         self.pending, self._behind = 0, True
@@ -87,10 +94,13 @@ class Commits:
             self._reports_at = now + RECORD_REPORTS_EVERY
 
     def look(self, now: float) -> None:
-        """Owners that were idle since the last look find out, without any record, that a person changed their state, that somebody else
-        has it, or that the store is not what it was: by a commit of nothing."""
+        """Owners that were idle since the last look find out, without any record, that a person changed their state,
+        that somebody else has it, or that the store is not what it was: by a commit of nothing."""
         versions = {owner.partition: owner.claim.version for owner in self._claims.owners.values()}
-        self._commit([owner for owner in self._claims.owners.values() if self._seen.get(owner.partition) == owner.claim.version], now)
+        self._commit(
+            [owner for owner in self._claims.owners.values() if self._seen.get(owner.partition) == owner.claim.version],
+            now,
+        )
         self._seen = versions
 
     def record(self, owners: Sequence[Owner]) -> None:
@@ -127,7 +137,8 @@ class Commits:
                 return
 
     def _together(self, owners: Sequence[Owner], now: float) -> None:
-        """One wait for the disk instead of one for each partition (Redis at 1,000 records a second: see docs/design.md)."""
+        """One wait for the disk instead of one for each partition (Redis at 1,000 records a second: see
+        docs/design.md)."""
         before = self._clock()
         ready = [(owner, made) for owner in owners if (made := self._ready(owner, now)) is not None]
         results = self._store.commit_all([(owner.claim, made.changes) for owner, made in ready])
@@ -144,7 +155,9 @@ class Commits:
             self._lost(owner, error)
             return None
 
-    def _settle(self, owner: Owner, made: PreparedCommit, result: Claim | SluicegateError, now: float, before: float) -> None:
+    def _settle(
+        self, owner: Owner, made: PreparedCommit, result: Claim | SluicegateError, now: float, before: float
+    ) -> None:
         pending = owner.pending
         try:
             if isinstance(result, SluicegateError):
@@ -159,7 +172,9 @@ class Commits:
         meter, after = self._meter, self._clock()
         jump = owner.tick(after, after - before)
         if abs(jump) > 1.0:
-            self._log.warning("clock.jumped", seconds=round(jump, 3), topic=owner.partition.topic, partition=owner.partition.number)
+            self._log.warning(
+                "clock.jumped", seconds=round(jump, 3), topic=owner.partition.topic, partition=owner.partition.number
+            )
         meter.observe("commit_seconds", after - before)
         if pending:
             meter.observe("batch_records", pending)

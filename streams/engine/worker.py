@@ -40,8 +40,9 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 
 
 class WorkerDependencies(NamedTuple):
-    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many slow handlers; with
-    `spans` None none are made. `time` gives seconds since 1970. `transactions` are those of a shard, for `delivery: transactional`."""
+    """What a worker is made of. `random` gives numbers in [0, 1), `token` fresh random names, `pool` what runs so many
+    slow handlers; with `spans` None none are made. `time` gives seconds since 1970. `transactions` are those of a
+    shard, for `delivery: transactional`."""
 
     store: Store
     input: Input
@@ -61,7 +62,14 @@ class Worker:
     """One agent's loop. `run` ends by `stop` (0) or by an error that ends the process."""
 
     def __init__(
-        self, app: App, agent: Agent, number: int, setting: AgentRuntime, claims: Claims, relay: Outgoing, parts: WorkerDependencies
+        self,
+        app: App,
+        agent: Agent,
+        number: int,
+        setting: AgentRuntime,
+        claims: Claims,
+        relay: Outgoing,
+        parts: WorkerDependencies,
     ) -> None:
         self._app, self._agent, self._number = app, agent, number
         self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
@@ -76,7 +84,8 @@ class Worker:
         self._away, self._draining = "", False  # why the store did not answer when it was probed last
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
-        """Work until `stop()`, then drain within `drain` seconds; an error that is no partition's ends it. Takes its crash marks back."""
+        """Work until `stop()`, then drain within `drain` seconds; an error that is no partition's ends it. Takes its
+        crash marks back."""
         self._log.info("worker.running", pid=os.getpid(), durability=self._level.name)
         try:
             while not stop():
@@ -98,7 +107,9 @@ class Worker:
         record = self._parts.input.poll(self._wait(now))
         if failpoints.armed and record is not None:
             failpoints.hit("after-poll")
-        batch: Sequence[Record] = () if record is None else [record, *self._parts.input.consume(self._chunk - 1, self._gathering(now))]
+        batch: Sequence[Record] = (
+            () if record is None else [record, *self._parts.input.consume(self._chunk - 1, self._gathering(now))]
+        )
         now = self._parts.clock.monotonic()
         self._claims.follow(now)
         self._expire(now)
@@ -125,7 +136,8 @@ class Worker:
         return any(owner.sealed.running for owner in self._owners.values()) or (fires is not None and fires.busy)
 
     def due_in(self, now: float) -> float:
-        """Seconds until something happens without a record: a deadline, a partition claimed again; infinity for never."""
+        """Seconds until something happens without a record: a deadline, a partition claimed again; infinity for
+        never."""
         deadlines = (owner.next_due() - owner.now(now) for owner in self._owners.values())
         return min(*deadlines, self._claims.next_try() - now, inf)
 
@@ -166,7 +178,9 @@ class Worker:
             if not records or self._claims.misplaced(owner, records[0]):
                 return
         intake = self._claims.intake
-        if intake.unresolved and not (records := intake.passed((owner.partition.topic, owner.partition.number), records)):
+        if intake.unresolved and not (
+            records := intake.passed((owner.partition.topic, owner.partition.number), records)
+        ):
             return
         if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
@@ -209,7 +223,9 @@ class Worker:
         for owner in [owner for owner in self._owners.values() if owner.shard.stopped]:
             try:
                 self._commits.one(owner, now)
-                raise ProduceStopped(f"{owner.shard.refusal}; on_error.produce is stop: let the broker take it, and restart")
+                raise ProduceStopped(
+                    f"{owner.shard.refusal}; on_error.produce is stop: let the broker take it, and restart"
+                )
             except LOST as error:
                 self._lost(owner, error)
 
@@ -221,8 +237,8 @@ class Worker:
         self._claims.lost(owner, error)
 
     def _finish(self, places: Sequence[TopicPartition]) -> None:
-        """Before the group gives these partitions to other members: record which of their rows arrived, so that the next owner does not
-        send them again. What was accepted since the last commit is left to the next owner."""
+        """Before the group gives these partitions to other members: record which of their rows arrived, so that the
+        next owner does not send them again. What was accepted since the last commit is left to the next owner."""
         owners = [owner for place in places if (owner := self._owners.get(place)) is not None]
         for _ in range(int(HAND_OVER / FLUSH) if self._agent.delivery != "transactional" else 0):
             if not any(owner.shard.out for owner in owners):
@@ -249,17 +265,19 @@ class Worker:
             self._parts.report(self.describe(now))
 
     def _inform(self) -> None:
-        """Kafka's own committed offset: a lag gauge, and the witness against a store that went back. An asynchronous commit
-        costs more than a millisecond of this loop's time, so not with every one of ours."""
+        """Kafka's own committed offset: a lag gauge, and the witness against a store that went back. An asynchronous
+        commit costs more than a millisecond of this loop's time, so not with every one of ours."""
         for owner in self._owners.values():
             claim = owner.claim
             if claim.version != owner.informed and claim.offset >= 0:
-                self._parts.input.inform(claim.partition.topic, claim.partition.number, claim.offset, informational(claim))
+                self._parts.input.inform(
+                    claim.partition.topic, claim.partition.number, claim.offset, informational(claim)
+                )
                 owner.informed = claim.version
 
     def _probe(self) -> None:
-        """After claims, and now and then: does the store answer, and what is its durability? What is weaker shows in health,
-        status and log; nothing is undone by it."""
+        """After claims, and now and then: does the store answer, and what is its durability? What is weaker shows in
+        health, status and log; nothing is undone by it."""
         try:
             level, self._away = self._setting.store.level(), ""
         except (PersistenceError, SystemNotReady) as error:
@@ -272,14 +290,18 @@ class Worker:
     def describe(self, now: float) -> WorkerReport:
         """What this worker says of itself."""
         reasons = [*self._claims.reasons(), *(why for owner in self._owners.values() if (why := owner.waits_for))]
-        if LEVELS.index(self._level.name) > max(LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)):
+        if LEVELS.index(self._level.name) > max(
+            LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)
+        ):
             reasons.append(f"the store is {self._level.name}: {'; '.join(self._level.reasons)}")
         if self._away and not reasons:
             reasons.append(f"the store does not answer: {self._away}")
         if self._draining:
             reasons = ["draining", *reasons]
         text = self._claims.intake.text
-        running = [partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()]
+        running = [
+            partition_report(owner, now, self._parts.input, text(place)) for place, owner in self._owners.items()
+        ]
         level, partitions = (self._level.name, self._level.reasons), [*running, *self._claims.others()]
         who, more = (self._agent.name, self._number, os.getpid()), (self._parts.meter.snapshot(), self._agent.delivery)
         return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
@@ -307,8 +329,8 @@ class Worker:
         self._inform()
 
     def _confirm(self, deadline: float) -> None:
-        """Claim partitions once more that were lost to an error, where rows of them were handed over: a claim alone can record what
-        arrived. No record is taken."""
+        """Claim partitions once more that were lost to an error, where rows of them were handed over: a claim alone can
+        record what arrived. No record is taken."""
         clock = self._parts.clock
         self._relay.turn(self._shards(), clock.monotonic())
         self._claims.claim_once_more(self._relay.unrecorded(), clock.monotonic())

@@ -1,4 +1,5 @@
-"""What a handler gets and may raise: `def enter(message, session): ...` named in the file as `handler: package.module:enter`."""
+"""What a handler gets and may raise: `def enter(message, session): ...` named in the file as `handler:
+package.module:enter`."""
 
 from sluicegate.streams.handlers.values import BadItems, Batch, Context, Message, Outage
 

@@ -112,9 +112,11 @@ class Failures:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self.verdicts: dict[str, tuple[str, str, str]] = {}  # dead: why, as a stable word and in words, and where it was raised
+        # dead: why, as a stable word and in words, and where it was raised
+        self.verdicts: dict[str, tuple[str, str, str]] = {}
         self.bad: dict[str, dict[int, str]] = {}  # of a group: which of its messages are set apart, and why
-        self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}  # by id: of which messages (extent), and what it sent
+        # by id: of which messages (extent), and what it sent
+        self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}
         self.apart: set[int] = set()  # offsets of messages that failed
         self.ended: Suspicion | None = None  # of a shared batch that ended its process too often: it is not called
 
@@ -148,7 +150,8 @@ class Failures:
             self.verdicts[identity] = "handler-failed", f"the handler raised {failed.cause.text}", failed.cause.where
 
     def step(self, offset: int) -> int:
-        """How many records may be taken before a commit: those that failed are handled apart. 0: as many as there are."""
+        """How many records may be taken before a commit: those that failed are handled apart. 0: as many as there
+        are."""
         following = self.next_apart(offset)
         if following is None:
             self.apart.clear()

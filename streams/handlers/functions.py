@@ -35,7 +35,8 @@ OTHER = {"message": "batch", "batch": "message"}
 
 
 class Functions(NamedTuple):
-    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values). `schedules`: may they?"""
+    """`calls` run one after the other; `value_type` is what the value is decoded as (Any: plain values). `schedules`:
+    may they?"""
 
     calls: Sequence[Call]
     value_type: Any
@@ -59,7 +60,8 @@ def functions(paths: Sequence[str], item: str, run: Await, session: bool = False
 
 
 def decoder(value_type: Any, text: Callable[[bytes], bytes] | None = None) -> Callable[[bytes], Any]:
-    """JSON straight into the type; `text` makes JSON of another format. Raises ConfigurationError for types that msgspec does not know."""
+    """JSON straight into the type; `text` makes JSON of another format. Raises ConfigurationError for types that
+    msgspec does not know."""
     try:
         decode = msgspec.json.Decoder(value_type).decode
     except TypeError as error:
@@ -93,7 +95,11 @@ def _wanted(path: str, function: Callable[..., Any], item: str) -> list[str]:
     for at, parameter in enumerate(parameters):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        name = parameter.name if parameter.name in ARGUMENTS else OF_A_TYPE.get(hints.get(parameter.name), "" if at else item)
+        name = (
+            parameter.name
+            if parameter.name in ARGUMENTS
+            else OF_A_TYPE.get(hints.get(parameter.name), "" if at else item)
+        )
         if name == OTHER[item]:
             raise ConfigurationError(f"handler {path}: this agent's handler gets a {item}, not a {name}")
         if not name and parameter.default is parameter.empty:

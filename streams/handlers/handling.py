@@ -1,8 +1,8 @@
 """Calling the application's handlers: what they send, and what a failure means.
 
-Nothing here is committed: a batch is handled as a whole or, after a failure that may be tried again, not at all (HandlerFailed: the
-one way back). What a handler without a session has done already is not called again in this process (`done`); with a session it
-was rolled back and is.
+Nothing here is committed: a batch is handled as a whole or, after a failure that may be tried again, not at all
+(HandlerFailed: the one way back). What a handler without a session has done already is not called again in this process
+(`done`); with a session it was rolled back and is.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,16 @@ from sluicegate.streams.handlers.attempts import (
 from sluicegate.streams.handlers.failures import Failed, Failures, Policy, outage
 from sluicegate.streams.handlers.functions import decoder, functions
 from sluicegate.streams.handlers.members import GroupMembers
-from sluicegate.streams.handlers.values import BadItems, Batch, CommitCalls, Context, IsCancelled, Message, OutputTarget, plain
+from sluicegate.streams.handlers.values import (
+    BadItems,
+    Batch,
+    CommitCalls,
+    Context,
+    IsCancelled,
+    Message,
+    OutputTarget,
+    plain,
+)
 from sluicegate.streams.outbox.rows import contents, document
 
 Item = Message | Fire | Refused
@@ -45,14 +54,23 @@ Apart = Callable[[Callable[[Any], object]], None]
 
 
 Called = tuple[Message | Fire | None, CommitCalls, bool, Failures, Sequence[Message]]
-"""What was called last, with what, whether it was the first of its batch, and what is known of failures; None: a function of `together`,
-for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
+"""What was called last, with what, whether it was the first of its batch, and what is known of failures; None: a
+function of `together`, for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
 
 
 class Handling:
     """The handlers of one agent in one worker."""
 
-    def __init__(self, agent: Agent, handler: Handler, rule: Rule, codec: Codec, outputs: OutputTarget, policy: Policy, pool: Pool) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        handler: Handler,
+        rule: Rule,
+        codec: Codec,
+        outputs: OutputTarget,
+        policy: Policy,
+        pool: Pool,
+    ) -> None:
         self.session, self._outputs, self._policy = handler.session, outputs, policy
         self.batches = agent.aggregation is not None
         # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
@@ -64,7 +82,9 @@ class Handling:
         self.pool = pool
         self._functions, self.schedules = found.calls, found.schedules
         typed = found.value_type is not Any and not self.batches
-        self.decode = decoder(found.value_type, codec.text) if typed and (codec.text or codec.name == "json") else codec.decode
+        self.decode = (
+            decoder(found.value_type, codec.text) if typed and (codec.text or codec.name == "json") else codec.decode
+        )
         self._largest = rule.max_record_bytes
         self._log = structlog.get_logger().bind(agent=agent.name)
 
@@ -96,9 +116,11 @@ class Handling:
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition) -> list[Event]:
-        """What all items of one partition come to. Raises what `Failures.judge` raises; with a session what the handler raised: the store
-        must see it first, and `failed` follows."""
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: Any, place: TopicPartition
+    ) -> list[Event]:
+        """What all items of one partition come to. Raises what `Failures.judge` raises; with a session what the handler
+        raised: the store must see it first, and `failed` follows."""
         events: list[Event] = []
         handled: list[tuple[Message | Fire, Sequence[Event]]] = []
         if items:
@@ -124,7 +146,9 @@ class Handling:
 
     def _shared(self, identify: Callable[[int], str], session: Any, failures: Failures) -> CommitCalls:
         identity: Callable[[Message | Fire], str] = lambda item: identify(number_of(item))  # noqa: E731
-        return CommitCalls(session, self._outputs, identity, lambda item: failures.attempt(identity(item)), self._bound, {})
+        return CommitCalls(
+            session, self._outputs, identity, lambda item: failures.attempt(identity(item)), self._bound, {}
+        )
 
     def _handled(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
         if failures.verdicts or failures.done or failures.bad:
@@ -139,7 +163,8 @@ class Handling:
         return self._known(item, calls, True, failures)
 
     def _known(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
-        """As _handled, of what may have failed before: given up, done already, or a group that is handled without its bad messages."""
+        """As _handled, of what may have failed before: given up, done already, or a group that is handled without its
+        bad messages."""
         identity = calls.identify(item)
         if identity in failures.done and failures.done[identity][0] == extent(item):
             return failures.done[identity][1]
@@ -259,7 +284,9 @@ class Handling:
         if isinstance(middle, Fire):
             raise error
         self._current[3].apart.add(middle.offset)
-        raise HandlerFailed(f"{len(called)} messages failed together ({type(error).__name__}): again in two halves", 0.0) from error
+        raise HandlerFailed(
+            f"{len(called)} messages failed together ({type(error).__name__}): again in two halves", 0.0
+        ) from error
 
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: TopicPartition) -> None:
         """Forget what failed before."""
@@ -270,7 +297,9 @@ class Handling:
 
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: IsCancelled) -> Sequence[Event]:
         """One slow call, in a thread of its own; what was sent and scheduled. Raises what the handlers raise."""
-        return self._call(item, CommitCalls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled))
+        return self._call(
+            item, CommitCalls(None, self._outputs, lambda _: identity, lambda _: attempt, self._bound, {}, cancelled)
+        )
 
     def _call(self, item: Message | Fire, calls: CommitCalls) -> Sequence[Event]:
         subject = item if isinstance(item, Message) else Batch(item, plain(document(item)))

@@ -1,4 +1,5 @@
-"""Items whose handler failed, or that follow such an item: they are handled later, by the same owner under the same claim.
+"""Items whose handler failed, or that follow such an item: they are handled later, by the same owner under the same
+claim.
 
 Nothing about them is committed until then, so a crash, or the end of the owner, reads their records again.
 """
@@ -11,8 +12,8 @@ from sluicegate.streams.handlers.values import Message
 
 
 class WaitingItems:
-    """Of one partition. The item at the offset `at`, and what follows it, waits `until` then, in the process' own time; with `at` None all
-    of them wait. `why` is what failed."""
+    """Of one partition. The item at the offset `at`, and what follows it, waits `until` then, in the process' own time;
+    with `at` None all of them wait. `why` is what failed."""
 
     __slots__ = ("_at", "_until", "items", "why")
 

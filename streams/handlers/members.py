@@ -1,7 +1,8 @@
-"""The messages of a completed group, for those that its handler cannot use: taken out of it one by one, the rest stays a group.
+"""The messages of a completed group, for those that its handler cannot use: taken out of it one by one, the rest stays
+a group.
 
-A group keeps what its reducers kept. With `compute: {NAME: collect}` these are the whole messages, so that the result document of the
-others can be computed anew.
+A group keeps what its reducers kept. With `compute: {NAME: collect}` these are the whole messages, so that the result
+document of the others can be computed anew.
 """
 
 import base64
@@ -47,8 +48,8 @@ class GroupMembers:
         return [self._codec.encode(json.decode_any(item)) for item in items]
 
     def without(self, fire: Fire, bad: Mapping[int, str]) -> tuple[list[BadItem], Fire | None]:
-        """Dead letters of the messages at these indexes of the group as it was completed, and the group without them; None when
-        nothing is left."""
+        """Dead letters of the messages at these indexes of the group as it was completed, and the group without them;
+        None when nothing is left."""
         messages = list(zip(_originals(fire), self.of(fire), strict=True))
         letters = [BadItem(fire, index, message, bad[index]) for index, message in messages if index in bad]
         kept = [message for index, message in messages if index not in bad]
@@ -57,16 +58,20 @@ class GroupMembers:
         return letters, self._group(fire, kept, tuple(sorted({*fire.removed, *bad})))
 
     def named(self, fire: Fire, error: Exception) -> dict[int, str] | None:
-        """What a BadItems says of this group, by index in the group as it was completed; None for any other error, and for indexes
-        that the group does not have."""
+        """What a BadItems says of this group, by index in the group as it was completed; None for any other error, and
+        for indexes that the group does not have."""
         if not isinstance(error, BadItems) or not error.reasons or not self.of(fire):
             return None
         original = dict(enumerate(_originals(fire)))
-        return {original[index]: why for index, why in error.reasons.items()} if error.reasons.keys() <= original.keys() else None
+        return (
+            {original[index]: why for index, why in error.reasons.items()}
+            if error.reasons.keys() <= original.keys()
+            else None
+        )
 
     def probe(self, fire: Fire, error: Exception, alone: Callable[[Fire], object]) -> Exception:
-        """`alone` is called with each message as a group of its own. Returns BadItems with those that fail, or what is to be judged
-        instead: the `error`, when all or none of them fail, or an outage."""
+        """`alone` is called with each message as a group of its own. Returns BadItems with those that fail, or what is
+        to be judged instead: the `error`, when all or none of them fail, or an outage."""
         messages, reasons = self.of(fire), dict[int, str]()
         for index, message in enumerate(messages if len(messages) > 1 else ()):
             try:

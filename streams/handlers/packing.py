@@ -12,7 +12,8 @@ from sluicegate.streams.handlers.values import Message
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
-_values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode  # byte for byte: what is taken out of a group goes on as it came
+# byte for byte: what is taken out of a group goes on as it came
+_values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ def pack(item: Message | Fire) -> bytes:
     return _encode((1, *fields, json.encode(item.values), item.removed))
 
 
-def unpack(packed: bytes, place: tuple[str, int], number: int, read: Callable[[SealedRecord], Message]) -> Message | Fire:
+def unpack(
+    packed: bytes, place: tuple[str, int], number: int, read: Callable[[SealedRecord], Message]
+) -> Message | Fire:
     kind, *rest = _decode(packed)
     if kind == 0:
         key, value, pairs, at = rest

@@ -41,7 +41,9 @@ class Repartitioning:
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
         return items
 
-    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: tuple[str, int]) -> list[Event]:
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: tuple[str, int]
+    ) -> list[Event]:
         return [self._sent(item, identify) if isinstance(item, Message) else item for item in items]
 
     def _sent(self, message: Message, identify: Callable[[int], str]) -> Event:
@@ -50,9 +52,16 @@ class Repartitioning:
         size = len(record.value() or b"") + len(key) + sum(len(name) + len(value or b"") for name, value in kept)
         if size + OVERHEAD > self._most and self._rule.on_error.produce == "stop":
             where = f"{record.topic()}/{record.partition()}/{record.offset()}"
-            raise ProduceStopped(f"{where}: {size} bytes are more than a message may have, and on_error.produce is stop")
+            raise ProduceStopped(
+                f"{where}: {size} bytes are more than a message may have, and on_error.produce is stop"
+            )
         if size + OVERHEAD > self._most:
-            return Refused(record, "produce", "too-large", f"{size} bytes are more than a message may have ({self._most - OVERHEAD})")
+            return Refused(
+                record,
+                "produce",
+                "too-large",
+                f"{size} bytes are more than a message may have ({self._most - OVERHEAD})",
+            )
         return Sent(identify(record.offset()), 0, self._topic, key, record.value(), kept, None)
 
     def committed(self, items: Sequence[Item], identify: Callable[[int], str], place: tuple[str, int]) -> None:

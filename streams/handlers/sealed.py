@@ -1,9 +1,9 @@
 """Slow handlers: what waits for them is sealed in the partition's changelog, so that the input goes on meanwhile.
 
-An item is sealed by the commit that moves the offset past it (a message), or that closes its group (a batch), under the number of its
-first record. The commit that lets it run says which attempt it is; after it the call runs outside of the loop, and its outputs or
-its failure are part of a later commit. Items of one key run one after the other. After a crash the same items are there, under the
-same ids; an attempt that was begun and not ended counts (docs/protocol.md, Seal).
+An item is sealed by the commit that moves the offset past it (a message), or that closes its group (a batch), under the
+number of its first record. The commit that lets it run says which attempt it is; after it the call runs outside of the
+loop, and its outputs or its failure are part of a later commit. Items of one key run one after the other. After a crash
+the same items are there, under the same ids; an attempt that was begun and not ended counts (docs/protocol.md, Seal).
 """
 
 import threading
@@ -27,8 +27,8 @@ MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # of one partition: then its in
 
 @dataclass(slots=True)
 class SealedItem:
-    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the commit), running, or
-    parked (for this `error`)."""
+    """`packed` is how the log has it; `attempts` were begun so far. `state` is waiting, begun (it runs after the
+    commit), running, or parked (for this `error`)."""
 
     number: int
     key: bytes
@@ -58,8 +58,9 @@ def _unread(record: SealedRecord) -> Message:
 
 
 class Sealed:
-    """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by them. `ours`
-    outlives a claim: the number of an item's last attempt that began in this process, and of the last one in the log then."""
+    """The sealed items of one partition. `results` may be appended to by other threads, nothing else may be touched by
+    them. `ours` outlives a claim: the number of an item's last attempt that began in this process, and of the last one
+    in the log then."""
 
     def __init__(
         self,
@@ -149,7 +150,8 @@ class Sealed:
             del self._queues[held.key]
 
     def begin(self, judge: Judge, now: float, slots: int, suspects_only: bool) -> list[Event]:
-        """Let up to `slots` items run after the next commit, the first of each key. What ended its process too often is given up."""
+        """Let up to `slots` items run after the next commit, the first of each key. What ended its process too often is
+        given up."""
         events: list[Event] = []
         for held in self.ready(now, suspects_only):
             if slots <= 0:
@@ -190,8 +192,12 @@ class Sealed:
         return bool(self._items or self._attempts or self._parked or self.results)
 
     def next_ready(self, now: float) -> float:
-        """When the next one that waits for its back-off may be tried again, on the owner's clock. What waits for a thread is not meant."""
-        return min((held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at > now), default=inf)
+        """When the next one that waits for its back-off may be tried again, on the owner's clock. What waits for a
+        thread is not meant."""
+        return min(
+            (held.ready_at for held in self.held.values() if held.state == "waiting" and held.ready_at > now),
+            default=inf,
+        )
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
@@ -225,10 +231,12 @@ class Sealed:
                 self.held[number].state, self.held[number].error = "parked" if error else "waiting", error
 
     def settle(self, handled: bool) -> None:
-        """After the last entry: each key's items in their order. Raises ConfigurationError where nobody handles them."""
+        """After the last entry: each key's items in their order. Raises ConfigurationError where nobody handles
+        them."""
         if self.held and not handled:
             raise ConfigurationError(
-                f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler with concurrency: let it "
+                f"{len(self.held)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler with "
+                "concurrency: let it "
                 "finish them before concurrency becomes 0 or the handler goes"
             )
         self.held = dict(sorted(self.held.items()))

@@ -33,9 +33,9 @@ def in_session(
     rows: Rows,
     on_timeout: str,
 ) -> tuple[Claim, PreparedCommit]:
-    """Handle the items in the transaction that commits their outputs and the `changes` for what they came to; again without those
-    that failed for good. The store may run `work` more than once, so it changes nothing that a later run would see. Raises
-    HandlerFailed, and what `commit_with` raises."""
+    """Handle the items in the transaction that commits their outputs and the `changes` for what they came to; again
+    without those that failed for good. The store may run `work` more than once, so it changes nothing that a later run
+    would see. Raises HandlerFailed, and what `commit_with` raises."""
     made: list[PreparedCommit] = []
     called: list[Any] = []  # is it the handlers' doing?
 
@@ -43,7 +43,11 @@ def in_session(
         called.append(session)
         rows.number = claim.number
         events = handling.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
-        made.append(PreparedCommit(replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items))
+        made.append(
+            PreparedCommit(
+                replace(changes(events), outbox=rows.make(events, on_timeout)), decided(items, events), items
+            )
+        )
         if failpoints.armed:
             failpoints.hit("before-commit")
         return made[-1].changes

@@ -44,8 +44,8 @@ class Slow:
         return made
 
     def resumed(self, sealed: Sealed) -> None:
-        """After a restore: an attempt that began here, or may have, was cut off by the loss of the claim, and by the end of no process;
-        that of somebody else since then may have been."""
+        """After a restore: an attempt that began here, or may have, was cut off by the loss of the claim, and by the
+        end of no process; that of somebody else since then may have been."""
         for number, (began, _) in sealed.ours.items():
             again = sealed.held.get(number)
             if again is None or again.attempts < began:
@@ -70,9 +70,9 @@ class Slow:
         return slots > 0 and bool(sealed.ready(now, suspects_only))
 
     def _room(self) -> tuple[int, bool]:
-        """How many calls may begin, and whether only suspects may: after a process ended, what was running runs alone, one after the
-        other, so that the one that ends its process again is found and no other is taken for it. None while a system that the
-        handlers need is away."""
+        """How many calls may begin, and whether only suspects may: after a process ended, what was running runs alone,
+        one after the other, so that the one that ends its process again is found and no other is taken for it. None
+        while a system that the handlers need is away."""
         if self._stopped or self._policy.away:
             return 0, False
         here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
@@ -95,10 +95,14 @@ class Slow:
         return events
 
     def _remember(self, sealed: Sealed, ended: bool) -> None:
-        """Which attempts are this process's own: what is active, what was given back and not begun again, and, until the commit is
-        done, what `ended`."""
+        """Which attempts are this process's own: what is active, what was given back and not begun again, and, until
+        the commit is done, what `ended`."""
         ours, held = sealed.ours, sealed.held
-        kept = {number: known for number, known in ours.items() if (held[number].attempts < known[1] if number in held else ended)}
+        kept = {
+            number: known
+            for number, known in ours.items()
+            if (held[number].attempts < known[1] if number in held else ended)
+        }
         ours.clear()
         ours.update(kept | {number: (attempts, attempts) for number, attempts in sealed.active().items()})
 
@@ -140,10 +144,15 @@ class Slow:
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:
-    """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their attempts do not
-    count. `halted`: nor does the last one of what failed for good, so that a corrected handler is called. Returns the next claim."""
+    """The calls that run now are cut off by a stop, or by the loss of the partition: where it is still ours their
+    attempts do not count. `halted`: nor does the last one of what failed for good, so that a corrected handler is
+    called. Returns the next claim."""
     last = sealed.bounds.most if halted else inf
-    cut_off = {held.number: held.attempts - 1 for held in sealed.held.values() if held.state == "running" or held.attempts >= last}
+    cut_off = {
+        held.number: held.attempts - 1
+        for held in sealed.held.values()
+        if held.state == "running" or held.attempts >= last
+    }
     if not cut_off:
         return claim
     try:

@@ -31,14 +31,14 @@ def never() -> bool:
 
 
 class Outage(Exception):
-    """Raise it where a system that the handler needs is away: the message is tried again until it is back, and no attempt counts.
-    ConnectionError and TimeoutError mean the same."""
+    """Raise it where a system that the handler needs is away: the message is tried again until it is back, and no
+    attempt counts. ConnectionError and TimeoutError mean the same."""
 
 
 class BadItems(Exception):
-    """Raise it for a completed group (or in a function of `together`) some of whose messages (rows) cannot be used: `reasons` says why, by
-    their index in the list. They become dead letters, and the function is called again at once without them. A group must keep its
-    messages: `compute: {NAME: collect}`, of which the index is meant."""
+    """Raise it for a completed group (or in a function of `together`) some of whose messages (rows) cannot be used:
+    `reasons` says why, by their index in the list. They become dead letters, and the function is called again at once
+    without them. A group must keep its messages: `compute: {NAME: collect}`, of which the index is meant."""
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} bad items")
@@ -116,7 +116,8 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class TimeoutReturn(NamedTuple):
-    """Where a handler's timeouts go unless it says otherwise: to the first input topic of its own agent, in that one's format."""
+    """Where a handler's timeouts go unless it says otherwise: to the first input topic of its own agent, in that one's
+    format."""
 
     app: str
     agent: str
@@ -125,7 +126,8 @@ class TimeoutReturn(NamedTuple):
 
 
 class OutputTarget(NamedTuple):
-    """Where a handler's outputs go: `to` is the agent's own topic, `encode` its format; `most` bytes fit into a message."""
+    """Where a handler's outputs go: `to` is the agent's own topic, `encode` its format; `most` bytes fit into a
+    message."""
 
     to: str | None
     encode: Callable[[Any], bytes]
@@ -134,8 +136,8 @@ class OutputTarget(NamedTuple):
 
 
 class CommitCalls(NamedTuple):
-    """What the calls for one commit share. The three functions are asked about a message or a completed group. `gathered` are the rows
-    of `together` and whose they are, by the function that they are for."""
+    """What the calls for one commit share. The three functions are asked about a message or a completed group.
+    `gathered` are the rows of `together` and whose they are, by the function that they are for."""
 
     session: Any
     outputs: OutputTarget
@@ -174,7 +176,8 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Another worker has the partition now: what this call comes to is void, it may end at once. Only where `concurrency` > 0."""
+        """Another worker has the partition now: what this call comes to is void, it may end at once. Only where
+        `concurrency` > 0."""
         return self._calls.cancelled()
 
     @property
@@ -182,8 +185,9 @@ class Context:
         return self._calls.log(self._item)
 
     def together(self, function: Callable[[list[Any], Any], object], row: Any) -> None:
-        """Have `function(rows, session)` called once before the commit, with the rows of all its messages in their order: many rows
-        are written in the time of a few. What it raises is nobody's error: the messages are tried again in halves.
+        """Have `function(rows, session)` called once before the commit, with the rows of all its messages in their
+        order: many rows are written in the time of a few. What it raises is nobody's error: the messages are tried
+        again in halves.
 
         Raises ValueError without a session, and for completed groups."""
         if self.session is None or isinstance(self._item, Fire):
@@ -193,12 +197,18 @@ class Context:
         owners.append(self._item)
 
     def send(
-        self, value: Any, topic: str | None = None, key: bytes | str | None = None, headers: Iterable[tuple[str, bytes | str | None]] = ()
+        self,
+        value: Any,
+        topic: str | None = None,
+        key: bytes | str | None = None,
+        headers: Iterable[tuple[str, bytes | str | None]] = (),
     ) -> None:
-        """Send with the commit: nothing leaves before it is durable, nothing stays behind. `topic` None is the agent's `to`; `key` None
-        the key of the message or batch; None and bytes go as they are, anything else in the format of `to` (other topics: JSON).
+        """Send with the commit: nothing leaves before it is durable, nothing stays behind. `topic` None is the agent's
+        `to`; `key` None the key of the message or batch; None and bytes go as they are, anything else in the format of
+        `to` (other topics: JSON).
 
-        Raises ValueError without a topic and for what is too large for a message, TypeError for what cannot be encoded."""
+        Raises ValueError without a topic and for what is too large for a message, TypeError for what cannot be
+        encoded."""
         to, encode, most, _ = self._calls.outputs
         if topic is None and to is None:
             raise ValueError("send() names no topic, and the agent has no `to`")
@@ -219,16 +229,20 @@ class Context:
         name: str | None = None,
         headers: Iterable[tuple[str, bytes | str | None]] = (),
     ) -> UUID:
-        """Send later, `after` seconds from the commit on or `at` a time: it is scheduled with the commit, and comes with the header
-        `sluicegate-timeout-id`. `topic` None: the agent's first input topic, in its format, so the agent gets it as a message; `key` as
-        in `send`. Of a `name` there is one at a time in the app: while it waits, another of that name changes nothing.
+        """Send later, `after` seconds from the commit on or `at` a time: it is scheduled with the commit, and comes
+        with the header `sluicegate-timeout-id`. `topic` None: the agent's first input topic, in its format, so the
+        agent gets it as a message; `key` as in `send`. Of a `name` there is one at a time in the app: while it waits,
+        another of that name changes nothing.
 
-        Returns its id, for `cancel`. Raises ValueError for no time or two of them, a time without zone, and what is too large."""
+        Returns its id, for `cancel`. Raises ValueError for no time or two of them, a time without zone, and what is too
+        large."""
         back, most = self._calls.outputs.back, self._calls.outputs.most
         delay = after.total_seconds() if isinstance(after, timedelta) else after
         if (delay is None) == (at is None) or (delay is not None and not 0 <= delay < FARTHEST):
             raise ValueError("schedule() needs `after`, a time from 0 on, or `at`, and not both")
-        if at is not None and (not isinstance(at, datetime) or at.tzinfo is None or not 0 <= at.timestamp() < LAST_TIME):
+        if at is not None and (
+            not isinstance(at, datetime) or at.tzinfo is None or not 0 <= at.timestamp() < LAST_TIME
+        ):
             raise ValueError("schedule(): `at` is a datetime with a time zone, from 1970 on")
         _check_topic("schedule", topic)
         if value is not None and not isinstance(value, bytes):
@@ -236,12 +250,15 @@ class Context:
         packed = _packed("schedule", value, key, headers, most)
         chosen = raw_key(self._item) if key is None else key.encode() if isinstance(key, str) else key
         identity = timeout_id(self.id, len(self.timers)) if name is None else named_timeout_id(back.app, name)
-        made = Scheduled(identity, topic or back.topic, at, delay or 0.0, chosen, value, packed, f"{back.app}/{back.agent}")
+        made = Scheduled(
+            identity, topic or back.topic, at, delay or 0.0, chosen, value, packed, f"{back.app}/{back.agent}"
+        )
         self.timers = (*self.timers, made)
         return identity
 
     def cancel(self, timeout: UUID | str) -> None:
-        """With the commit: the timeout of this id, or of this name, is not sent, unless it is due and under way already."""
+        """With the commit: the timeout of this id, or of this name, is not sent, unless it is due and under way
+        already."""
         identity = timeout if isinstance(timeout, UUID) else named_timeout_id(self._calls.outputs.back.app, timeout)
         self.timers = (*self.timers, Cancelled(identity))
 
@@ -252,7 +269,11 @@ def _check_topic(call: str, topic: Any) -> None:
 
 
 def _packed(
-    call: str, value: bytes | None, key: bytes | str | None, headers: Iterable[tuple[str, bytes | str | None]], most: int
+    call: str,
+    value: bytes | None,
+    key: bytes | str | None,
+    headers: Iterable[tuple[str, bytes | str | None]],
+    most: int,
 ) -> Headers:
     """The headers. Raises ValueError when all of it is too large for a message."""
     size, packed = len(value or b"") + len(key or b""), []

@@ -1,5 +1,6 @@
-"""What people changed that is no agent's state: outbox rows, timeouts, dead letters. Kept in the changelog of a partition of its own,
-which no agent can have (its agent's name is none), so that every store has it and writes it durably."""
+"""What people changed that is no agent's state: outbox rows, timeouts, dead letters. Kept in the changelog of a
+partition of its own, which no agent can have (its agent's name is none), so that every store has it and writes it
+durably."""
 
 import random
 import time
@@ -34,8 +35,8 @@ def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
 
 
 def written(store: Store, app: str, person: Person, said: Sequence[Amendment], claim: Claim | None = None) -> None:
-    """Append these notes: under `claim` while it stands, then under claims of their own. Raises PersistenceError, and Fenced when other
-    commands claimed the journal in between ATTEMPTS times."""
+    """Append these notes: under `claim` while it stands, then under claims of their own. Raises PersistenceError, and
+    Fenced when other commands claimed the journal in between ATTEMPTS times."""
     for attempt in range(ATTEMPTS):
         try:
             appended(store, claim or begun(store, app, person._replace(token=f"{person.token}-{attempt}")), said)
@@ -64,7 +65,14 @@ def appended(store: Store, claim: Claim, said: Sequence[Amendment]) -> Claim:
     old = claim.store_time - AMENDED
     kept = (number for number, page in _read(view.entries if view else ()) if any(each.at > old for each in page))
     entry = ChangelogEntry(
-        claim.last + 1, claim.store_time, {}, {}, {}, {}, {}, amended=[replace(each, at=claim.store_time) for each in said]
+        claim.last + 1,
+        claim.store_time,
+        {},
+        {},
+        {},
+        {},
+        {},
+        amended=[replace(each, at=claim.store_time) for each in said],
     )
     changes = Changes(0, entries=[packed(entry, compress=False)], keep_from=next(kept, claim.last + 1))
     return store.commit(claim, changes)

@@ -56,7 +56,9 @@ class Board:
                 report = self._reports.get((agent, worker))
                 silent = now - max(since, report.turned if report else since)
                 if pid is not None and silent > TURN_LIMIT:
-                    found.append({"agent": agent, "worker": worker, "reason": f"its loop has not turned for {silent:.0f} s"})
+                    found.append(
+                        {"agent": agent, "worker": worker, "reason": f"its loop has not turned for {silent:.0f} s"}
+                    )
             return found
 
     def unready(self) -> list[dict[str, Any]]:
@@ -64,7 +66,9 @@ class Board:
         with self._lock:
             found: list[dict[str, Any]] = [] if self._phase == "running" else [{"reason": self._phase}]
             for (agent, worker), (pid, _) in sorted(self._expected.items()):
-                found += [{"agent": agent, "worker": worker, "reason": reason} for reason in self._reasons(agent, worker, pid)]
+                found += [
+                    {"agent": agent, "worker": worker, "reason": reason} for reason in self._reasons(agent, worker, pid)
+                ]
         return found + self.stuck()
 
     def degraded(self) -> list[dict[str, Any]]:

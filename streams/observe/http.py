@@ -1,4 +1,5 @@
-"""The one port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes after each answer, and shows no keys.
+"""The one port: `/livez`, `/readyz`, `/metrics`, `/status`. It answers GET, closes after each answer, and shows no
+keys.
 
 Bound to loopback it answers only requests that name a loopback host (DNS rebinding); elsewhere it needs a token, and
 what is not open to everybody is given only to those who have it.
@@ -57,7 +58,9 @@ def serve(settings: Http, pages: dict[str, Page]) -> "HttpPort":
         port = HttpPort(settings, pages)
     except OSError as error:
         place, why = f"{settings.host}:{settings.port}", error.strerror or error
-        raise SystemNotReady(f"the HTTP port {place} cannot be had ({why}); set http.port, 0 takes a free one") from error
+        raise SystemNotReady(
+            f"the HTTP port {place} cannot be had ({why}); set http.port, 0 takes a free one"
+        ) from error
     threading.Thread(target=port.serve_forever, args=(0.1,), name="http", daemon=True).start()
     structlog.get_logger().info("http.listening", host=settings.host, port=port.number)
     return port
@@ -165,7 +168,9 @@ class Request(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the standard library refuses (bad syntax, too many headers, other methods), answered as JSON."""
-        self._answer(document_of(HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)))
+        self._answer(
+            document_of(HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code))
+        )
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged."""
@@ -203,4 +208,6 @@ def _host_of(header: str) -> str:
 
 def _authorized(header: str, token: str) -> bool:
     scheme, _, given = header.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1", "replace"), token.encode())
+    return scheme.lower() == "bearer" and hmac.compare_digest(
+        given.strip().encode("latin-1", "replace"), token.encode()
+    )

@@ -44,7 +44,9 @@ def configure(json: bool | None = None, level: str = "info", descriptor: int = 2
         logger_factory=lambda *_: writer,
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(handlers=[Forward()], level=number if number == logging.DEBUG else max(number, logging.WARNING), force=True)
+    logging.basicConfig(
+        handlers=[Forward()], level=number if number == logging.DEBUG else max(number, logging.WARNING), force=True
+    )
 
 
 def discreet(_logger: Any, method: str, event: LogEvent) -> LogEvent:
@@ -82,7 +84,8 @@ def _renderer(pretty: bool, colors: bool) -> Processor:
 
 
 class LineWriter:
-    """Writes a line in one call, or drops it: a broken pipe, a full disk and a reader that stopped are not our problem."""
+    """Writes a line in one call, or drops it: a broken pipe, a full disk and a reader that stopped are not our
+    problem."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -95,7 +98,8 @@ class LineWriter:
 
     def _write(self, line: str) -> None:
         text = (line + "\n").encode("utf-8", "replace")
-        with contextlib.suppress(OSError), self._lock:  # one thread at a time may poll, and what it found free is its own
+        # one thread at a time may poll, and what it found free is its own
+        with contextlib.suppress(OSError), self._lock:
             if self._poll is None or self._poll.poll(0):
                 os.write(self._descriptor, text)
 
@@ -108,6 +112,8 @@ class Forward(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
-            structlog.get_logger().log(level, "library.said", logger=record.name, text=record.getMessage(), exc_info=record.exc_info)
+            structlog.get_logger().log(
+                level, "library.said", logger=record.name, text=record.getMessage(), exc_info=record.exc_info
+            )
         except Exception:
             self.handleError(record)

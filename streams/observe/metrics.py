@@ -1,7 +1,7 @@
 """The one closed list of metrics, and the `Meter` that a worker counts with.
 
-A metric is exposed as `sluicegate_<name>` (counters with `_total`), with the labels `agent` and `worker` before its own.
-No label ever holds a record's key. Units: seconds, bytes, counts.
+A metric is exposed as `sluicegate_<name>` (counters with `_total`), with the labels `agent` and `worker` before its
+own. No label ever holds a record's key. Units: seconds, bytes, counts.
 """
 
 from bisect import bisect_left
@@ -15,8 +15,8 @@ SIZES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0)
 
 
 class Metric(NamedTuple):
-    """`source` says who gives the values: the worker's meter, the worker's report (sluicegate.streams.observe.report), or the
-    supervisor. `buckets` are the upper bounds of a histogram; the one without bound is implied."""
+    """`source` says who gives the values: the worker's meter, the worker's report (sluicegate.streams.observe.report),
+    or the supervisor. `buckets` are the upper bounds of a histogram; the one without bound is implied."""
 
     name: str
     kind: MetricKind
@@ -31,7 +31,9 @@ PARTITION = ("topic", "partition")
 METRICS = (
     Metric("records_consumed", "counter", "Records taken from Kafka and judged."),
     Metric("records_duplicate", "counter", "Records dropped because they were certainly seen before."),
-    Metric("ids_forgotten", "counter", "Ids forgotten before their horizon because there were more than max_ids (dedupe)."),
+    Metric(
+        "ids_forgotten", "counter", "Ids forgotten before their horizon because there were more than max_ids (dedupe)."
+    ),
     Metric("records_late", "counter", "Records that came too late to be known as seen or not: taken."),
     Metric("records_skipped", "counter", "Records left out because the file says so (on_null, on_missing: skip)."),
     Metric("records_passed_over", "counter", "Records that `dead retry` wrote for another agent of the topic."),
@@ -40,17 +42,28 @@ METRICS = (
     Metric("commit_seconds", "histogram", "Time of one commit in the store.", buckets=SECONDS),
     Metric("fires", "counter", "Groups that ended with a result.", ("reason",)),
     Metric("groups_discarded", "counter", "Groups that ended without a result (on_timeout: discard)."),
-    Metric("fire_latency_seconds", "histogram", "From the record or deadline that ended a group to its commit.", buckets=SECONDS),
+    Metric(
+        "fire_latency_seconds",
+        "histogram",
+        "From the record or deadline that ended a group to its commit.",
+        buckets=SECONDS,
+    ),
     Metric("dispatch_attempts", "counter", "Delivery reports of outbox rows.", ("outcome",)),
-    Metric("dispatch_seconds", "histogram", "From the hand-over of an outbox row to its delivery report.", buckets=SECONDS),
+    Metric(
+        "dispatch_seconds", "histogram", "From the hand-over of an outbox row to its delivery report.", buckets=SECONDS
+    ),
     Metric("dead_rows", "counter", "Outbox rows that the broker will never take.", ("reason",)),
     Metric("outbox_rows", "gauge", "Rows of applications and leased contracts in the store's outbox.", ("state",)),
     Metric("outbox_rows_oldest_age_seconds", "gauge", "Age of the oldest of them that is pending; 0 when none is."),
     Metric("retention_deleted", "counter", "Rows of the outbox deleted because they were sent long enough ago."),
-    Metric("lease_lost", "counter", "Lanes of the outbox, and batches of the shared buffer, lost while they were in hand."),
+    Metric(
+        "lease_lost", "counter", "Lanes of the outbox, and batches of the shared buffer, lost while they were in hand."
+    ),
     Metric("timeouts_armed", "gauge", "Timeouts that wait in the store."),
     Metric("timeouts_emitted", "counter", "Due timeouts that became rows of the outbox."),
-    Metric("timeout_lateness_seconds", "histogram", "From when a timeout was due to when it was claimed.", buckets=SECONDS),
+    Metric(
+        "timeout_lateness_seconds", "histogram", "From when a timeout was due to when it was claimed.", buckets=SECONDS
+    ),
     Metric("claims", "counter", "Partitions claimed."),
     Metric("fenced_commits", "counter", "Commits refused because somebody else had claimed the partition."),
     Metric("restore_seconds", "histogram", "Time to rebuild a partition's state from the store.", buckets=SECONDS),
@@ -60,14 +73,46 @@ METRICS = (
     Metric("open_groups", "gauge", "Groups that are not complete.", PARTITION, source="report"),
     Metric("buffered_bytes", "gauge", "Bytes that open groups hold.", PARTITION, source="report"),
     Metric("oldest_group_age_seconds", "gauge", "Age of the oldest open group.", PARTITION, source="report"),
-    Metric("next_deadline_lag_seconds", "gauge", "How long the nearest deadline is overdue; 0 when it is not.", PARTITION, source="report"),
+    Metric(
+        "next_deadline_lag_seconds",
+        "gauge",
+        "How long the nearest deadline is overdue; 0 when it is not.",
+        PARTITION,
+        source="report",
+    ),
     Metric("outbox_pending", "gauge", "Outbox rows without a delivery report.", PARTITION, source="report"),
-    Metric("outbox_oldest_pending_age_seconds", "gauge", "Age of the oldest of them, as this owner knows it.", PARTITION, source="report"),
-    Metric("consumer_lag_records", "gauge", "Records from the committed offset to the end of the partition.", PARTITION, source="report"),
-    Metric("consumer_lag_seconds", "gauge", "Age of the newest record taken, by its own time; 0 at the end.", PARTITION, source="report"),
-    Metric("halted_partitions", "gauge", "Partitions that stopped because going on would lose or repeat.", source="report"),
+    Metric(
+        "outbox_oldest_pending_age_seconds",
+        "gauge",
+        "Age of the oldest of them, as this owner knows it.",
+        PARTITION,
+        source="report",
+    ),
+    Metric(
+        "consumer_lag_records",
+        "gauge",
+        "Records from the committed offset to the end of the partition.",
+        PARTITION,
+        source="report",
+    ),
+    Metric(
+        "consumer_lag_seconds",
+        "gauge",
+        "Age of the newest record taken, by its own time; 0 at the end.",
+        PARTITION,
+        source="report",
+    ),
+    Metric(
+        "halted_partitions", "gauge", "Partitions that stopped because going on would lose or repeat.", source="report"
+    ),
     Metric("level", "gauge", "1 for the durability that the store really gives.", ("level",), source="report"),
-    Metric("worker_restarts", "counter", "Worker processes started again after they ended.", ("agent", "worker"), source="supervisor"),
+    Metric(
+        "worker_restarts",
+        "counter",
+        "Worker processes started again after they ended.",
+        ("agent", "worker"),
+        source="supervisor",
+    ),
     Metric("build_info", "gauge", "1, with the version in a label.", ("version",), source="supervisor"),
 )
 

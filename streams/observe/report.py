@@ -15,9 +15,9 @@ DISPATCHER = "dispatcher"
 
 class PartitionReport(msgspec.Struct, frozen=True):
     """One assigned partition. `state` is claiming, restoring, running, paused or halted; `error` the code of the error
-    that halted it (or `decode-waits`: its intake waits) and `detail` its text. `offset` is the committed one, `high` the
-    end of the partition as last heard (-1: unknown). `oldest` is the age of the oldest open group, `next_deadline` the
-    seconds until the nearest deadline (negative: overdue), `sealed` counts what slow handlers have yet to end,
+    that halted it (or `decode-waits`: its intake waits) and `detail` its text. `offset` is the committed one, `high`
+    the end of the partition as last heard (-1: unknown). `oldest` is the age of the oldest open group, `next_deadline`
+    the seconds until the nearest deadline (negative: overdue), `sealed` counts what slow handlers have yet to end,
     `unsent_age` is the age of the oldest unsent row, `read_age` that of the newest record taken, by the record's own
     time; None where there is none."""
 
@@ -49,8 +49,9 @@ class PartitionReport(msgspec.Struct, frozen=True):
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """One worker of one agent. `reasons` say why it is not ready or, of one that is, what is not as it should be; `turned` is when its
-    loop turned last; `level` is the store's durability and what was found, None before it was probed; `delivery` that of the agent."""
+    """One worker of one agent. `reasons` say why it is not ready or, of one that is, what is not as it should be;
+    `turned` is when its loop turned last; `level` is the store's durability and what was found, None before it was
+    probed; `delivery` that of the agent."""
 
     agent: str
     worker: int

@@ -1,6 +1,7 @@
 """OpenTelemetry spans, when OpenTelemetry's own environment variables ask for them; else nothing of it is imported.
 
-Sampling, batches, headers and resource are configured by the same variables (OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SERVICE_NAME, ...).
+Sampling, batches, headers and resource are configured by the same variables (OTEL_TRACES_SAMPLER, OTEL_BSP_*,
+OTEL_SERVICE_NAME, ...).
 """
 
 import threading
@@ -26,7 +27,8 @@ Attributes = Mapping[str, str | int]
 
 
 def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The exporters that the variables ask for; none of them: no spans. Raises ConfigurationError for what cannot be had."""
+    """The exporters that the variables ask for; none of them: no spans. Raises ConfigurationError for what cannot be
+    had."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()
     default = "otlp" if any(environment.get(each) for each in ENDPOINTS) else "none"
@@ -36,13 +38,17 @@ def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
         _refuse_unknown(name)
     protocol = next((environment[each] for each in PROTOCOLS if environment.get(each)), "http/protobuf")
     if "otlp" in names and protocol != "http/protobuf":
-        raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: spans are sent by http/protobuf only (port 4318, mostly)")
+        raise ConfigurationError(
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: spans are sent by http/protobuf only (port 4318, mostly)"
+        )
     return names
 
 
 def _refuse_unknown(name: str) -> None:
     if name not in EXPORTERS:
-        raise ConfigurationError(f"OTEL_TRACES_EXPORTER: there is no exporter {name!r}; known are console, none and otlp")
+        raise ConfigurationError(
+            f"OTEL_TRACES_EXPORTER: there is no exporter {name!r}; known are console, none and otlp"
+        )
     try:
         missing = find_spec(EXPORTERS[name]) is None
     except ImportError:
@@ -52,7 +58,8 @@ def _refuse_unknown(name: str) -> None:
 
 
 def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]) -> "Spans | None":
-    """None: nobody asked. `service` is the name unless a variable gives one; `time` as for Spans. Raises ConfigurationError."""
+    """None: nobody asked. `service` is the name unless a variable gives one; `time` as for Spans. Raises
+    ConfigurationError."""
     names = asked(environment)
     if not names:
         return None
@@ -97,14 +104,21 @@ class Spans:
         span = self._trace.get_current_span(self._context(trace)).get_span_context()
         links = [self._trace.Link(span)] if span.is_valid else []
         made = self._tracer.start_span(
-            "sluicegate.fire", self._context(None), links=links, attributes=attributes, start_time=now - max(0, int(seconds * 1e9))
+            "sluicegate.fire",
+            self._context(None),
+            links=links,
+            attributes=attributes,
+            start_time=now - max(0, int(seconds * 1e9)),
         )
         made.end(now)
 
     def dispatched(self, attributes: Attributes, began: int, trace: str | None, error: str | None) -> None:
-        """A row handed over at `began` has its delivery report; `trace` is its own `traceparent`, `error` why it did not arrive."""
+        """A row handed over at `began` has its delivery report; `trace` is its own `traceparent`, `error` why it did
+        not arrive."""
         kind = self._trace.SpanKind.PRODUCER
-        made = self._tracer.start_span("sluicegate.dispatch", self._context(trace), kind=kind, attributes=attributes, start_time=began)
+        made = self._tracer.start_span(
+            "sluicegate.dispatch", self._context(trace), kind=kind, attributes=attributes, start_time=began
+        )
         if error is not None:
             made.set_status(self._trace.StatusCode.ERROR, error)
         made.end(self.time())
@@ -114,7 +128,8 @@ class Spans:
         return self._propagator.extract({} if trace is None else {"traceparent": trace})
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Send what was made, waiting so long at most: the provider's own flush waits for the collector as long as that takes."""
+        """Send what was made, waiting so long at most: the provider's own flush waits for the collector as long as that
+        takes."""
         sender = threading.Thread(target=self._provider.force_flush, name="spans-flush", daemon=True)
         sender.start()
         sender.join(seconds)

@@ -1,7 +1,8 @@
 """A person accepts a gap: the partition goes on from where it can, by a claim that commits once and leaves.
 
-Where offsets come again (the topic ends earlier, was made anew, or the store went back) a new era begins: what is decided in it has other
-ids, so that no receiver takes a new row for a repeat. What was sent for these offsets before may then be sent again, under another id.
+Where offsets come again (the topic ends earlier, was made anew, or the store went back) a new era begins: what is
+decided in it has other ids, so that no receiver takes a new row for a repeat. What was sent for these offsets before
+may then be sent again, under another id.
 """
 
 from collections.abc import Callable
@@ -41,8 +42,8 @@ Look = Callable[[], TopicFacts]
 
 
 class Gap(NamedTuple):
-    """`error` says what it is; the partition goes on at `offset`, in a new era or not. `forgets` keys of open groups and numbers of sealed
-    items whose places come again; all of the state when it cannot be read (`unreadable`)."""
+    """`error` says what it is; the partition goes on at `offset`, in a new era or not. `forgets` keys of open groups
+    and numbers of sealed items whose places come again; all of the state when it cannot be read (`unreadable`)."""
 
     error: Halt
     offset: int
@@ -57,7 +58,10 @@ class Gap(NamedTuple):
         if isinstance(self.error, AGAIN):
             said += ", with new ids: what was sent for records from there on may be sent again under other ids"
         if self.unreadable:
-            return said + "; its state cannot be read: open groups, what waits for handlers, and what repeats are known by, are forgotten"
+            return said + (
+                "; its state cannot be read: open groups, what waits for handlers, and what repeats are known by, "
+                "are forgotten"
+            )
         groups, items = self.forgets
         if not groups and not items:
             return said
@@ -66,12 +70,14 @@ class Gap(NamedTuple):
 
 
 def gap(agent: Agent, view: PartitionView, facts: TopicFacts, incarnation: str, truncated: bool = False) -> Gap | None:
-    """The first gap that the owner would halt for, None for none. `truncated`: the owner said so, since the broker knows another history
-    of the topic; offsets and ids do not tell. Raises ConfigurationError for one that cannot be accepted."""
+    """The first gap that the owner would halt for, None for none. `truncated`: the owner said so, since the broker
+    knows another history of the topic; offsets and ids do not tell. Raises ConfigurationError for one that cannot be
+    accepted."""
     claim = view.claim
     if claim.incarnation != incarnation:
         raise ConfigurationError(
-            "the partition's row was made under another incarnation of the store: nothing in it can be trusted; restore the store, or "
+            "the partition's row was made under another incarnation of the store: nothing in it can be trusted; "
+            "restore the store, or "
             "start the agent under another name"
         )
     error = _error(agent, view, facts)
@@ -109,7 +115,9 @@ def _again(agent: Agent, view: PartitionView, offset: int) -> tuple[list[bytes],
     try:
         found = held(agent, view.claim.partition, view)
     except ChangelogIncomplete as error:
-        raise ConfigurationError(f"beside the gap its state cannot be read ({error}): start the agent under another name") from None
+        raise ConfigurationError(
+            f"beside the gap its state cannot be read ({error}): start the agent under another name"
+        ) from None
     keys = [key for key, state in found.groups.states.items() if state[FIRST] >= offset]
     return keys, [number for number in found.sealed.held if number >= offset]
 
@@ -123,11 +131,17 @@ def preview(store: Store, agent: Agent, partition: Partition, look: Look, trunca
 
 
 def accept(
-    store: Store, agent: Agent, partition: Partition, look: Look, person: Person, forget: bool = False, truncated: bool = False
+    store: Store,
+    agent: Agent,
+    partition: Partition,
+    look: Look,
+    person: Person,
+    forget: bool = False,
+    truncated: bool = False,
 ) -> Gap | None:
-    """Let the partition go on behind its gap; None when there is none (any more). `look` asks Kafka. Raises ConfigurationError when
-    something would be forgotten and `forget` does not say so, Fenced when somebody claimed in between (nothing was changed),
-    PersistenceError (unknown: look again)."""
+    """Let the partition go on behind its gap; None when there is none (any more). `look` asks Kafka. Raises
+    ConfigurationError when something would be forgotten and `forget` does not say so, Fenced when somebody claimed in
+    between (nothing was changed), PersistenceError (unknown: look again)."""
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # from here on nobody else changes it; what Kafka says is younger
     facts = look()

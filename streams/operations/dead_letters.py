@@ -3,9 +3,9 @@
 The journal (sluicegate.streams.journal.journal) holds what was retried. A first note, with the end of the source
 partition, announces the record; a second one says that Kafka has it. Only one retry at a time can write an
 announcement: it is a commit under a claim. A second retry that
-finds an announcement without the second note waits as long as the first one may still send. Then it looks behind the announced end of the
-partition for the record, and sends the record only if it is not there. So two retries at the same time send a record once, and a retry that
-was killed is finished and not repeated.
+finds an announcement without the second note waits as long as the first one may still send. Then it looks behind the
+announced end of the partition for the record, and sends the record only if it is not there. So two retries at the same
+time send a record once, and a retry that was killed is finished and not repeated.
 """
 
 import time
@@ -31,10 +31,10 @@ LOST = ("sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-retri
 """What is not given back: with the old shard and number an agent that receives it would take it for a repeat."""
 
 
-
 class Letter(NamedTuple):
-    """`topic`, `partition`, `offset` and `key`, `value`, `headers` are those of the record that was given up (headers as they are in the
-    dead letter); `whole`: it is no record but a completed group, which begins there. `at`: seconds since 1970."""
+    """`topic`, `partition`, `offset` and `key`, `value`, `headers` are those of the record that was given up (headers
+    as they are in the dead letter); `whole`: it is no record but a completed group, which begins there. `at`: seconds
+    since 1970."""
 
     id: str
     agent: str
@@ -98,7 +98,9 @@ def _letter(record: Record, app: str) -> Letter | None:
         number, offset, stage, reason, error, attempts = words
         whole = not item and "sluicegate-first" in said
         place = topic, int(number), int(offset), int(item) if item else None, whole
-        return Letter(id, agent, *place, stage, reason, error, attempts, timestamp(record), record.key(), record.value(), found)
+        return Letter(
+            id, agent, *place, stage, reason, error, attempts, timestamp(record), record.key(), record.value(), found
+        )
     except (KeyError, ValueError):
         return None
 
@@ -110,9 +112,13 @@ def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow
         ("sluicegate-retried-from", letter.place.encode("utf-8")),
         (RETRIED_FOR, addressee(app, letter.agent)),
     ]
-    restored = ((name.removeprefix("dead-") if name.startswith(RENAMED) else name, value) for name, value in _its_own(letter))
+    restored = (
+        (name.removeprefix("dead-") if name.startswith(RENAMED) else name, value) for name, value in _its_own(letter)
+    )
     kept = [(name, value) for name, value in restored if name not in LOST]
-    return OutboxRow(number, "", retry_id(letter.id, number), letter.topic, partition, letter.key, letter.value, [*kept, *mine])
+    return OutboxRow(
+        number, "", retry_id(letter.id, number), letter.topic, partition, letter.key, letter.value, [*kept, *mine]
+    )
 
 
 def _its_own(letter: Letter) -> Headers:
@@ -139,12 +145,15 @@ def retry(
 ) -> Retried:
     """Send these records back to their topics, each unless it was retried before (`again`: once more).
 
-    `wait` sleeps for so many seconds: while another retry of the same letters is under way, this one looks again every LOOK_EVERY seconds.
-    Raises ConfigurationError for a letter that is a completed group, SystemNotReady and PersistenceError: the same call finishes it.
+    `wait` sleeps for so many seconds: while another retry of the same letters is under way, this one looks again every
+    LOOK_EVERY seconds. Raises ConfigurationError for a letter that is a completed group, SystemNotReady and
+    PersistenceError: the same call finishes it.
     """
     if any(letter.whole for letter in wanted):
         groups = ", ".join(letter.place for letter in wanted if letter.whole)
-        raise ConfigurationError(f"{groups}: a completed group and no record, so nothing can be sent back; its records are in its topic")
+        raise ConfigurationError(
+            f"{groups}: a completed group and no record, so nothing can be sent back; its records are in its topic"
+        )
     for attempt in range(journal.ATTEMPTS):
         _wait_for_others(store, app, wanted, person, wait)
         ends = source.ends(sorted({(letter.topic, letter.partition) for letter in wanted}))
@@ -156,7 +165,9 @@ def retry(
             return _retried(store, app, source, wanted, person, again, claim, said, ends)
         except Fenced:  # another command claimed the journal first: nothing was sent, or what was sent is found
             journal.back_off(attempt, wait)
-    raise SystemNotReady("other commands keep writing to the audit journal of the app; run this one again, it finishes what is not done")
+    raise SystemNotReady(
+        "other commands keep writing to the audit journal of the app; run this one again, it finishes what is not done"
+    )
 
 
 def _wait_for_others(
@@ -227,7 +238,9 @@ def _announce_and_send(
     if failpoints.armed:
         failpoints.hit("retry-asked")
     if time.monotonic() - began > IN_FLIGHT:
-        raise SystemNotReady("the store took so long that another retry may send the records by now; run this one again")
+        raise SystemNotReady(
+            "the store took so long that another retry may send the records by now; run this one again"
+        )
     source.send(rows)
     if failpoints.armed:
         failpoints.hit("retry-sent")
@@ -262,7 +275,9 @@ def _planned(letter: Letter, notes: Sequence[Amendment], again: bool) -> int | N
     return sent if open_ or again or not sent else None
 
 
-def _arrived(source: RetryTopics, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]) -> set[str]:
+def _arrived(
+    source: RetryTopics, chosen: Sequence[tuple[Letter, int]], said: Mapping[str, Sequence[Amendment]]
+) -> set[str]:
     """Ids of what an earlier retry had announced, and that did come."""
     starts: dict[TopicPartition, int] = {}
     ids = set()
@@ -274,6 +289,10 @@ def _arrived(source: RetryTopics, chosen: Sequence[tuple[Letter, int]], said: Ma
             ids.add(retry_id(letter.id, number))
     if not ids:
         return set()
-    came = (value.decode("ascii", "replace") for record in source.since(starts) for name, value in headers(record)
-            if name == "sluicegate-id" and value)  # fmt: skip
+    came = (
+        value.decode("ascii", "replace")
+        for record in source.since(starts)
+        for name, value in headers(record)
+        if name == "sluicegate-id" and value
+    )
     return ids.intersection(came)

@@ -1,4 +1,5 @@
-"""Which input records stand behind one output: what its headers say, and its part of the input read through the rule once more.
+"""Which input records stand behind one output: what its headers say, and its part of the input read through the rule
+once more.
 
 Pure: who calls reads the topics. Nothing is claimed and nothing written.
 """
@@ -32,8 +33,8 @@ class OffsetSpan(NamedTuple):
 
 
 class ExplainedOutput(NamedTuple):
-    """What an output says of itself. `place` is where it lies; `span` None where its headers do not say (what a handler sends says only
-    the fire)."""
+    """What an output says of itself. `place` is where it lies; `span` None where its headers do not say (what a handler
+    sends says only the fire)."""
 
     place: str
     id: str
@@ -66,18 +67,30 @@ def output(records: Iterable[Record], id: str) -> ExplainedOutput | None:
 
 
 def _output(record: Record, said: Mapping[str, bytes | None]) -> ExplainedOutput:
-    text = {name: (value or b"").decode("utf-8", "replace") for name, value in said.items() if name.startswith("sluicegate-")}
+    text = {
+        name: (value or b"").decode("utf-8", "replace")
+        for name, value in said.items()
+        if name.startswith("sluicegate-")
+    }
     place = f"{record.topic()}/{record.partition()}/{record.offset()}"
     known = text.get("sluicegate-id", ""), text.get("sluicegate-fire", "")
     first, last = _place(text.get("sluicegate-first", "")), _place(text.get("sluicegate-last", ""))
     if first is None and "sluicegate-dead-offset" in text:
         dead = _place("/".join(text.get(f"sluicegate-dead-{name}", "") for name in ("topic", "partition", "offset")))
-        return ExplainedOutput(place, *known, text.get("sluicegate-dead-agent", ""), "dead-letter", 1, record.key(), dead)
+        return ExplainedOutput(
+            place, *known, text.get("sluicegate-dead-agent", ""), "dead-letter", 1, record.key(), dead
+        )
     count = text.get("sluicegate-count", "")
     span = OffsetSpan(first.source, first.first, last.last) if first and last else None
     number = int(count) if count.isdigit() else None
     return ExplainedOutput(
-        place, *known, text.get("sluicegate-agent", ""), text.get("sluicegate-reason", "sent"), number, record.key(), span
+        place,
+        *known,
+        text.get("sluicegate-agent", ""),
+        text.get("sluicegate-reason", "sent"),
+        number,
+        record.key(),
+        span,
     )
 
 
@@ -93,8 +106,11 @@ def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int
     return next((offset for offset in range(high - 1, low - 1, -1) if identify(offset) == fire), None)
 
 
-def explained(app: str, agent: Agent, found: ExplainedOutput, span: OffsetSpan, records: Iterable[Record], low: int) -> Explained:
-    """`records` are those of the span, and earlier ones where the agent drops repeats; `low` is where their partition begins now."""
+def explained(
+    app: str, agent: Agent, found: ExplainedOutput, span: OffsetSpan, records: Iterable[Record], low: int
+) -> Explained:
+    """`records` are those of the span, and earlier ones where the agent drops repeats; `low` is where their partition
+    begins now."""
     (topic, number), first, last = span
     if first == last:
         return Explained([first], [])
@@ -154,7 +170,9 @@ class GroupHistory:
         accept(self._groups, [record], 0.0)
         fired = [event for event in self._groups.drain() if isinstance(event, Fire)]
         state = self._groups.states.get(key)
-        ends = [(fire.first, fire.last) for fire in fired] + ([(state[FIRST], state[LAST])] if state is not None else [])
+        ends = [(fire.first, fire.last) for fire in fired] + (
+            [(state[FIRST], state[LAST])] if state is not None else []
+        )
         return any(last == record.offset() and (first == self._first or not self._opens) for first, last in ends)
 
     def _key_of(self, record: Record) -> bytes | None:

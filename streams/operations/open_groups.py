@@ -21,7 +21,8 @@ from sluicegate.streams.reading.receive import ReceivedShards
 
 
 class OpenGroup(NamedTuple):
-    """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative: overdue)."""
+    """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative:
+    overdue)."""
 
     partition: Partition
     owner: str
@@ -81,15 +82,27 @@ def _seen(within: PartitionContents, key: bytes, state: GroupState) -> OpenGroup
     now, due = within.claim.store_time, within.groups.due(state)
     values = within.rule.values(state, within.groups.bags.get(key, []))
     return OpenGroup(
-        within.partition, within.claim.owner, key, state[COUNT], state[FIRST], state[LAST], state[BYTES], max(0.0, now - state[OPENED]),
-        None if due == inf else due - now, values,
-    )  # fmt: skip
+        within.partition,
+        within.claim.owner,
+        key,
+        state[COUNT],
+        state[FIRST],
+        state[LAST],
+        state[BYTES],
+        max(0.0, now - state[OPENED]),
+        None if due == inf else due - now,
+        values,
+    )
 
 
 def why(group: OpenGroup, agent: Agent) -> str:
     """What it waits for, in words."""
     rule = agent.aggregation
-    said = [f"{group.records} of {rule.count}" if rule is not None and rule.count else f"{group.records} so far, no count ends it"]
+    said = [
+        f"{group.records} of {rule.count}"
+        if rule is not None and rule.count
+        else f"{group.records} so far, no count ends it"
+    ]
     if rule is not None and rule.until is not None:
         said.append(f"waits for a record whose {rule.until.field} ends it")
     said.append(f"oldest {group.age:.0f} s")
@@ -105,8 +118,8 @@ def why(group: OpenGroup, agent: Agent) -> str:
 
 
 def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
-    """Have its owner fire it, with reason `manual`, as soon as one has claimed the partition: once, whatever crashes, and not at all if it
-    ended meanwhile. See `amend`."""
+    """Have its owner fire it, with reason `manual`, as soon as one has claimed the partition: once, whatever crashes,
+    and not at all if it ended meanwhile. See `amend`."""
     return amend(store, group.partition, person, "groups fire", _text(group), asked={group.key: group.first})
 
 

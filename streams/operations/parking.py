@@ -14,7 +14,8 @@ from sluicegate.streams.operations.open_groups import partitions
 
 
 class Parked(NamedTuple):
-    """A message or completed group that its handler failed for good; `offset` is that of the message, or of the group's first one."""
+    """A message or completed group that its handler failed for good; `offset` is that of the message, or of the group's
+    first one."""
 
     partition: Partition
     offset: int

@@ -1,8 +1,9 @@
 """The state of a partition whose store was lost, from its input and from what its own messages say of it. Pure.
 
-Records of a known result are counted and let go; what is in no result is what was open. A group that the input completes and that
-has no result was decided and never sent: it is decided again, under the same id. Groups of one key follow one another without a gap,
-so records in no result before a later result of their key cannot be open: somebody dropped them, or their result is gone.
+Records of a known result are counted and let go; what is in no result is what was open. A group that the input
+completes and that has no result was decided and never sent: it is decided again, under the same id. Groups of one key
+follow one another without a gap, so records in no result before a later result of their key cannot be open: somebody
+dropped them, or their result is gone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,8 +30,9 @@ from sluicegate.streams.reading.receive import ReceivedShards
 
 
 class Reach(NamedTuple):
-    """Offsets from which on the `results` of groups that begin there, and the dead `letters`, are still in their topics, if they were
-    sent. `mixed`: results lie in both topics, so that one does not tell that a later one is there."""
+    """Offsets from which on the `results` of groups that begin there, and the dead `letters`, are still in their
+    topics, if they were sent. `mixed`: results lie in both topics, so that one does not tell that a later one is
+    there."""
 
     results: float = -inf
     letters: float = -inf
@@ -38,10 +40,12 @@ class Reach(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """State of `partition` at `offset`. `decided` are the events that were never sent, by what they begin with; `records` were read.
+    """State of `partition` at `offset`. `decided` are the events that were never sent, by what they begin with;
+    `records` were read.
 
-    By the first offset of each: `doubtful` are groups, and refused records, of which the topics do not tell whether they were sent;
-    `gaps` are groups that are in no result though a later one of their key is there; `lost` are results whose records are not in the input.
+    By the first offset of each: `doubtful` are groups, and refused records, of which the topics do not tell whether
+    they were sent; `gaps` are groups that are in no result though a later one of their key is there; `lost` are results
+    whose records are not in the input.
     """
 
     partition: Partition
@@ -59,10 +63,12 @@ class Rebuilt(NamedTuple):
 
 
 class RebuildIntake:
-    """What of the records counts: neither repeats of our senders, nor of producers, nor what was refused. `now` is the time of the
-    records, which never goes back nor beyond `latest`, the store's time."""
+    """What of the records counts: neither repeats of our senders, nor of producers, nor what was refused. `now` is the
+    time of the records, which never goes back nor beyond `latest`, the store's time."""
 
-    def __init__(self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs, latest: float) -> None:
+    def __init__(
+        self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs, latest: float
+    ) -> None:
         self.senders = ReceivedShards(partition.topic)
         self.dedupe = DuplicateFilter(ids) if ids else None
         self._receives, self._known, self._latest = partition.topic in agent.receive, known, latest
@@ -92,7 +98,9 @@ class RebuildIntake:
 class Rebuild:
     """Takes the records of one partition from `known.begin` on, in order."""
 
-    def __init__(self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float) -> None:
+    def __init__(
+        self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float
+    ) -> None:
         self._rule, self._known, self._reach = Rule(agent, reads), known, reach
         self._groups = Groups(Rule(replace(agent, aggregation=_unending(agent.aggregation or Aggregation())), reads))
         self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
@@ -188,12 +196,23 @@ class Rebuild:
         doubtful = sorted([*self._unsure, *(first for key, first in tails if self._doubtful(key, first))])
         lost = sorted([*self._open, *self._crossing.values()])
         return Rebuilt(
-            known.partition, offset, intake.epoch, groups, intake.senders, intake.dedupe.seen if intake.dedupe else None, self._decided,
-            intake.records, len(known.results) + len(known.crossing), doubtful, sorted(self._gaps), lost,
-        )  # fmt: skip
+            known.partition,
+            offset,
+            intake.epoch,
+            groups,
+            intake.senders,
+            intake.dedupe.seen if intake.dedupe else None,
+            self._decided,
+            intake.records,
+            len(known.results) + len(known.crossing),
+            doubtful,
+            sorted(self._gaps),
+            lost,
+        )
 
     def _doubtful(self, key: bytes, first: int) -> bool:
-        """May the group have had a result? Not where an earlier one of its key is there: what follows it in its partition is there, too."""
+        """May the group have had a result? Not where an earlier one of its key is there: what follows it in its
+        partition is there, too."""
         return first < self._reach.results and (self._reach.mixed or key not in self._settled)
 
 
@@ -201,9 +220,15 @@ def _unending(aggregation: Aggregation) -> Aggregation:
     """The same groups, which end only as they are told; limits of one group's bytes stay."""
     largest = min(aggregation.max_bytes, aggregation.max_buffered_bytes)
     return replace(
-        aggregation, count=None, until=None, on_timeout="discard", max_items=maxsize, max_groups=maxsize, max_bytes=largest,
+        aggregation,
+        count=None,
+        until=None,
+        on_timeout="discard",
+        max_items=maxsize,
+        max_groups=maxsize,
+        max_bytes=largest,
         max_buffered_bytes=maxsize,
-    )  # fmt: skip
+    )
 
 
 def unaccountable(agent: Agent) -> str | None:
@@ -220,6 +245,6 @@ def unaccountable(agent: Agent) -> str | None:
 
 def refused(agent: Agent, why: str) -> ConfigurationError:
     return ConfigurationError(
-        f"agent {agent.name} cannot be rebuilt: {why}; restore the store from a backup, or start the agent under another name"
+        f"agent {agent.name} cannot be rebuilt: {why}; restore the store from a backup, or start the agent under "
+        "another name"
     )
-

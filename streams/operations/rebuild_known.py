@@ -1,7 +1,8 @@
 """What an agent's own messages say of its input: which records are in a result, and which were refused.
 
-A result carries the id of its fire, the offsets of its first and last record and their number; a dead letter the offset of its record.
-An id is made with the id of the input topic, so messages about an earlier topic of the same name are not mistaken for these.
+A result carries the id of its fire, the offsets of its first and last record and their number; a dead letter the offset
+of its record. An id is made with the id of the input topic, so messages about an earlier topic of the same name are not
+mistaken for these.
 """
 
 from collections.abc import Sequence
@@ -27,15 +28,28 @@ class Result(NamedTuple):
 class KnownOutputs:
     """Of one input partition, as far as it concerns records from `begin` on.
 
-    `results` by the offset of their first record; `crossing` the last record, by key, of groups that were open at `begin`; `dead` the
-    offsets of refused records; `sent` the ids under which records went on (repartition), with the partition. By output partition:
-    `oldest` and `newest`, the last records of the first and last results that were decided when that record was read, and `letters`, the
-    first refused record. `end` is the offset after the newest record that was surely read.
+    `results` by the offset of their first record; `crossing` the last record, by key, of groups that were open at
+    `begin`; `dead` the offsets of refused records; `sent` the ids under which records went on (repartition), with the
+    partition. By output partition: `oldest` and `newest`, the last records of the first and last results that were
+    decided when that record was read, and `letters`, the first refused record. `end` is the offset after the newest
+    record that was surely read.
     """
 
     __slots__ = (
-        "_dead_id", "_fire_id", "begin", "crossing", "dead", "end", "letters", "newest", "number", "oldest", "partition", "results", "sent",
-    )  # fmt: skip
+        "_dead_id",
+        "_fire_id",
+        "begin",
+        "crossing",
+        "dead",
+        "end",
+        "letters",
+        "newest",
+        "number",
+        "oldest",
+        "partition",
+        "results",
+        "sent",
+    )
 
     def __init__(self, partition: Partition, topic_id: str, begin: int) -> None:
         self.partition, self.begin = partition, begin
@@ -82,7 +96,8 @@ class KnownOutputs:
         result = Result(last, _integer(record, said, "sluicegate-count"))
         if self.results.setdefault(first, result) != result:
             raise ConfigurationError(
-                f"{_place(record)}: two results begin with record {first} of {self.partition.topic}/{self.partition.number} and differ: "
+                f"{_place(record)}: two results begin with record {first} of "
+                f"{self.partition.topic}/{self.partition.number} and differ: "
                 "the store had lost acknowledged writes before; what is true cannot be told from the topic"
             )
 
@@ -104,8 +119,8 @@ class KnownOutputs:
 
 
 class Messages:
-    """Gives each message of an agent to the partition that it speaks of. `results` is the topic of its results: nobody else may write
-    there what does not say whose it is."""
+    """Gives each message of an agent to the partition that it speaks of. `results` is the topic of its results: nobody
+    else may write there what does not say whose it is."""
 
     def __init__(self, known: Sequence[KnownOutputs], results: str | None, rekeys: bool) -> None:
         self._results, self._rekeys = results, rekeys
@@ -137,7 +152,8 @@ def _offset(record: Record, said: OurHeaders, name: str) -> int:
 
 def _unsaid(record: Record, name: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{_place(record)}: the message has no header {name} that can be read, so the topic does not tell which input is done; "
+        f"{_place(record)}: the message has no header {name} that can be read, so the topic does not tell which "
+        "input is done; "
         "restore the store, or start the agent under another name"
     )
 

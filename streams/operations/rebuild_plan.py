@@ -37,7 +37,8 @@ class Past(Protocol):
         """As InputFacts.offset_at."""
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
-        """The records from `first` on, below `end`; some offsets may have none. Raises SystemNotReady when they do not come."""
+        """The records from `first` on, below `end`; some offsets may have none. Raises SystemNotReady when they do not
+        come."""
 
 
 class RebuildTopics(Protocol):
@@ -45,7 +46,8 @@ class RebuildTopics(Protocol):
         """First and next offset of each partition. Raises SystemNotReady."""
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
-        """Those of which records are deleted by their key, or of which the brokers do not say. Raises SystemNotReady."""
+        """Those of which records are deleted by their key, or of which the brokers do not say. Raises
+        SystemNotReady."""
 
 
 class MemberCount(Protocol):
@@ -61,9 +63,9 @@ class History(Past, RebuildTopics, MemberCount, Protocol):
 
 
 class RebuildRange(NamedTuple):
-    """`since` is an offset of every partition (0: what is there), or seconds since 1970 (`since_time`): what lies before is done, its
-    results were sent, and no group was open there. Without them all must be there from where the agent began. `accept_gaps`: records in
-    no result before a later one are forgotten."""
+    """`since` is an offset of every partition (0: what is there), or seconds since 1970 (`since_time`): what lies
+    before is done, its results were sent, and no group was open there. Without them all must be there from where the
+    agent began. `accept_gaps`: records in no result before a later one are forgotten."""
 
     since: int | None = None
     since_time: float | None = None
@@ -75,8 +77,8 @@ class RebuildRange(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A partition to rebuild. `committed` is the group's informational offset, -1 when it has none of ours; `whole`: all of its input is
-    there, or somebody said that what is there is enough."""
+    """A partition to rebuild. `committed` is the group's informational offset, -1 when it has none of ours; `whole`:
+    all of its input is there, or somebody said that what is there is enough."""
 
     known: KnownOutputs
     facts: TopicFacts
@@ -92,7 +94,9 @@ class Planned(NamedTuple):
 class Plans:
     """All of an agent. `latest` is the store's time, `rows` makes the rows of a partition."""
 
-    def __init__(self, app: App, agent: Agent, store: Store, history: History, outputs: OutputFacts, wanted: RebuildRange) -> None:
+    def __init__(
+        self, app: App, agent: Agent, store: Store, history: History, outputs: OutputFacts, wanted: RebuildRange
+    ) -> None:
         try:
             self._reads, self._writes = formats.reads(agent), formats.writes(agent)
         except ValueError as error:
@@ -103,8 +107,8 @@ class Plans:
         self._most = int(app.kafka.get("message.max.bytes", MESSAGE_BYTES))
 
     def plan(self, latest: float, told: Callable[[str], None]) -> list[Planned]:
-        """What is to be written, of partitions that have no state; `told` hears what is being read. Raises ConfigurationError for what
-        the topics do not tell, SystemNotReady and PersistenceError."""
+        """What is to be written, of partitions that have no state; `told` hears what is being read. Raises
+        ConfigurationError for what the topics do not tell, SystemNotReady and PersistenceError."""
         self._judge_agent()
         found = [each for topic in self._agent.topics for each in self._lost(topic)]
         if not found:
@@ -121,14 +125,19 @@ class Plans:
             raise refused(agent, why)
         topics = [*agent.topics, *self._written()]
         if compacted := self._history.compacted(sorted(set(topics))):
-            raise refused(agent, f"records of {', '.join(compacted)} are deleted by their key (cleanup.policy), so some may be missing")
+            raise refused(
+                agent,
+                f"records of {', '.join(compacted)} are deleted by their key (cleanup.policy), so some may be missing",
+            )
         if agent.start == "latest" and not self._wanted.said:
             raise ConfigurationError(
-                f"agent {agent.name} began at `latest`, and where that was is lost with the store; name the time with --from TIME"
+                f"agent {agent.name} began at `latest`, and where that was is lost with the store; name the time "
+                "with --from TIME"
             )
         if members := self._history.members():
             raise ConfigurationError(
-                f"the group {self._app.name}.{agent.name} has {members} members: stop them first (one that died is gone after its session)"
+                f"the group {self._app.name}.{agent.name} has {members} members: stop them first (one that died is "
+                "gone after its session)"
             )
 
     def _written(self) -> list[str]:
@@ -173,20 +182,30 @@ class Plans:
         facts, known, place = each.facts, each.known, f"{each.known.partition.topic}/{each.known.partition.number}"
         end = max(known.end, each.committed)
         if told_era(facts):
-            raise refused(self._agent, f"a person accepted a gap of {place} before, and since then its ids are made otherwise")
+            raise refused(
+                self._agent, f"a person accepted a gap of {place} before, and since then its ids are made otherwise"
+            )
         if end < facts.low:
-            raise refused(self._agent, f"{place} was read to {end} and begins at {facts.low}: records were deleted before they were read")
+            raise refused(
+                self._agent,
+                f"{place} was read to {end} and begins at {facts.low}: records were deleted before they were read",
+            )
         if end > facts.high:
-            raise refused(self._agent, f"{place} was read to {end} and ends at {facts.high}: records that were read are gone")
+            raise refused(
+                self._agent, f"{place} was read to {end} and ends at {facts.high}: records that were read are gone"
+            )
         if not each.whole:
             raise ConfigurationError(
-                f"{place} begins at {facts.low}: groups may have been open of which records are gone; name a time at which none was open, "
+                f"{place} begins at {facts.low}: groups may have been open of which records are gone; name a time at "
+                "which none was open, "
                 "and all results were sent, with --from TIME (or --from earliest)"
             )
         if end < facts.high and not self._wanted.said and self._forgotten(known, cut):
             raise ConfigurationError(
-                f"{place}: what was sent of records from {end} on, if anything, may have gone from its topic: retention took its start, "
-                "and nothing later of this partition is there; name a time since when nothing is missing with --from TIME (or earliest)"
+                f"{place}: what was sent of records from {end} on, if anything, may have gone from its topic: "
+                "retention took its start, "
+                "and nothing later of this partition is there; name a time since when nothing is missing with --from "
+                "TIME (or earliest)"
             )
         known.begin = min(known.begin, end)
         making = self._making(each, cut, latest)
@@ -198,10 +217,13 @@ class Plans:
         return Planned(built, each)
 
     def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
-        """May the newest that was sent be gone? Not where a later one is there. (Kafka's group may be a moment behind.)"""
+        """May the newest that was sent be gone? Not where a later one is there. (Kafka's group may be a moment
+        behind.)"""
         to, letters = self._agent.to, cut[self._agent.dead_letters]
         results = cut[to.topic] if to else []
-        return any(number not in known.newest for number in results) or any(number not in known.letters for number in letters)
+        return any(number not in known.newest for number in results) or any(
+            number not in known.letters for number in letters
+        )
 
     def _making(self, each: Lost, cut: dict[str, list[int]], latest: float) -> Rebuild | Rekeyed:
         agent, reach = self._agent, self._reach(each.known, cut)
@@ -210,8 +232,8 @@ class Plans:
         return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
 
     def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
-        """What retention took of an output partition was sent before what is there: so it is about earlier records. Whoever says --from
-        says that nothing is missing from there on."""
+        """What retention took of an output partition was sent before what is there: so it is about earlier records.
+        Whoever says --from says that nothing is missing from there on."""
         rule, to, letters = self._agent.aggregation, self._agent.to, self._agent.dead_letters
         if self._wanted.said:
             return Reach()
@@ -226,24 +248,33 @@ class Plans:
         agent = self._agent
         if built.lost:
             raise refused(
-                agent, f"{place}: {len(built.lost)} results, the first at offset {built.lost[0]}, have other records than the input has "
-                "(retention, or another rule or dedupe than now)"
-            )  # fmt: skip
+                agent,
+                f"{place}: {len(built.lost)} results, the first at offset {built.lost[0]}, have other records than "
+                "the input has "
+                "(retention, or another rule or dedupe than now)",
+            )
         if built.doubtful:
             raise ConfigurationError(
-                f"{place}: {len(built.doubtful)} groups or dead letters, the first at offset {built.doubtful[0]}, may have been sent to "
-                "topics that no longer hold them; name a later time at which no group was open, and all results were sent, with --from TIME"
+                f"{place}: {len(built.doubtful)} groups or dead letters, the first at offset {built.doubtful[0]}, "
+                "may have been sent to "
+                "topics that no longer hold them; name a later time at which no group was open, and all results were "
+                "sent, with --from TIME"
             )
-        gaps = sorted({*built.gaps, *(first for first, event in built.decided.items() if self._overtaken(first, event, known))})
+        gaps = sorted(
+            {*built.gaps, *(first for first, event in built.decided.items() if self._overtaken(first, event, known))}
+        )
         if gaps and not self._wanted.accept_gaps:
             raise ConfigurationError(
-                f"{place}: {len(gaps)} groups, the first at offset {gaps[0]}, have no result, though later ones are there: somebody "
+                f"{place}: {len(gaps)} groups, the first at offset {gaps[0]}, have no result, though later ones are "
+                "there: somebody "
                 "dropped them, their rows died, or the topic was made anew; --accept-gaps forgets them"
             )
         for first in gaps:
             built.decided.pop(first, None)
         if len(built.decided) > MOST_DECIDED:
-            raise refused(agent, f"{place}: {len(built.decided)} results are not in the topic, more than ever wait to be sent")
+            raise refused(
+                agent, f"{place}: {len(built.decided)} results are not in the topic, more than ever wait to be sent"
+            )
 
     def _overtaken(self, first: int, event: Event, known: KnownOutputs) -> bool:
         """Is a result there that was sent after it? Rows of one output partition arrive in their order."""
@@ -254,8 +285,8 @@ class Plans:
         return last < known.newest.get(self._outputs.partition_of(event.key or b"", count), -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:
-        """Write it, and tell Kafka's group whose offset this is. Raises ConfigurationError when somebody else claims it meanwhile,
-        PersistenceError (unknown: run it again) and SystemNotReady."""
+        """Write it, and tell Kafka's group whose offset this is. Raises ConfigurationError when somebody else claims it
+        meanwhile, PersistenceError (unknown: run it again) and SystemNotReady."""
         built, facts, agent = planned.built, planned.lost.facts, self._agent
         rows = Rows(built.partition, agent, self._writes, self._outputs, self._most)
         idle = idle_since(None, built.groups.rule, 0, 0.0)  # the rebuilt groups know the time of their last record
@@ -265,7 +296,9 @@ class Plans:
             claim = write(self._store, built, rows, on_timeout, planned.lost.known.number, source, person)
         except Fenced as error:
             place = f"{built.partition.topic}/{built.partition.number}"
-            raise ConfigurationError(f"{place} was claimed by somebody else: stop the agent's workers and run this again") from error
+            raise ConfigurationError(
+                f"{place} was claimed by somebody else: stop the agent's workers and run this again"
+            ) from error
         self._history.inform(built.partition.topic, built.partition.number, claim.offset, informational(claim))
         return claim
 
@@ -281,4 +314,3 @@ class Plans:
                     continue
                 if any(said.what == WHAT for said in held(self._agent, partition, view).amended):
                     self._history.inform(topic, number, view.claim.offset, informational(view.claim))
-

@@ -19,7 +19,15 @@ class Rekeyed:
     """Takes the records of one partition from `known.begin` on, in order; those that never went on do so now."""
 
     def __init__(
-        self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float, topic_id: str, most: int
+        self,
+        agent: Agent,
+        reads: Codec,
+        ids: IdRule | None,
+        known: KnownOutputs,
+        reach: Reach,
+        latest: float,
+        topic_id: str,
+        most: int,
     ) -> None:
         rule = Rule(agent, reads)
         self._groups, self._known, self._reach = Groups(rule), known, reach
@@ -52,6 +60,14 @@ class Rekeyed:
         """All records below `offset` were taken."""
         intake = self._intake
         return Rebuilt(
-            self._known.partition, offset, intake.epoch, self._groups, intake.senders, intake.dedupe.seen if intake.dedupe else None,
-            self._decided, intake.records, self._results, self._doubtful,
-        )  # fmt: skip
+            self._known.partition,
+            offset,
+            intake.epoch,
+            self._groups,
+            intake.senders,
+            intake.dedupe.seen if intake.dedupe else None,
+            self._decided,
+            intake.records,
+            self._results,
+            self._doubtful,
+        )

@@ -1,5 +1,6 @@
-"""A rebuilt state into the store, under a claim, in commits of bounded size. Until the last one its changelog begins with a mark that
-no worker reads past; a second run begins anew. Rows that were never sent are written with it and sent by its next owner."""
+"""A rebuilt state into the store, under a claim, in commits of bounded size. Until the last one its changelog begins
+with a mark that no worker reads past; a second run begins anew. Rows that were never sent are written with it and sent
+by its next owner."""
 
 from collections.abc import Iterator
 
@@ -24,9 +25,11 @@ def lost(view: PartitionView | None) -> bool:
     return view is None or view.claim.offset < 0 or (bool(view.entries) and view.entries[0] == REBUILDING)
 
 
-def write(store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int, source: Source, person: Person) -> Claim:
-    """`number` is the highest of the outbox that is known. Raises Fenced (somebody else claimed meanwhile), PersistenceError, and
-    ConfigurationError when the partition has a state by now."""
+def write(
+    store: Store, built: Rebuilt, rows: Rows, on_timeout: str, number: int, source: Source, person: Person
+) -> Claim:
+    """`number` is the highest of the outbox that is known. Raises Fenced (somebody else claimed meanwhile),
+    PersistenceError, and ConfigurationError when the partition has a state by now."""
     claim = store.claim(built.partition, person.token, NOBODY)
     if claim.offset >= 0 and not lost(store.read(built.partition)):
         raise ConfigurationError(f"{_place(built.partition)} has a state meanwhile; nothing was changed there")

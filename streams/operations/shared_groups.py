@@ -1,4 +1,5 @@
-"""The open groups of `scope: shared` as a person sees them: read from the buffer, which leases nothing; ended by hand."""
+"""The open groups of `scope: shared` as a person sees them: read from the buffer, which leases nothing; ended by
+hand."""
 
 from collections.abc import Iterator
 from math import inf
@@ -20,15 +21,21 @@ from sluicegate.streams.shared.shared_firing import aggregation_of, endless
 from sluicegate.streams.shared.shared_records import SharedRecord, buffer_name, group_of, unpacked
 
 
-def shared_groups(buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None) -> list[OpenGroup]:
-    """Those of this key, or all, oldest first; a batch that is being fired is among them until it is done. `now` is the reader's own
-    time, seconds since 1970: ages are no more exact than that. Reads the whole buffer. Raises PersistenceError."""
+def shared_groups(
+    buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None
+) -> list[OpenGroup]:
+    """Those of this key, or all, oldest first; a batch that is being fired is among them until it is done. `now` is the
+    reader's own time, seconds since 1970: ages are no more exact than that. Reads the whole buffer. Raises
+    PersistenceError."""
     rule = Rule(endless(agent), formats.reads(agent))
     members: dict[str, list[Entry]] = {}
     for entry in buffer.get_data(buffer_name(app, agent.name)):
         members.setdefault(entry.group, []).append(entry)
     return [
-        group for entries in members.values() for group in _seen(rule, app, agent, unpacked(entries), now) if key in (None, group.key)
+        group
+        for entries in members.values()
+        for group in _seen(rule, app, agent, unpacked(entries), now)
+        if key in (None, group.key)
     ]
 
 
@@ -41,9 +48,17 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
         state[OPENED], state[SEEN] = first.taken_at, last.taken_at
         due = _due(agent, state)
         yield OpenGroup(
-            where, "", key, len(records), origin.offset, last.origin.offset, state[BYTES], max(0.0, now - first.taken_at),
-            None if due == inf else due - now, rule.values(state, groups.bags.get(key, [])),
-        )  # fmt: skip
+            where,
+            "",
+            key,
+            len(records),
+            origin.offset,
+            last.origin.offset,
+            state[BYTES],
+            max(0.0, now - first.taken_at),
+            None if due == inf else due - now,
+            rule.values(state, groups.bags.get(key, [])),
+        )
 
 
 def _due(agent: Agent, state: GroupState) -> float:
@@ -51,12 +66,14 @@ def _due(agent: Agent, state: GroupState) -> float:
 
 
 def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedBatch:
-    """The group as it is now, taken out of the open ones with reason `manual`. Raises ConfigurationError when nothing of it is open."""
+    """The group as it is now, taken out of the open ones with reason `manual`. Raises ConfigurationError when nothing
+    of it is open."""
     batch = buffer.seal(buffer_name(app, agent.name), group_of(key), gate_of(agent))
     if batch is None:
-        raise ConfigurationError(f"agent {agent.name}: nothing of this group is open any more: it is being fired, or was")
+        raise ConfigurationError(
+            f"agent {agent.name}: nothing of this group is open any more: it is being fired, or was"
+        )
     return batch
-
 
 
 def fire(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:

@@ -33,11 +33,16 @@ class OutboxSize(NamedTuple):
 
 
 class Sweeper:
-    """Deletes what was sent long enough ago, at the start and then at intervals; of all processes only whoever has the first lane,
-    whose lease is taken as `token` gives it: (token, whether it is given back at once)."""
+    """Deletes what was sent long enough ago, at the start and then at intervals; of all processes only whoever has the
+    first lane, whose lease is taken as `token` gives it: (token, whether it is given back at once)."""
 
     def __init__(
-        self, outbox: Care, settings: Settings, calls: BackgroundCalls, meter: Meter, token: Callable[[], tuple[str, bool]]
+        self,
+        outbox: Care,
+        settings: Settings,
+        calls: BackgroundCalls,
+        meter: Meter,
+        token: Callable[[], tuple[str, bool]],
     ) -> None:
         self._outbox, self._settings, self._calls, self._meter, self._token = outbox, settings, calls, meter, token
         self._log = structlog.get_logger()

@@ -1,4 +1,5 @@
-"""The process that sends rows of the outbox and emits due timeouts: one thread, one loop, a few threads for the store's calls."""
+"""The process that sends rows of the outbox and emits due timeouts: one thread, one loop, a few threads for the store's
+calls."""
 
 import os
 import threading
@@ -32,8 +33,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
 
 class DispatcherDependencies(NamedTuple):
-    """What a dispatcher is made of. `time` gives seconds since 1970, `random` numbers in [0, 1), `token` fresh random names; `source` is
-    the store's incarnation; `spans` None: none are made."""
+    """What a dispatcher is made of. `time` gives seconds since 1970, `random` numbers in [0, 1), `token` fresh random
+    names; `source` is the store's incarnation; `spans` None: none are made."""
 
     store: Leased
     close: Callable[[], object]
@@ -75,19 +76,33 @@ class Dispatcher:
         rows = LaneRows(parts.producer, parts.source)
         output = parts.producer if parts.spans is None else TracedOutput(parts.producer, parts.spans)
         sender = Sender(output, parts.meter, self._backoff())
-        return LaneRelay(parts.store.outbox, settings, rows, sender, self._calls, parts.meter, self._backoff(), parts.time, parts.token)
+        return LaneRelay(
+            parts.store.outbox,
+            settings,
+            rows,
+            sender,
+            self._calls,
+            parts.meter,
+            self._backoff(),
+            parts.time,
+            parts.token,
+        )
 
     def _timeout_emitter(self) -> TimeoutEmitter:
         parts, settings = self._parts, self._app.timeouts
         assert settings is not None
-        return TimeoutEmitter(parts.store.timeouts, settings, self._calls, parts.meter, self._backoff(), parts.time, self.tell)
+        return TimeoutEmitter(
+            parts.store.timeouts, settings, self._calls, parts.meter, self._backoff(), parts.time, self.tell
+        )
 
     def _care(self) -> tuple[Sweeper | None, Health | None]:
         settings, outbox, meter = self._app.outbox, self._parts.store.outbox, self._parts.meter
         if settings is None:
             return None, None
         own = self._parts.token()
-        return Sweeper(outbox, settings, self._calls, meter, lambda: self._first_token(own)), Health(outbox, settings, self._calls, meter)
+        return Sweeper(outbox, settings, self._calls, meter, lambda: self._first_token(own)), Health(
+            outbox, settings, self._calls, meter
+        )
 
     def _first_token(self, own: str) -> tuple[str, bool]:
         """With which the first lane's lease is taken: that of our relay, which keeps it, if it has lanes."""
@@ -233,7 +248,9 @@ class Dispatcher:
     def _reasons(self) -> Sequence[str]:
         if self._draining:
             return ["draining"]
-        away = [each for each in (self._away, self.lanes and self.lanes.away, self._emitter and self._emitter.away) if each]
+        away = [
+            each for each in (self._away, self.lanes and self.lanes.away, self._emitter and self._emitter.away) if each
+        ]
         if away:
             return [f"a system does not answer: {away[0]}"]
         if self.lanes is not None and not self._looked:

@@ -24,7 +24,8 @@ class Due(DueTimeouts, TimeoutEmission, TimeoutReading, Protocol):
 
 
 class Emitted(NamedTuple):
-    """How many became messages, how many seconds late each of the batch was claimed, and seconds until the next look."""
+    """How many became messages, how many seconds late each of the batch was claimed, and seconds until the next
+    look."""
 
     messages: int
     lateness: Sequence[float]
@@ -32,8 +33,8 @@ class Emitted(NamedTuple):
 
 
 class TimeoutEmitter:
-    """`time` gives seconds since 1970; it only says when to look again: what is due is decided by the store's clock. `emitted` is
-    called when there are new rows in the outbox."""
+    """`time` gives seconds since 1970; it only says when to look again: what is due is decided by the store's clock.
+    `emitted` is called when there are new rows in the outbox."""
 
     def __init__(
         self,
@@ -62,7 +63,9 @@ class TimeoutEmitter:
             self._calls.begin(self._emit, self._emitted, self._failed)
         if now >= self._count_at:
             self._count_at = now + COUNT_EVERY
-            self._calls.begin(self._timeouts.count, lambda count: self._meter.set("timeouts_armed", count), self._failed_to_count)
+            self._calls.begin(
+                self._timeouts.count, lambda count: self._meter.set("timeouts_armed", count), self._failed_to_count
+            )
 
     def _emit(self) -> Emitted:
         """In a thread: batch after batch while they are full."""

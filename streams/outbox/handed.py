@@ -1,7 +1,9 @@
-"""Rows of one outbox under one claim or lease: those that wait, those that the producer has, and their delivery reports.
+"""Rows of one outbox under one claim or lease: those that wait, those that the producer has, and their delivery
+reports.
 
-A claim or a lease can end while its process, its producer and its broker connection live. The rows that the producer has are then still in
-the store, so the next claim reads them again. It follows the last one of this process: a row that was handed over is not handed over again.
+A claim or a lease can end while its process, its producer and its broker connection live. The rows that the producer
+has are then still in the store, so the next claim reads them again. It follows the last one of this process: a row that
+was handed over is not handed over again.
 """
 
 import re
@@ -19,8 +21,8 @@ CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # in the text of a broker's refusal
 
 
 class UnrecordedReports:
-    """Rows by number that were reported, and that the store has not recorded yet. A number may be given again under another claim, so each
-    has its `origin`."""
+    """Rows by number that were reported, and that the store has not recorded yet. A number may be given again under
+    another claim, so each has its `origin`."""
 
     __slots__ = ("dead", "delivered")
 
@@ -37,8 +39,9 @@ class UnrecordedReports:
 
 
 class EarlierRows(NamedTuple):
-    """Rows of earlier claims that were handed over: without a report, and with one. Only a row that the store still holds, with the same
-    number and origin, is believed: another process may have claimed in between, or the store may have lost its last writes."""
+    """Rows of earlier claims that were handed over: without a report, and with one. Only a row that the store still
+    holds, with the same number and origin, is believed: another process may have claimed in between, or the store may
+    have lost its last writes."""
 
     out: dict[int, OutboxRow]
     reports: UnrecordedReports
@@ -56,7 +59,8 @@ class EarlierRows(NamedTuple):
 
 
 class RowSource:
-    """One source of a Sender. `waiting` rows are handed over next, in this order; rows that are `out` have no report yet."""
+    """One source of a Sender. `waiting` rows are handed over next, in this order; rows that are `out` have no report
+    yet."""
 
     __slots__ = ("_before", "_reports", "_taken", "heir", "left", "out", "refusal", "stops", "waiting")
 
@@ -67,7 +71,8 @@ class RowSource:
         self.heir: RowSource | None = None  # the next claim in this process
         self.waiting: deque[OutboxRow] = deque()
         self.out: dict[int, OutboxRow] = {}
-        self._reports, self._taken = UnrecordedReports(), UnrecordedReports()  # to be recorded; being recorded by a call that is under way
+        # to be recorded; being recorded by a call that is under way
+        self._reports, self._taken = UnrecordedReports(), UnrecordedReports()
         self._before = EarlierRows({}, UnrecordedReports())  # under earlier claims, until the store's pages confirm it
 
     @property
@@ -98,11 +103,13 @@ class RowSource:
         return self.out.get(row.number) is row or self._before.out.get(row.number) is row
 
     def delivered(self, numbers: Sequence[int]) -> int:
-        """The broker has these rows, which were handed over under this claim; returns how many of them were under way."""
+        """The broker has these rows, which were handed over under this claim; returns how many of them were under
+        way."""
         return self.arrived([self.out[number] for number in numbers if number in self.out])
 
     def arrived(self, rows: Sequence[OutboxRow]) -> int:
-        """The broker has these rows, handed over under this claim or an earlier one; returns how many of them were under way."""
+        """The broker has these rows, handed over under this claim or an earlier one; returns how many of them were
+        under way."""
         if failpoints.armed:
             for _ in rows:
                 failpoints.hit("acked-not-recorded")
@@ -169,7 +176,8 @@ class RowSource:
         self.left = True
 
     def follow(self, last: "RowSource") -> None:
-        """These rows are of a newer claim of the same source in this process: what the `last` one handed over is remembered."""
+        """These rows are of a newer claim of the same source in this process: what the `last` one handed over is
+        remembered."""
         before = last._before
         for reports in (last._taken, last._reports):
             before.reports.join(reports)
@@ -193,5 +201,6 @@ class RowSource:
 
 
 def origin(row: OutboxRow) -> str:
-    """What tells a row from another one with the same number: the claim that wrote it; a lane's numbers belong to the rows' ids."""
+    """What tells a row from another one with the same number: the claim that wrote it; a lane's numbers belong to the
+    rows' ids."""
     return row.lineage or row.id

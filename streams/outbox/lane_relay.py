@@ -1,6 +1,7 @@
 """Lanes of the outbox to Kafka: claimed, sent in their order, marked, one batch of a lane after the other.
 
-A lane's next batch is claimed when all of the last one is marked, so a row that fails holds up its lane and nothing else.
+A lane's next batch is claimed when all of the last one is marked, so a row that fails holds up its lane and nothing
+else.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,8 +36,8 @@ class Lanes(LaneClaims, LaneEnding, Protocol):
 
 
 class HeldLane:
-    """One lane as this process has it or tries to have it; `number` -1: rows without order. `until` is when its lease ends, by the
-    loop's clock and counted from before the call; `checked` when it may be claimed again."""
+    """One lane as this process has it or tries to have it; `number` -1: rows without order. `until` is when its lease
+    ends, by the loop's clock and counted from before the call; `checked` when it may be claimed again."""
 
     def __init__(self, number: int, token: str) -> None:
         self.number, self.token = number, token
@@ -111,7 +112,12 @@ class LaneRelay:
         """Before the relay's turn: give up what could not be renewed."""
         self._now = now
         for lane in self.lanes:
-            if lane.run is not None and lane.number >= 0 and lane.run.unsent and now >= lane.until - MARGIN * self._lease:
+            if (
+                lane.run is not None
+                and lane.number >= 0
+                and lane.run.unsent
+                and now >= lane.until - MARGIN * self._lease
+            ):
                 self._lose(lane, "its lease could not be renewed in time")
 
     def turn(self, now: float) -> None:
@@ -127,7 +133,9 @@ class LaneRelay:
         if not run.unsent or (self.closing and not run.out):
             self._mark(lane, run)
         elif lane.number < 0 and self._now >= lane.renew_at:
-            run.stop()  # rows without order are not renewed: the rest is claimed anew, or a slow broker would get all of it for ever
+            # rows without order are not renewed: the rest is claimed anew, or a slow broker would get all of it for
+            # ever
+            run.stop()
         elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
             self._renew(lane, run)
 
@@ -135,7 +143,9 @@ class LaneRelay:
 
     def _claim(self, lane: HeldLane) -> None:
         lane.phase, lane.asked = "claiming", self._size.rows
-        self._calls.begin(lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane))
+        self._calls.begin(
+            lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane)
+        )
 
     def _fetched(self, lane: HeldLane) -> Sendable | None:
         """In a thread: rows are made into what the producer takes there, too."""
@@ -160,7 +170,8 @@ class LaneRelay:
             lane.away, lane.checked = found.away, self._now + self._backoff.delay()
         if batch.blocked_until is not None and not batch.rows:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
-        if self.closing or not (found.rows or found.failed):  # what is ours is given back by `release`: whoever is next sends it
+        # what is ours is given back by `release`: whoever is next sends it
+        if self.closing or not (found.rows or found.failed):
             return
         if failpoints.armed:
             failpoints.hit("lane-numbered")
@@ -201,8 +212,8 @@ class LaneRelay:
         lane.away = str(error)
 
     def _lose(self, lane: HeldLane, why: str) -> None:
-        """The next holder sends what was not marked, with the same ids and numbers; what is under way arrives as a copy. If this process
-        is the next holder, it sends nothing that it handed over before."""
+        """The next holder sends what was not marked, with the same ids and numbers; what is under way arrives as a
+        copy. If this process is the next holder, it sends nothing that it handed over before."""
         self._meter.count("lease_lost")
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
@@ -233,7 +244,9 @@ class LaneRelay:
     def _send_marks(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         lane.phase, lane.unmarked = "marking", ()
         call = partial(self._outbox.mark, held, outcomes)
-        self._calls.begin(call, lambda _: self._marked(lane, held, outcomes), partial(self._unmarked, lane, held, outcomes))
+        self._calls.begin(
+            call, lambda _: self._marked(lane, held, outcomes), partial(self._unmarked, lane, held, outcomes)
+        )
 
     def _marked(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
         if failpoints.armed:
@@ -260,7 +273,9 @@ class LaneRelay:
         else:
             self._log.warning("outbox.row_failed", id=outcome.id, attempts=attempts, error=outcome.error)
 
-    def _unmarked(self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError) -> None:
+    def _unmarked(
+        self, lane: HeldLane, held: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError
+    ) -> None:
         """Not known whether it landed: the same marks again, until they land or the lane is another's."""
         if isinstance(error, ConcurrencyError):
             self._lose(lane, str(error))

@@ -49,9 +49,14 @@ class LaneRows:
         return counts
 
     def ordered(self, batch: LaneBatch) -> Sendable:
-        """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while it is under way."""
+        """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while
+        it is under way."""
         counts = self._counts(batch)
-        if len(counts) == 1 and isinstance(count := counts[batch.rows[0].topic], int) and not any(row.attempts for row in batch.rows):
+        if (
+            len(counts) == 1
+            and isinstance(count := counts[batch.rows[0].topic], int)
+            and not any(row.attempts for row in batch.rows)
+        ):
             return Sendable(batch, self._made_alike(batch, count))
         rows: list[OutboxRow] = []
         for row in batch.rows:
@@ -68,7 +73,8 @@ class LaneRows:
         return Sendable(batch, rows)
 
     def _made_alike(self, batch: LaneBatch, count: int) -> Sequence[OutboxRow]:
-        """What `_made` makes of each, when all are new and of one topic: half of its time were calls and what is the same for all."""
+        """What `_made` makes of each, when all are new and of one topic: half of its time were calls and what is the
+        same for all."""
         topic = batch.rows[0].topic
         shard, places = self._shard(batch.lane, topic), self._places.setdefault(count, {})
         rows: list[OutboxRow] = []
@@ -77,7 +83,11 @@ class LaneRows:
             place = places.get(key, -1) if key is not None else zlib.crc32(identity) % count
             if place < 0 and key is not None:
                 place = self._place(key, count)
-            headers: list[tuple[str, bytes | None]] = [("sluicegate-id", identity), shard, ("sluicegate-seq", b"%d" % number)]
+            headers: list[tuple[str, bytes | None]] = [
+                ("sluicegate-id", identity),
+                shard,
+                ("sluicegate-seq", b"%d" % number),
+            ]
             if row.headers:
                 headers += [header for header in row.headers if header[0] not in OURS]
             rows.append(OutboxRow(number, "", row.id, topic, place, key, row.value, headers))

@@ -10,12 +10,14 @@ from sluicegate.streams.outbox.relay import SPREAD
 
 
 class LaneRun(RowSource):
-    """Rows of one batch on their way. The hot path of the dispatcher: a report costs no look at its row, unless the lane is lost."""
+    """Rows of one batch on their way. The hot path of the dispatcher: a report costs no look at its row, unless the
+    lane is lost."""
 
     __slots__ = ("_handed", "refusals")
 
     def __init__(self, rows: Sequence[OutboxRow], last: "LaneRun | None" = None) -> None:
-        """`last`: of the lane's last batch in this process. Rows that were handed over with it are not handed over again."""
+        """`last`: of the lane's last batch in this process. Rows that were handed over with it are not handed over
+        again."""
         super().__init__()
         self._handed: list[Mapping[int, OutboxRow]] = []
         self.refusals: dict[int, str] = {}  # by number: rows that their topics do not take now, with the broker's text
@@ -44,7 +46,9 @@ class LaneRun(RowSource):
         """The next batch of the lane compares the origin of rows that were reported."""
         for reports in (self._reports, self._taken):
             for rows in self._handed if reports.delivered else ():
-                reports.delivered.update({number: origin(row) for number, row in rows.items() if number in reports.delivered})
+                reports.delivered.update(
+                    {number: origin(row) for number, row in rows.items() if number in reports.delivered}
+                )
 
     def stop(self) -> None:
         """Nothing more is handed over."""
@@ -57,7 +61,8 @@ class LaneRun(RowSource):
         return True
 
     def outcomes(self, held: LaneBatch, failed: Sequence[Outcome]) -> Sequence[Outcome] | None:
-        """For a call that marks them. None: all was sent. `failed` are rows that could not be handed over, behind those of the run."""
+        """For a call that marks them. None: all was sent. `failed` are rows that could not be handed over, behind those
+        of the run."""
         reports = self.take()
         if len(reports.delivered) == len(held.rows):
             return None

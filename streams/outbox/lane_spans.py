@@ -9,8 +9,8 @@ from sluicegate.streams.outbox.lane_rows import lane_of
 
 
 class TracedOutput:
-    """Satisfies sluicegate.streams.contracts.stores.Output: `output`, and a span of each report. A row that is sent again has a span each
-    time."""
+    """Satisfies sluicegate.streams.contracts.stores.Output: `output`, and a span of each report. A row that is sent
+    again has a span each time."""
 
     def __init__(self, output: Output, spans: Spans) -> None:
         self._output, self._spans = output, spans
@@ -48,4 +48,11 @@ class TracedReports:
 
 
 def traceparent(row: OutboxRow) -> str | None:
-    return next((value.decode("ascii", "replace") for name, value in row.headers if name == "traceparent" and value is not None), None)
+    return next(
+        (
+            value.decode("ascii", "replace")
+            for name, value in row.headers
+            if name == "traceparent" and value is not None
+        ),
+        None,
+    )

@@ -1,6 +1,7 @@
 """The outbox of each partition as a source of the sender: unsent rows, paged from the store, under one claim.
 
-A row is handed over again only when its producer failed: the end of an owner does not make a copy, since the relay outlives it.
+A row is handed over again only when its producer failed: the end of an owner does not make a copy, since the relay
+outlives it.
 """
 
 from collections import deque
@@ -15,20 +16,22 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.handed import RowSource
 from sluicegate.streams.outbox.sender import Sender
 
-SPREAD = 10_000  # numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
+# numbers from the lowest row of a shard that the store still holds to the highest handed over: receivers' window
+SPREAD = 10_000
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
 IN_MEMORY_BYTES = 16 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
 PAGE = 1_000
-FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024  # rows of the first page; the next ones have as many as should make so many bytes
+# rows of the first page; the next ones have as many as should make so many bytes
+FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024
 
 ReadPage = Callable[[int, int], Sequence[OutboxRow]]
 NOWHERE = Partition("", "", "", -1)
 
 
 class Shard(RowSource):
-    """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox; `claimed` was
-    the last outbox number when it was claimed, `lineage` is the claim's token."""
+    """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox;
+    `claimed` was the last outbox number when it was claimed, `lineage` is the claim's token."""
 
     __slots__ = (
         "_after",
@@ -51,7 +54,8 @@ class Shard(RowSource):
     ) -> None:
         super().__init__(stops)
         self._read, self._claimed, self._lineage, self.partition = read, claimed, lineage, partition
-        self.doubted = self._asked = False  # whether the claim still stands is to be asked of the store by a commit; it is under way
+        # whether the claim still stands is to be asked of the store by a commit; it is under way
+        self.doubted = self._asked = False
         self._after, self._bytes, self._page = 0, 0, FIRST_PAGE
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
         self._recorded: set[int] = set()  # those of them that it does not
@@ -121,8 +125,9 @@ class Shard(RowSource):
                 self._before.clear()
 
     def _sort(self, rows: Sequence[OutboxRow]) -> None:
-        """Rows of the store: those that were handed over under an earlier claim are as they were, the others wait. Up to the highest one
-        that was handed over, all count as handed: receivers may know a number that is so much higher."""
+        """Rows of the store: those that were handed over under an earlier claim are as they were, the others wait. Up
+        to the highest one that was handed over, all count as handed: receivers may know a number that is so much
+        higher."""
         highest = 0
         for row in rows:
             if self._resumed(row):
@@ -136,7 +141,8 @@ class Shard(RowSource):
         self._bytes = 0
 
     def admits(self, number: int) -> bool:
-        """May this number be handed over? Not while one that is SPREAD lower may have to be sent again: receivers forget."""
+        """May this number be handed over? Not while one that is SPREAD lower may have to be sent again: receivers
+        forget."""
         return number - (self.lowest or number) < SPREAD
 
     def ready(self, now: float) -> Sequence[OutboxRow]:
@@ -176,7 +182,8 @@ class Shard(RowSource):
             self._recorded.discard(self._handed.popleft())
 
     def taken(self) -> tuple[list[int], list[DeadRow]]:
-        """For a commit that begins: exactly the numbers whose reports came since the last call, ascending, and the rows declared dead."""
+        """For a commit that begins: exactly the numbers whose reports came since the last call, ascending, and the rows
+        declared dead."""
         self._asked = self.doubted
         taken = self.take()
         delivered, dead = sorted(taken.delivered), [dead for _, dead in taken.dead.values()]
@@ -200,17 +207,19 @@ class Outgoing(Protocol):
         """Does something run beside the loop, of which only a turn hears?"""
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
-        """Hear reports, hand over what there is room for, of exactly these shards; returns how many rows are unreported. Never blocks."""
+        """Hear reports, hand over what there is room for, of exactly these shards; returns how many rows are
+        unreported. Never blocks."""
 
     def unrecorded(self) -> Collection[Partition]:
-        """Partitions without an owner here, with rows that were handed over and that the store still holds as unsent."""
+        """Partitions without an owner here, with rows that were handed over and that the store still holds as
+        unsent."""
 
     def close(self) -> None: ...
 
 
 class Relay:
-    """All shards of one worker on one producer. Satisfies Outgoing. What was handed over for a partition is remembered while nobody owns
-    it, so that its next shard does not hand it over again."""
+    """All shards of one worker on one producer. Satisfies Outgoing. What was handed over for a partition is remembered
+    while nobody owns it, so that its next shard does not hand it over again."""
 
     busy = False
 

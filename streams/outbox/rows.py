@@ -29,8 +29,19 @@ class Rows:
     """Makes the rows of one claim of a partition. `number` is the last number given, from the claim row on."""
 
     __slots__ = (
-        "_agent", "_dead_id", "_encode", "_facts", "_lineage", "_most", "_name", "_partition", "_shards", "_to", "fire_id", "number",
-    )  # fmt: skip
+        "_agent",
+        "_dead_id",
+        "_encode",
+        "_facts",
+        "_lineage",
+        "_most",
+        "_name",
+        "_partition",
+        "_shards",
+        "_to",
+        "fire_id",
+        "number",
+    )
 
     def __init__(self, partition: Partition, agent: Agent, codec: Codec, facts: OutputFacts, most: int) -> None:
         self._partition, self._agent, self._facts, self._most = partition, agent, facts, most
@@ -40,17 +51,21 @@ class Rows:
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
-        """Rows from now on are written under this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
+        """Rows from now on are written under this claim; `topic_id` as
+        sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
         self.fire_id, self._dead_id = fire_ids(self._partition, topic_id), dead_ids(self._partition, topic_id)
         self._shards: dict[str, bytes] = {}
 
     def make(self, events: Iterable[Event], on_timeout: str) -> list[OutboxRow]:
-        """The rows of these events, in order; timeouts are none. Raises SystemNotReady when an output topic cannot be described."""
+        """The rows of these events, in order; timeouts are none. Raises SystemNotReady when an output topic cannot be
+        described."""
         rows = []
         for event in events:
             if isinstance(event, Fire):
-                rows.append(self._fire(event, TIMED_OUT if event.reason == "timeout" and on_timeout == "dead-letter" else None))
+                rows.append(
+                    self._fire(event, TIMED_OUT if event.reason == "timeout" and on_timeout == "dead-letter" else None)
+                )
             elif isinstance(event, Sent):
                 rows.append(self._sent(event))
             elif isinstance(event, Unhandled):
@@ -62,7 +77,11 @@ class Rows:
         return rows
 
     def _sent(self, sent: Sent) -> OutboxRow:
-        headers: list[Header] = [*sent.headers, ("sluicegate-fire", sent.fire.encode()), ("sluicegate-agent", self._name)]
+        headers: list[Header] = [
+            *sent.headers,
+            ("sluicegate-fire", sent.fire.encode()),
+            ("sluicegate-agent", self._name),
+        ]
         if sent.trace is not None and not any(name == "traceparent" for name, _ in headers):
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
         return self._row(output_id(sent.fire, sent.index), sent.topic, sent.key, sent.value, headers)
@@ -103,7 +122,8 @@ class Rows:
         return headers
 
     def _bad_item(self, bad: BadItem) -> OutboxRow:
-        """A message out of a group, of which neither key nor offset is known: those of the group, and its index there."""
+        """A message out of a group, of which neither key nor offset is known: those of the group, and its index
+        there."""
         fire = bad.fire
         headers = self._of_group(fire) + self._explained("handler", bad.reason, bad.error, fire.first, fire.opened)
         headers.append(("sluicegate-dead-item", b"%d" % bad.index))
@@ -111,10 +131,17 @@ class Rows:
         return self._row(identity, self._agent.dead_letters, fire.key, bad.value, headers)
 
     def _unsendable(
-        self, identity: str, fire: Fire, reason: str, why: str, headers: list[Header], raised_at: str = "", shown: str = ""
+        self,
+        identity: str,
+        fire: Fire,
+        reason: str,
+        why: str,
+        headers: list[Header],
+        raised_at: str = "",
+        shown: str = "",
     ) -> OutboxRow:
-        """What no broker would take: a dead letter that says from which records it can be had again. Raises ProduceStopped, whose text
-        is logged: with `shown` in place of `why`."""
+        """What no broker would take: a dead letter that says from which records it can be had again. Raises
+        ProduceStopped, whose text is logged: with `shown` in place of `why`."""
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
             raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")
@@ -152,11 +179,15 @@ class Rows:
         }
         return [(f"sluicegate-dead-{name}", text.encode("ascii", "replace")) for name, text in says.items()]
 
-    def _row(self, identity: str, topic: str, key: bytes | None, value: bytes | None, headers: list[Header]) -> OutboxRow:
+    def _row(
+        self, identity: str, topic: str, key: bytes | None, value: bytes | None, headers: list[Header]
+    ) -> OutboxRow:
         self.number += 1
         shard = self._shards.get(topic) or self._shard(topic)
         count = self._facts.partitions(topic)
-        place = self._facts.partition_of(key, count) if key is not None else zlib.crc32(shard.partition(b">")[0]) % count
+        place = (
+            self._facts.partition_of(key, count) if key is not None else zlib.crc32(shard.partition(b">")[0]) % count
+        )
         ours: list[Header] = [
             ("sluicegate-id", identity.encode()),
             ("sluicegate-shard", shard),
@@ -195,8 +226,12 @@ def contents(fire: Fire) -> Iterator[object]:
 def document(fire: Fire) -> dict[str, object]:
     """The result document: fixed fields, then the computed ones (README.md shows one)."""
     fixed: dict[str, object] = {
-        "key": None, "count": fire.count, "reason": fire.reason, "opened_at": rfc3339(fire.opened), "closed_at": rfc3339(fire.closed),
-    }  # fmt: skip
+        "key": None,
+        "count": fire.count,
+        "reason": fire.reason,
+        "opened_at": rfc3339(fire.opened),
+        "closed_at": rfc3339(fire.closed),
+    }
     try:
         fixed["key"] = fire.key.decode()
     except UnicodeDecodeError:
@@ -224,5 +259,3 @@ def timestamp(record: Record) -> float:
     """The record's own time in seconds, 0 when it has none."""
     kind, milliseconds = record.timestamp()
     return milliseconds / 1000 if kind else 0.0
-
-

@@ -1,7 +1,8 @@
 """Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop.
 
-Every row of every outbox goes this way, so what a row costs here counts: rows are handed over, and their reports heard, many at a time.
-A row counts as dispatched only by its own delivery report; reports of different output partitions come out of order.
+Every row of every outbox goes this way, so what a row costs here counts: rows are handed over, and their reports heard,
+many at a time. A row counts as dispatched only by its own delivery report; reports of different output partitions come
+out of order.
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ GIVE_UP_AFTER = 5.0  # seconds for the reports of a producer that failed, before
 
 
 class Chunk:
-    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.BatchReports: reports
-    go to the newest claim of the source in this process."""
+    """Rows of one source that were handed over together. Satisfies sluicegate.streams.contracts.stores.BatchReports:
+    reports go to the newest claim of the source in this process."""
 
     __slots__ = ("_newest", "_sender", "_since", "_source", "rows")
 
@@ -64,9 +65,9 @@ class Sender:
         self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
 
     def turn(self, sources: Sequence[RowSource], now: float, more: bool | None = None) -> int:
-        """Hear reports, hand over what there is room for; returns how many rows are unreported. Never blocks. With `more` rows to come
-        soon, these wait for them as long as linger.ms says: the broker's work is by the request, four times less a row so. Without more
-        rows to come they go at once; None: linger.ms alone decides."""
+        """Hear reports, hand over what there is room for; returns how many rows are unreported. Never blocks. With
+        `more` rows to come soon, these wait for them as long as linger.ms says: the broker's work is by the request,
+        four times less a row so. Without more rows to come they go at once; None: linger.ms alone decides."""
         self._now = now
         outstanding = self._output.poll()
         if self._took:

@@ -1,8 +1,10 @@
-"""`delivery: transactional`: the rows of a shard in Kafka transactions, each with the cursor that says how far they reach.
+"""`delivery: transactional`: the rows of a shard in Kafka transactions, each with the cursor that says how far they
+reach.
 
-A producer is opened for each claim, which fences those before it; then a commit asks the store whether the claim still stands, and only
-then rows are sent, those of the cursor left out. So whoever sends was the owner after everybody else was fenced, and has read what
-they sent. What no transaction can tell (a reply that is lost, a coordinator that is away) ends the producer; the next one's cursor tells.
+A producer is opened for each claim, which fences those before it; then a commit asks the store whether the claim still
+stands, and only then rows are sent, those of the cursor left out. So whoever sends was the owner after everybody else
+was fenced, and has read what they sent. What no transaction can tell (a reply that is lost, a coordinator that is away)
+ends the producer; the next one's cursor tells.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -43,12 +45,17 @@ class ShardProducer:
     def reached(self, rows: Iterable[OutboxRow]) -> dict[str, int]:
         """The cursor with these rows, ascending; without what the store no longer holds."""
         lowest = self.shard.lowest
-        known = {lineage: number for lineage, number in (self.cursor or {}).items() if lowest is not None and number >= lowest}
+        known = {
+            lineage: number
+            for lineage, number in (self.cursor or {}).items()
+            if lowest is not None and number >= lowest
+        }
         return known | {row.lineage: row.number for row in rows}
 
 
 class TransactionalRelay:
-    """All shards of one worker, each with a producer and a thread of its own. Satisfies sluicegate.streams.outbox.relay.Outgoing."""
+    """All shards of one worker, each with a producer and a thread of its own. Satisfies
+    sluicegate.streams.outbox.relay.Outgoing."""
 
     def __init__(
         self,
@@ -114,10 +121,16 @@ class TransactionalRelay:
         lane.running, lane.cursor = False, cursor
         lane.shard.doubted = True
         partition = lane.shard.partition
-        self._log.info("relay.opened", topic=partition.topic, partition=partition.number, sent_up_to=max(cursor.values(), default=0))
+        self._log.info(
+            "relay.opened",
+            topic=partition.topic,
+            partition=partition.number,
+            sent_up_to=max(cursor.values(), default=0),
+        )
 
     def _filled(self, lane: ShardProducer) -> bool:
-        """Rows of the store are in memory before Kafka is asked anything: while that is away they count as unsent, and intake goes on."""
+        """Rows of the store are in memory before Kafka is asked anything: while that is away they count as unsent, and
+        intake goes on."""
         try:
             lane.shard.refill(self._now)
         except PersistenceError as error:
@@ -132,7 +145,13 @@ class TransactionalRelay:
             return
         cursor, since = lane.reached(rows), self._now
         lane.running = True
-        done: Callable[[str], object] = lambda text: self._refused(lane, rows, text) if text else self._sent(lane, rows, cursor, since)  # noqa: E731
+
+        def done(text: str) -> None:
+            if text:
+                self._refused(lane, rows, text)
+            else:
+                self._sent(lane, rows, cursor, since)
+
         lane.calls.begin(partial(lane.output.send, rows, cursor), done, partial(self._failed, lane))
         if failpoints.armed:
             for _ in rows:

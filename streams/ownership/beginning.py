@@ -14,6 +14,7 @@ from sluicegate.streams.shared.shared_records import buffer_name
 
 SLICE = 1_000  # groups that one commit of a take-over ends
 
+
 def start(partition: Partition, wanted: str | float, facts: TopicFacts, store: Store, source: Input) -> int:
     """The offset of a new agent's `start`; a partition that was added later begins at its start."""
     if wanted == "earliest" or _added_later(partition, store):
@@ -70,7 +71,8 @@ def _leave(buffer: AggregatorBuffer, partition: Partition, choice: str) -> None:
         buffer.remove_all(name)
     elif records := buffer.count(name):
         raise ConfigurationError(
-            f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with scope: shared until "
+            f"agent {partition.agent}: scope was shared, and its buffer still holds {records} records; run it with "
+            "scope: shared until "
             "`sluicegate groups ls` shows none, or once with --drop"
         )
 

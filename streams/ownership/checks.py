@@ -25,7 +25,8 @@ LOST_WRITES = (
 
 
 class ClaimVersion(NamedTuple):
-    """What was seen of a claim row: era and version, behind which it never goes back, and the last claim that had committed."""
+    """What was seen of a claim row: era and version, behind which it never goes back, and the last claim that had
+    committed."""
 
     era: int = 0
     version: int = 0
@@ -36,12 +37,17 @@ NOTHING = ClaimVersion()
 
 
 def seen(claim: Claim) -> ClaimVersion:
-    return ClaimVersion(claim.source.era, claim.version, claim.source.lineage) if claim.source else ClaimVersion(0, claim.version)
+    return (
+        ClaimVersion(claim.source.era, claim.version, claim.source.lineage)
+        if claim.source
+        else ClaimVersion(0, claim.version)
+    )
 
 
 def rewound(claim: Claim, known: ClaimVersion) -> bool:
-    """Is the row not what followed on this? A version may be reached again by a claim of before the rewind that goes on: one that
-    began to commit no later than what was seen (found by tests/model). Rows of older programs do not say which claim that was."""
+    """Is the row not what followed on this? A version may be reached again by a claim of before the rewind that goes
+    on: one that began to commit no later than what was seen (found by tests/model). Rows of older programs do not say
+    which claim that was."""
     at = seen(claim)
     if (at.era, at.version) < (known.era, known.version):
         return True
@@ -56,7 +62,8 @@ def informational(claim: Claim) -> str:
 
 
 def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) -> None:
-    """Raises the Halt that says which promise could not be kept by going on. `known` is what this process saw of the row."""
+    """Raises the Halt that says which promise could not be kept by going on. `known` is what this process saw of the
+    row."""
     _check_topic(claim, facts)
     _check_store(claim, facts, known)
     if claim.offset < 0:
@@ -67,13 +74,18 @@ def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) 
             f"{counted(facts.low - claim.offset, 'record')} deleted before being read; longer retention prevents it"
         )
     if claim.offset > facts.high:
-        raise LogTruncated(f"the next offset is {claim.offset}, the topic ends at {facts.high}: records that were read are gone from it")
+        raise LogTruncated(
+            f"the next offset is {claim.offset}, the topic ends at {facts.high}: records that were read are gone "
+            "from it"
+        )
 
 
 def _check_topic(claim: Claim, facts: TopicFacts) -> None:
     source = claim.source
     if source is not None and source.topic_id and facts.topic_id and source.topic_id != facts.topic_id:
-        raise TopicRecreated(f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin anew")
+        raise TopicRecreated(
+            f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin anew"
+        )
 
 
 def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
@@ -81,16 +93,22 @@ def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
     at = seen(claim)
     if incarnation is None or told.era < at.era:  # of the era before, which a person gave up
         if rewound(claim, known):
-            raise StoreRewound(f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}")
+            raise StoreRewound(
+                f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}"
+            )
         return
     if claim.offset < 0:
         raise StoreWiped(
-            f"this group had committed up to offset {facts.committed}, but the store knows nothing of the partition: it was wiped, "
-            "or it is another store; restore the store, or have the state made again with `sluicegate replay FILE AGENT --rebuild`; "
+            f"this group had committed up to offset {facts.committed}, but the store knows nothing of the partition: "
+            "it was wiped, "
+            "or it is another store; restore the store, or have the state made again with `sluicegate replay FILE "
+            "AGENT --rebuild`; "
             "only `sluicegate accept-gap` gives up what was open"
         )
     if incarnation != claim.incarnation:
-        raise StoreSwapped("the store at this address is not the one that this group committed to; check the URL in store:")
+        raise StoreSwapped(
+            "the store at this address is not the one that this group committed to; check the URL in store:"
+        )
     if facts.committed > claim.offset or rewound(claim, told) or rewound(claim, known):
         raise StoreRewound(
             f"the store says offset {claim.offset} and version {_said(at)}, Kafka was told {facts.committed} and "
@@ -127,20 +145,23 @@ def maker_of(metadata: str) -> str | None:
 
 
 def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggregation, open_groups: int) -> bool:
-    """Were input partitions added since the last commit? Raises PartitionsChanged when open groups whose keys moved away
-    could never end."""
+    """Were input partitions added since the last commit? Raises PartitionsChanged when open groups whose keys moved
+    away could never end."""
     if source is None or not source.partition_count or facts.partitions <= source.partition_count:
         return False
     if open_groups and aggregation.since_first is None and aggregation.since_last is None:
         raise PartitionsChanged(
             f"the topic has {facts.partitions} partitions, it had {source.partition_count}: keys moved, and "
-            f"{counted(open_groups, 'open group')} may never be completed; give the aggregation a timeout, they then end by it"
+            f"{counted(open_groups, 'open group')} may never be completed; give the aggregation a timeout, they then "
+            "end by it"
         )
     return True
 
 
 def check_low(facts: TopicFacts, offset: int, first: int) -> None:
-    """Records were asked for from `offset` and came from `first`. Offsets without a record are normal where transactions or compaction
-    left them; a topic that begins above ours lost records. Raises RetentionPassed."""
+    """Records were asked for from `offset` and came from `first`. Offsets without a record are normal where
+    transactions or compaction left them; a topic that begins above ours lost records. Raises RetentionPassed."""
     if facts.low > offset:
-        raise RetentionPassed(f"the next offset is {offset}, the topic begins at {facts.low}, the first record is {first}")
+        raise RetentionPassed(
+            f"the next offset is {offset}, the topic begins at {facts.low}, the first record is {first}"
+        )

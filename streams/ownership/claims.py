@@ -1,7 +1,8 @@
 """Which partitions this worker has, is taking over, must wait for, or has halted.
 
-Membership says who should claim, the claim decides who does. A partition that was lost to a fence or to a failing store is
-claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it standing still.
+Membership says who should claim, the claim decides who does. A partition that was lost to a fence or to a failing store
+is claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it
+standing still.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -41,7 +42,9 @@ from sluicegate.streams.ownership.status import trace_fires
 
 SLICE_SECONDS = 0.2  # of taking over at one turn
 LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady)  # what ends an owner, and only that
-NOT_JOINED = "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
+NOT_JOINED = (
+    "the group has assigned nothing yet: its brokers do not answer, or a dead member holds on until session.timeout.ms"
+)
 GROWN = "keys moved to other partitions: groups that were open here end by their timeout"
 GAPS: dict[str, type[Halt]] = {"truncated": LogTruncated, "unknown-topic": TopicRecreated}
 DOUBTFUL = ("out-of-range", "unread")  # the next claim asks the log itself, and begins at the offset of the store
@@ -58,9 +61,16 @@ class Claims:
     """`owners` are the partitions that are claimed, restored and reading."""
 
     def __init__(
-        self, setting: AgentRuntime, app: str, rows: Callable[[Partition], Rows], meter: Meter,
-        token: Callable[[], str], random: Callable[[], float], clock: Callable[[], float], spans: Spans | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        setting: AgentRuntime,
+        app: str,
+        rows: Callable[[Partition], Rows],
+        meter: Meter,
+        token: Callable[[], str],
+        random: Callable[[], float],
+        clock: Callable[[], float],
+        spans: Spans | None = None,
+    ) -> None:
         self._setting, self._app, self._rows, self._meter = setting, app, rows, meter
         self._token, self._random, self._clock, self._spans = token, random, clock, spans
         self._log = structlog.get_logger().bind(agent=setting.agent.name)
@@ -108,8 +118,8 @@ class Claims:
             self._failed(place, code, text)
 
     def advance(self, now: float) -> None:
-        """Go on taking over, for a bounded time. Between the records of one poll and the next poll, and only there: so no
-        record that was collected before a claim is ever taken under it."""
+        """Go on taking over, for a bounded time. Between the records of one poll and the next poll, and only there: so
+        no record that was collected before a claim is ever taken under it."""
         for place in [place for place, at in self._waiting.items() if at <= now]:
             del self._waiting[place]
             self._begin(place, now)
@@ -144,7 +154,9 @@ class Claims:
         partition = Partition(self._app, self._setting.agent.name, *place)
         owner = Owner(partition, self._setting, self._rows(partition))
         self._last[place] = owner
-        self._taking[place] = TakeOver(owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now)
+        self._taking[place] = TakeOver(
+            owner, owner.take(self._token(), now, self._versions.get(partition, NOTHING)), now
+        )
 
     def _advance(self, place: TopicPartition, deadline: float) -> None:
         taking = self._taking[place]
@@ -177,15 +189,26 @@ class Claims:
         self._meter.count("restore_bytes", owner.restored_bytes)
         self._meter.observe("restore_seconds", self._clock() - taking.since)
         self._log.info(
-            "partition.claimed", topic=place[0], partition=place[1], offset=owner.offset, groups=len(owner.groups.states),
+            "partition.claimed",
+            topic=place[0],
+            partition=place[1],
+            offset=owner.offset,
+            groups=len(owner.groups.states),
             entries=owner.claim.last - owner.claim.first + 1,
-        )  # fmt: skip
+        )
         if owner.grown:
-            self._log.warning("topic.partitions_added", topic=place[0], partition=place[1], partitions=owner.facts.partitions, text=GROWN)
+            self._log.warning(
+                "topic.partitions_added",
+                topic=place[0],
+                partition=place[1],
+                partitions=owner.facts.partitions,
+                text=GROWN,
+            )
         self._judge_again(place[0], owner.facts.partitions)
 
     def _judge_again(self, topic: str, partitions: int) -> None:
-        """A topic grew: its other partitions are claimed again, since what that means for their groups is judged at a claim."""
+        """A topic grew: its other partitions are claimed again, since what that means for their groups is judged at a
+        claim."""
         for place, owner in list(self.owners.items()):
             if place[0] == topic and owner.facts.partitions < partitions:
                 self._setting.input.pause([place])
@@ -230,7 +253,8 @@ class Claims:
             self._log.warning("partition.fenced", **facts)
             return
         self._outage = str(error)
-        say = self._log.debug if place in self._told else self._log.warning  # once an outage: it is tried again every second or two
+        # once an outage: it is tried again every second or two
+        say = self._log.debug if place in self._told else self._log.warning
         say("partition.unavailable", **facts)
         self._told.add(place)
 
@@ -257,8 +281,9 @@ class Claims:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 
     def misplaced(self, owner: Owner, record: Record) -> bool:
-        """Is this first record after a claim above the offset, and not the one that came before the last seek? Then seek once more,
-        and void what is in hand: an answer that was under way may come after any seek. Raises RetentionPassed."""
+        """Is this first record after a claim above the offset, and not the one that came before the last seek? Then
+        seek once more, and void what is in hand: an answer that was under way may come after any seek. Raises
+        RetentionPassed."""
         place = (owner.partition.topic, owner.partition.number)
         if owner.begun or record.offset() <= owner.offset:
             return False
@@ -293,7 +318,8 @@ class Claims:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
 
     def let_go(self) -> None:
-        """This process ends alive: what it worked on did not kill it, and nobody owns its partitions until the next claim."""
+        """This process ends alive: what it worked on did not kill it, and nobody owns its partitions until the next
+        claim."""
         for owner in self._last.values():
             self._acquit(owner)
             if hasattr(owner, "claim") and not owner.marks.names():
@@ -311,7 +337,9 @@ class Claims:
         found += [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]
         found += self.intake.reasons()
         found += [f"taking over {topic}/{number}" for topic, number in self._taking]
-        why = {place: self._outage or ("fenced" if place in self._backoffs else "just assigned") for place in self._waiting}
+        why = {
+            place: self._outage or ("fenced" if place in self._backoffs else "just assigned") for place in self._waiting
+        }
         return found + [f"waiting to claim {topic}/{number}: {text}" for (topic, number), text in why.items()]
 
     def others(self) -> list[PartitionReport]:

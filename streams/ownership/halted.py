@@ -1,5 +1,5 @@
-"""The partitions that stand still until a person acts, and how this worker hears of it: `sluicegate accept-gap` leaves a note in the
-journal, so the rows themselves need not be read."""
+"""The partitions that stand still until a person acts, and how this worker hears of it: `sluicegate accept-gap` leaves
+a note in the journal, so the rows themselves need not be read."""
 
 from collections.abc import Iterator
 
@@ -22,8 +22,15 @@ from sluicegate.streams.observe.report import PartitionReport
 
 ACCEPTED = "accept-gap told"
 GAPS = (
-    RetentionPassed, LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound, ChangelogIncomplete, PartitionsChanged,
-)  # fmt: skip
+    RetentionPassed,
+    LogTruncated,
+    TopicRecreated,
+    StoreWiped,
+    StoreSwapped,
+    StoreRewound,
+    ChangelogIncomplete,
+    PartitionsChanged,
+)
 
 
 def note_key(agent: str, place: TopicPartition) -> str:
@@ -49,7 +56,10 @@ class Halted:
         return [f"halted {topic}/{number}: {error.code}" for (topic, number), (error, _) in self._all.items()]
 
     def reports(self) -> Iterator[PartitionReport]:
-        return (PartitionReport(*place, "halted", error=error.code, detail=str(error)) for place, (error, _) in self._all.items())
+        return (
+            PartitionReport(*place, "halted", error=error.code, detail=str(error))
+            for place, (error, _) in self._all.items()
+        )
 
     def accepted(self, store: Reader, app: str, agent: str) -> list[TopicPartition]:
         """Those whose gap a person accepted since; none when the store does not say."""

@@ -18,8 +18,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two looks at a record 
 
 
 class Unresolved:
-    """The record at `offset` cannot be decoded (`text`): those before it pass, and it is looked at again at `due`. `at_it`: it was read and
-    left, so that what is read next lies behind it."""
+    """The record at `offset` cannot be decoded (`text`): those before it pass, and it is looked at again at `due`.
+    `at_it`: it was read and left, so that what is read next lies behind it."""
 
     __slots__ = ("at_it", "backoff", "due", "offset", "text")
 
@@ -31,7 +31,9 @@ class Unresolved:
 class IntakePauses:
     """`unresolved` has the record that each partition waits for (`on_error: {decode: wait}`)."""
 
-    def __init__(self, setting: AgentRuntime, random: Callable[[], float], clock: Callable[[], float], log: Any) -> None:
+    def __init__(
+        self, setting: AgentRuntime, random: Callable[[], float], clock: Callable[[], float], log: Any
+    ) -> None:
         self._setting, self._random, self._clock, self._log = setting, random, clock, log
         self._paused: set[TopicPartition] = set()
         self.unresolved: dict[TopicPartition, Unresolved] = {}
@@ -99,7 +101,10 @@ class IntakePauses:
 
     def reasons(self) -> list[str]:
         """Why the worker is not ready."""
-        return [f"waits at {topic}/{number} offset {waits.offset}: undecodable" for (topic, number), waits in self.unresolved.items()]
+        return [
+            f"waits at {topic}/{number} offset {waits.offset}: undecodable"
+            for (topic, number), waits in self.unresolved.items()
+        ]
 
     def text(self, place: TopicPartition) -> str | None:
         waits = self.unresolved.get(place)

@@ -39,13 +39,39 @@ MOST_HELD = 2_000  # records accepted while items wait for another try of their 
 
 
 class Owner:
-    """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed yet."""
+    """`partition` under `claim`. `offset` is the next one to read, ahead of the claim's by what is not committed
+    yet."""
 
     __slots__ = (
-        "_beat", "_changelog", "_clock", "_inbox", "_place", "_rows", "_setting", "_source", "begun", "claim", "dedupe",
-        "epoch", "facts", "groups", "grown", "held", "informed", "left", "marks", "newest", "offset", "partition",
-        "passed_over", "pending", "restored_bytes", "sealed", "senders", "shard",
-    )  # fmt: skip
+        "_beat",
+        "_changelog",
+        "_clock",
+        "_inbox",
+        "_place",
+        "_rows",
+        "_setting",
+        "_source",
+        "begun",
+        "claim",
+        "dedupe",
+        "epoch",
+        "facts",
+        "groups",
+        "grown",
+        "held",
+        "informed",
+        "left",
+        "marks",
+        "newest",
+        "offset",
+        "partition",
+        "passed_over",
+        "pending",
+        "restored_bytes",
+        "sealed",
+        "senders",
+        "shard",
+    )
 
     def __init__(self, partition: Partition, setting: AgentRuntime, rows: Rows) -> None:
         self.partition, self._setting, self._rows = partition, setting, rows
@@ -90,7 +116,9 @@ class Owner:
         before = self.claim.source
         if before is not None and before.rule != setting.rule.fingerprint:
             self.groups = Groups(restored(setting.agent, before.rule))
-        self._changelog = Changelog(self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None, self.sealed)
+        self._changelog = Changelog(
+            self.groups, self.claim.first, self.dedupe.seen if self.dedupe else None, self.sealed
+        )
         yield from self._restore()
         self._begin()
         if self.claim.offset < 0 or self._idle_begins(before):
@@ -102,7 +130,8 @@ class Owner:
             failpoints.hit("after-restore")
 
     def _check(self, known: ClaimVersion) -> None:
-        """The facts are from before the claim (a worker without Kafka must not take a partition): others may have gone on since."""
+        """The facts are from before the claim (a worker without Kafka must not take a partition): others may have gone
+        on since."""
         try:
             check_claim(self.claim, self.facts, known)
         except Halt:
@@ -191,7 +220,9 @@ class Owner:
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
         """Take records of this partition, in order. Raises Halt."""
-        if records[0].offset() < self.offset and not (records := [each for each in records if each.offset() >= self.offset]):
+        if records[0].offset() < self.offset and not (
+            records := [each for each in records if each.offset() >= self.offset]
+        ):
             return
         now = self.now(monotonic)
         self.newest = last = records[-1]
@@ -218,7 +249,8 @@ class Owner:
         self.begun = True
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
-        """This record ended the process three times: a dead letter, its bytes untouched, unless it counts in a shared buffer already."""
+        """This record ended the process three times: a dead letter, its bytes untouched, unless it counts in a shared
+        buffer already."""
         self.begun = True
         if self._setting.holds(self._place, record.offset(), self._rows.fire_id):
             return self.accept((record,), monotonic)
@@ -263,7 +295,12 @@ class Owner:
     def full(self) -> bool:
         """Should intake pause?"""
         waits = bool(self.held.items) and self.pending >= MOST_HELD
-        return waits or self.shard.full or self.sealed.full or (self._setting.fires is not None and self._setting.fires.full)
+        return (
+            waits
+            or self.shard.full
+            or self.sealed.full
+            or (self._setting.fires is not None and self._setting.fires.full)
+        )
 
     def step(self) -> int:
         """How many records may be taken before a commit; 0: as many as there are."""
@@ -272,8 +309,8 @@ class Owner:
         return min(filter(None, (apart, self.marks.step(self.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event] | None:
-        """Make everything since the last commit durable, then let its rows out; returns the events. None: a handler failed, nothing was
-        committed, and `held` says until when that waits.
+        """Make everything since the last commit durable, then let its rows out; returns the events. None: a handler
+        failed, nothing was committed, and `held` says until when that waits.
 
         Raises Fenced, PersistenceError or HandlerFailed: this owner is over.
         """
@@ -305,8 +342,9 @@ class Owner:
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
-        """Handle them again later, under this claim. Raises `error` where only a new claim can: while this one takes over, while a
-        crash mark stands, or where a commit writes what was read of senders and ids beyond the failed item."""
+        """Handle them again later, under this claim. Raises `error` where only a new claim can: while this one takes
+        over, while a crash mark stands, or where a commit writes what was read of senders and ids beyond the failed
+        item."""
         handling = self._setting.handling
         careful = not self.begun or self.marks.set or self.marks.step(self.claim.offset)
         if not isinstance(handling, Handling) or careful or not (handling.parts or handling.batches):
@@ -315,8 +353,8 @@ class Owner:
         self.held.put_back(items, self._beat + error.delay, at, str(error))
 
     def prepare(self, monotonic: float) -> PreparedCommit | None:
-        """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a handler failed,
-        and nothing can be committed now."""
+        """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a
+        handler failed, and nothing can be committed now."""
         self.now(monotonic)
         if self.held.waits(self._beat):
             return self.reports()
@@ -340,14 +378,18 @@ class Owner:
         """What is to be decided: refused records, fires and messages."""
         items, self._inbox = [*self.held.taken(), *self.groups.drain(), *self._inbox], []
         handling = self._setting.handling
-        step = handling.step(self._place, offset_of(items[0])) if items and handling is not None and handling.parts else 0
+        step = (
+            handling.step(self._place, offset_of(items[0])) if items and handling is not None and handling.parts else 0
+        )
         return self.held.part(items, step) if step else items
 
     def reports(self) -> PreparedCommit:
         """The delivery reports alone, without what was accepted since the last commit."""
         delivered, dead = self.shard.taken()
         self.left, claim = self.pending, self.claim
-        changes = Changes(claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self._source)
+        changes = Changes(
+            claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self._source
+        )
         return PreparedCommit(changes, [], [])
 
     def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
@@ -357,15 +399,26 @@ class Owner:
         offset, epoch = self.held.reached(self.offset, self.epoch)
         self.left = len(self.held.items)
         return Changes(
-            offset=offset, epoch=epoch, entries=entries, keep_from=keep_from, outbox=rows, dispatched=delivered, dead=dead,
-            trying=self._mark(offset), source=self._source,
-        )  # fmt: skip
+            offset=offset,
+            epoch=epoch,
+            entries=entries,
+            keep_from=keep_from,
+            outbox=rows,
+            dispatched=delivered,
+            dead=dead,
+            trying=self._mark(offset),
+            source=self._source,
+        )
 
     def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
         """With what was scheduled. A message that its handler refused for good does not count as seen."""
         changes = with_timers(changes, events, self._clock.last)
         ids = self.dedupe.given_up(events) if self.dedupe else []
-        return replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._clock.last)]) if ids else changes
+        return (
+            replace(changes, entries=[*changes.entries, self._changelog.withdrawal(ids, self._clock.last)])
+            if ids
+            else changes
+        )
 
     def committed(self, claim: Claim, ready: PreparedCommit, monotonic: float) -> Sequence[Event]:
         """The store took the changes and gave the next claim; returns the events."""

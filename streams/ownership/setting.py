@@ -15,9 +15,9 @@ from sluicegate.streams.shared.shared_intake import SharedIntake
 
 
 class AgentRuntime(NamedTuple):
-    """`process` is a random name of this process, `member` the one people see; `handling` is what is done with each message
-    instead of an aggregation, or with its groups, `slow` how, when that is outside of the commit. A SharedIntake fires, too, and that is
-    its worker's to turn."""
+    """`process` is a random name of this process, `member` the one people see; `handling` is what is done with each
+    message instead of an aggregation, or with its groups, `slow` how, when that is outside of the commit. A
+    SharedIntake fires, too, and that is its worker's to turn."""
 
     agent: Agent
     rule: Rule

@@ -14,11 +14,15 @@ from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.ownership.owner import Owner
 
-FORGOTTEN = "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise max_ids or lower horizon"
+FORGOTTEN = (
+    "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise "
+    "max_ids or lower horizon"
+)
 
 
 def partition_report(owner: Owner, monotonic: float, gauge: Gauge, waits: str | None = None) -> PartitionReport:
-    """Offsets, open groups and unsent rows as the owner knows them, without a request. `waits`: what its intake stands before."""
+    """Offsets, open groups and unsent rows as the owner knows them, without a request. `waits`: what its intake stands
+    before."""
     partition, groups, shard = owner.partition, owner.groups, owner.shard
     now = owner.now(monotonic)
     oldest, due = groups.oldest(), groups.next_due()
@@ -47,8 +51,8 @@ def _read_age(owner: Owner, now: float) -> float | None:
 
 
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
-    """What was received from other agents since the last call, where what came too late to be known is loud, and what the file
-    left out without a dead letter."""
+    """What was received from other agents since the last call, where what came too late to be known is loud, and what
+    the file left out without a dead letter."""
     dropped, late = owner.senders.receipts()
     dropped += _count_duplicates(owner, meter, log)
     counts, owner.groups.counts = owner.groups.counts, {"skipped": 0, "discarded": 0}
@@ -76,7 +80,9 @@ def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.Filterin
         meter.count("ids_forgotten", early)
         if not dedupe.told:
             where = owner.partition
-            log.warning("dedupe.full", topic=where.topic, partition=where.number, max_ids=dedupe.seen.most, text=FORGOTTEN)
+            log.warning(
+                "dedupe.full", topic=where.topic, partition=where.number, max_ids=dedupe.seen.most, text=FORGOTTEN
+            )
         dedupe.told = True
     return dropped
 

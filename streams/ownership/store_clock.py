@@ -18,8 +18,8 @@ class StoreClock:
         return self.last
 
     def answered(self, store_time: float, monotonic: float, took: float) -> float:
-        """The store looked at its clock at some moment of a call that took so long (inf: unknown). Returns how many it jumped against ours,
-        0 when the slowness of this call and the one before it explains the difference."""
+        """The store looked at its clock at some moment of a call that took so long (inf: unknown). Returns how many it
+        jumped against ours, 0 when the slowness of this call and the one before it explains the difference."""
         jump = store_time - (self._at + monotonic - self._monotonic)
         unsure, self._took = took + self._took, took
         self._at, self._monotonic = store_time, monotonic

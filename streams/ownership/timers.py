@@ -14,8 +14,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_timers(changes: Changes, events: Sequence[Event], now: float) -> Changes:
-    """The changes with what these events schedule and cancel. A commit cancels first: what one message scheduled and a later one
-    cancelled is not in it. `now` is the store's time, seconds since 1970."""
+    """The changes with what these events schedule and cancel. A commit cancels first: what one message scheduled and a
+    later one cancelled is not in it. `now` is the store's time, seconds since 1970."""
     timeouts: dict[UUID, Timeout] = {}
     cancels: dict[UUID, None] = {}
     for event in events:

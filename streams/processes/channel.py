@@ -1,4 +1,5 @@
-"""How a worker's process reports to its supervisor: JSON lines over an inherited pipe, which never holds the worker up."""
+"""How a worker's process reports to its supervisor: JSON lines over an inherited pipe, which never holds the worker
+up."""
 
 import contextlib
 import fcntl

@@ -28,8 +28,9 @@ RuleChange = Literal["refuse", "flush", "drop"]
 
 
 class ProcessJob(msgspec.Struct, frozen=True):
-    """What the supervisor hands to a process: each agent runs `workers` (their numbers), and with `dispatches` the dispatcher, a
-    thread each if there are several. `descriptor` is the pipe for reports, `parent` the supervisor's pid, `drain` seconds."""
+    """What the supervisor hands to a process: each agent runs `workers` (their numbers), and with `dispatches` the
+    dispatcher, a thread each if there are several. `descriptor` is the pipe for reports, `parent` the supervisor's pid,
+    `drain` seconds."""
 
     app: App
     agents: tuple[str, ...]
@@ -88,7 +89,9 @@ def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
 def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> list[ProcessTask]:
     report = ReportSender(job.descriptor).send
     wanted = [agent for agent in job.app.agents if agent.name in job.agents]
-    places = [WorkerPlan(job.app, agent, number, job.on_rule_change, job.drain) for agent in wanted for number in job.workers]
+    places = [
+        WorkerPlan(job.app, agent, number, job.on_rule_change, job.drain) for agent in wanted for number in job.workers
+    ]
     tasks = [ProcessTask(place.agent.name, place.worker, partial(make, place, report)) for place in places]
     return [*tasks, ProcessTask(DISPATCHER, 0, partial(dispatcher, job.app, report))] if job.dispatches else tasks
 
@@ -122,7 +125,8 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
     except SystemNotReady as error:
         log.error("worker.not_ready", error=str(error))
         return 3
-    except PersistenceError as error:  # a store that is away while we start: not 3, the supervisor tries again without end
+    # a store that is away while we start: not 3, the supervisor tries again without end
+    except PersistenceError as error:
         log.warning("worker.store_unavailable", error=str(error))
         return 1
     except Exception:
@@ -131,8 +135,9 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """After an error without the interpreter's own end, which frees the Kafka clients and waits for their brokers: minutes were seen, in
-    which the process was neither at work nor started again. A good end tidies up: SQLite's last connection empties its log."""
+    """After an error without the interpreter's own end, which frees the Kafka clients and waits for their brokers:
+    minutes were seen, in which the process was neither at work nor started again. A good end tidies up: SQLite's last
+    connection empties its log."""
     if code == 0:
         sys.exit(0)
     sys.stdout.flush()

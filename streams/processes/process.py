@@ -29,7 +29,9 @@ ProcessEvent = int | Ended
 OnReport = Callable[[WorkerReport], object]
 
 
-def spawn(command: Sequence[str], job: ProcessJob, events: queue.SimpleQueue[ProcessEvent], heard: OnReport) -> subprocess.Popen[bytes]:
+def spawn(
+    command: Sequence[str], job: ProcessJob, events: queue.SimpleQueue[ProcessEvent], heard: OnReport
+) -> subprocess.Popen[bytes]:
     """Start `command` with the job on its stdin, which stays open as long as we live. Its reports go to `heard` (in a
     thread), its end to `events`. Call it from the main thread only: the process dies with the thread that started it.
     Raises OSError."""

@@ -89,8 +89,13 @@ def run(
         try:
             values.check(app)
             names = chosen(app, agents)
-            with _port(app if http else None, board, meter), prepare(app, names, lambda seconds: _pause(events, seconds)) as ready:
-                job = ProcessJob(ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level)
+            with (
+                _port(app if http else None, board, meter),
+                prepare(app, names, lambda seconds: _pause(events, seconds)) as ready,
+            ):
+                job = ProcessJob(
+                    ready, names, tuple(range(workers)), on_rule_change, -1, os.getpid(), pace.drain, log_level
+                )
                 return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
         except Stopped:
             return 0
@@ -103,8 +108,8 @@ def run(
 
 
 def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
-    """The agents to run, in the file's order, each with the one that re-keys for it. Raises ConfigurationError for one that the file
-    does not have."""
+    """The agents to run, in the file's order, each with the one that re-keys for it. Raises ConfigurationError for one
+    that the file does not have."""
     known = [agent.name for agent in app.agents]
     wanted = {*agents, *(agent.name for agent in app.agents if agent.rekeys in agents)}
     for name in agents:
@@ -114,11 +119,16 @@ def chosen(app: App, agents: Sequence[str]) -> tuple[str, ...]:
 
 
 def jobs(whole: ProcessJob) -> list[ProcessJob]:
-    """One job per process: one agent and worker each and the dispatcher, or everything together when the state lives in the process."""
+    """One job per process: one agent and worker each and the dispatcher, or everything together when the state lives in
+    the process."""
     dispatches = whole.app.outbox is not None or whole.app.timeouts is not None
     if whole.app.store.startswith("memory:"):
         return [msgspec.structs.replace(whole, dispatches=dispatches)]
-    each = [msgspec.structs.replace(whole, agents=(agent,), workers=(worker,)) for agent in whole.agents for worker in whole.workers]
+    each = [
+        msgspec.structs.replace(whole, agents=(agent,), workers=(worker,))
+        for agent in whole.agents
+        for worker in whole.workers
+    ]
     return [*each, msgspec.structs.replace(whole, agents=(), workers=(0,), dispatches=True)] if dispatches else each
 
 
@@ -152,7 +162,14 @@ class Supervisor:
         pace: Pace,
         fresh: Fresh,
     ) -> None:
-        self._command, self._events, self._board, self._meter, self._pace, self._fresh = command, events, board, meter, pace, fresh
+        self._command, self._events, self._board, self._meter, self._pace, self._fresh = (
+            command,
+            events,
+            board,
+            meter,
+            pace,
+            fresh,
+        )
         self._slots = [Slot(job, Backoff(pace.first_restart, pace.slowest_restart, random.random)) for job in jobs]
         self._log = structlog.get_logger()
 
@@ -165,7 +182,9 @@ class Supervisor:
         code = None
         while code is None:
             self._start_due()
-            code = self._handle(self._next(min((slot.due for slot in self._slots if slot.due is not None), default=None)))
+            code = self._handle(
+                self._next(min((slot.due for slot in self._slots if slot.due is not None), default=None))
+            )
         return self._stop(code)
 
     def _next(self, until: float | None) -> ProcessEvent | None:
@@ -245,7 +264,9 @@ class Supervisor:
             if isinstance(event, Ended):
                 self._forget(event)
             elif deadline is not None:
-                self._log.warning("supervisor.killing", reason="the time to drain is over" if event is None else "a second signal")
+                self._log.warning(
+                    "supervisor.killing", reason="the time to drain is over" if event is None else "a second signal"
+                )
                 self._signal(signal.SIGKILL)
                 code, deadline = code or 1, None
         self._log.info("supervisor.stopped", code=code)
@@ -263,7 +284,8 @@ def _event(agent: str, what: str) -> str:
 
 @contextlib.contextmanager
 def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
-    """A signal within SAME_SIGNAL seconds of the first is the same one: wrappers forward what the terminal sent to all."""
+    """A signal within SAME_SIGNAL seconds of the first is the same one: wrappers forward what the terminal sent to
+    all."""
     first: list[float] = []
 
     def note(number: int, _frame: FrameType | None) -> None:

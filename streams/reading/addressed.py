@@ -1,7 +1,7 @@
 """Records that `sluicegate dead retry` wrote for one agent: every other agent of the topic passes over them.
 
-A retried record goes back to its topic, so that the topic stays the whole input of its agents: a rebuild reads the record there, too. The
-header `sluicegate-retried-for` names the agent whose dead letter it was, as `app/agent`.
+A retried record goes back to its topic, so that the topic stays the whole input of its agents: a rebuild reads the
+record there, too. The header `sluicegate-retried-for` names the agent whose dead letter it was, as `app/agent`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Business-key de-duplication: what a producer wrote twice is dropped before anybody looks at it.
 
-The id is read from a header, from a field of the message, or is its key. A redelivered record needs none of this: its offset
-lies below the committed one.
+The id is read from a header, from a field of the message, or is its key. A redelivered record needs none of this: its
+offset lies below the committed one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,9 @@ class IdRule:
         self.valid: Callable[[bytes], Any] = decode_any if codec.name == "json" else codec.decode
         name = self.setting.name or ""
         if self.setting.by == "field" and not codec.fields:
-            raise ConfigurationError(f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key")
+            raise ConfigurationError(
+                f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key"
+            )
         self.read: ReadId = {"key": _key, "header": _header(name)}.get(self.setting.by) or _field(name, codec)
 
     def seen(self) -> KnownIds:
@@ -66,7 +68,11 @@ class IdRule:
 
     def refuse(self, groups: Groups, record: Record) -> None:
         by, name = self.setting.by, self.setting.name
-        where = "its key is missing or empty" if by == "key" else f"{by} {name} is missing{', null' if by == 'field' else ''} or empty"
+        where = (
+            "its key is missing or empty"
+            if by == "key"
+            else f"{by} {name} is missing{', null' if by == 'field' else ''} or empty"
+        )
         groups.refuse(record, "dedupe", "no-id", f"the record has no id: {where}")
 
 
@@ -107,10 +113,13 @@ class DuplicateFilter:
         self.dropped = 0
         self.told = False  # that ids are forgotten early stands in the log
 
-    def runs(self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()) -> Iterator[Sequence[Record]]:
+    def runs(
+        self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()
+    ) -> Iterator[Sequence[Record]]:
         """The records that are new, in runs: what is done with one must be done before the next is asked for.
 
-        What was refused, among `groups.events` or in the `inbox`, does not count as seen, so a run ends where one of its ids comes again.
+        What was refused, among `groups.events` or in the `inbox`, does not count as seen, so a run ends where one of
+        its ids comes again.
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
@@ -142,6 +151,7 @@ class DuplicateFilter:
             self.seen.note([name for name, record in ids.items() if not refused or record.offset() not in refused], now)
 
     def given_up(self, events: Sequence[object]) -> list[bytes]:
-        """The ids of the messages that a handler refused for good: when they are written again they must not be dropped."""
+        """The ids of the messages that a handler refused for good: when they are written again they must not be
+        dropped."""
         refused = (event.record for event in events if isinstance(event, Refused) and event.stage == "handler")
         return [identity for record in refused if (identity := self._rule.identity(record)) is not None]

@@ -1,7 +1,7 @@
 """Receiving from our own senders: a row is dropped only when its number was certainly seen (docs/protocol.md, Receive).
 
-State of one input partition: for each sender's shard the numbers seen within WINDOW below the highest. It is part of the
-partition's changelog, so it is restored and rewound together with the state it protects.
+State of one input partition: for each sender's shard the numbers seen within WINDOW below the highest. It is part of
+the partition's changelog, so it is restored and rewound together with the state it protects.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,12 @@
-"""`scope: shared`, second half: sealed batches are fired and completed, and what nobody works on any more is taken over.
+"""`scope: shared`, second half: sealed batches are fired and completed, and what nobody works on any more is taken
+over.
 
 A lease only says who tries: a batch is completed by one compare-and-set that removes its rows and writes its messages.
 
 A batch for a handler that is handed out again and again, since nobody ended it or gave it back, may be what ends its
 processes: from then on it runs alone, so that their end counts against it and no other, and is given up in the end. The
-store counts its hand-outs (a worker may not have received all of them), and the times that it began alone, written before
-(streams/handlers/attempts.py).
+store counts its hand-outs (a worker may not have received all of them), and the times that it began alone, written
+before (streams/handlers/attempts.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -42,13 +43,15 @@ LOOK_EVERY = 0.25  # seconds between two looks at deadlines and at what others l
 MOST = 1_000  # batches in hand: then intake waits
 AT_A_TIME = 100  # batches of one look, and of one completion
 FEW = 8  # batches that failed together: then each is tried alone
-UNDER_WAY = 2  # completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of them
+# completions of many batches, a thread each: what comes meanwhile makes the next larger, so a slow store has fewer of
+# them
+UNDER_WAY = 2
 
 
 class BatchInHand:
-    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock. After a failure with
-    few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins alone. A call that `returned` did not end
-    the process."""
+    """A batch in hand. `at` is when it is tried (again), `renew_at` when its lease is renewed; by the loop's clock.
+    After a failure with few others it is tried `alone`: it may be the cause. `marked`: the store knows that it begins
+    alone. A call that `returned` did not end the process."""
 
     __slots__ = (
         *("alone", "at", "batch", "begins", "cancelled", "failures"),
@@ -69,23 +72,48 @@ class BatchInHand:
 
 
 class SharedFires:
-    """Of one worker. `take` and `turn` from its loop; `calls` are short ones to the store, `work` may take as long as a handler. `time`
-    gives seconds since 1970."""
+    """Of one worker. `take` and `turn` from its loop; `calls` are short ones to the store, `work` may take as long as a
+    handler. `time` gives seconds since 1970."""
 
     def __init__(
-        self, name: str, gate: Gate, buffer: AggregatorBuffer, firing: SharedFiring, handling: Handling | None, policy: Policy | None,
-        calls: BackgroundCalls, work: BackgroundCalls, meter: Meter, clock: Callable[[], float], time: Callable[[], float],
+        self,
+        name: str,
+        gate: Gate,
+        buffer: AggregatorBuffer,
+        firing: SharedFiring,
+        handling: Handling | None,
+        policy: Policy | None,
+        calls: BackgroundCalls,
+        work: BackgroundCalls,
+        meter: Meter,
+        clock: Callable[[], float],
+        time: Callable[[], float],
         backoff: Backoff,
-    ) -> None:  # fmt: skip
-        self._name, self._gate, self._buffer, self._firing, self._handling, self._policy = name, gate, buffer, firing, handling, policy
-        self._calls, self._work, self._meter, self._clock, self._time, self._backoff = calls, work, meter, clock, time, backoff
+    ) -> None:
+        self._name, self._gate, self._buffer, self._firing, self._handling, self._policy = (
+            name,
+            gate,
+            buffer,
+            firing,
+            handling,
+            policy,
+        )
+        self._calls, self._work, self._meter, self._clock, self._time, self._backoff = (
+            calls,
+            work,
+            meter,
+            clock,
+            time,
+            backoff,
+        )
         self._log = structlog.get_logger().bind(buffer=name)
         self._jobs: dict[str, BatchInHand] = {}
         self._look_at = 0.0
         self._looking = self._stopped = False
         self._careful = False  # the last look found a suspect
         self._bounds = Bounds() if policy is None else bounds(policy.handler.attempts, COMPANY)
-        self._together = AT_A_TIME  # batches of one completion: fewer after a failure, which the store's load may have caused
+        # batches of one completion: fewer after a failure, which the store's load may have caused
+        self._together = AT_A_TIME
         self.halt: Halt | None = None
 
     @property
@@ -119,7 +147,9 @@ class SharedFires:
             self._calls.begin(renew, lambda _: None, partial(self._not_renewed, job))
         if not self._looking and now >= self._look_at and not self.full:
             self._looking, most = True, 1 if self._careful else AT_A_TIME
-            self._calls.begin(partial(self._buffer.due, self._name, self._gate, most), partial(self._found, most), self._not_found)
+            self._calls.begin(
+                partial(self._buffer.due, self._name, self._gate, most), partial(self._found, most), self._not_found
+            )
 
     def _suspect(self) -> BatchInHand | None:
         """The next one that is to run alone."""
@@ -155,19 +185,23 @@ class SharedFires:
         return [job for job in self._jobs.values() if not job.running]
 
     def _give_back(self, jobs: Sequence[BatchInHand]) -> None:
-        """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One that was given up, and
-        halted its agent, is called once more."""
+        """Free for others at once, and their hand-out does not count; nor does any before, once a call returned. One
+        that was given up, and halted its agent, is called once more."""
         for job in jobs:
             self._jobs.pop(job.batch.token)
             attempts = job.suspicion.given_back(job.returned, bool(job.failures.ended), self._bounds.most).stored
-            self._calls.begin(partial(self._buffer.release, self._name, job.batch, attempts), lambda _: None, lambda _: None)
+            self._calls.begin(
+                partial(self._buffer.release, self._name, job.batch, attempts), lambda _: None, lambda _: None
+            )
 
     def _begin(self, jobs: Sequence[BatchInHand]) -> None:
         """Those with a handler alone: it may take its time."""
         alone = [job for job in jobs if job.alone or self._handling is not None]
         together = [job for job in jobs if not job.alone and self._handling is None]
         size, free = self._together, max(0, UNDER_WAY - self._work.running)
-        parts = [[job] for job in alone] + [together[at : at + size] for at in range(0, min(len(together), free * size), size)]
+        parts = [[job] for job in alone] + [
+            together[at : at + size] for at in range(0, min(len(together), free * size), size)
+        ]
         for some in parts:
             for job in some:
                 job.running = True
@@ -267,7 +301,8 @@ class SharedFires:
         self._give_back(self._resting())
 
     def finish(self) -> None:
-        """The process ends, and no batch ended it: what is in hand yet is given back, after an error when calls under way are over."""
+        """The process ends, and no batch ended it: what is in hand yet is given back, after an error when calls under
+        way are over."""
         if not self._stopped:
             self._work.finish()
         self._give_back(list(self._jobs.values()))

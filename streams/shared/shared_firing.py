@@ -1,4 +1,5 @@
-"""What a sealed batch of the shared buffer comes to: its result, or what its handler sends, as messages for the outbox."""
+"""What a sealed batch of the shared buffer comes to: its result, or what its handler sends, as messages for the
+outbox."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,16 @@ from msgspec import structs
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.accept import accept
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, BadItem, Cancelled, Event, Fire, Refused, Scheduled, Unhandled
+from sluicegate.streams.aggregation.events import (
+    COUNT_LOWERED,
+    BadItem,
+    Cancelled,
+    Event,
+    Fire,
+    Refused,
+    Scheduled,
+    Unhandled,
+)
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased_values import SealedBatch
@@ -38,7 +48,9 @@ def aggregation_of(agent: Agent) -> Aggregation:
 
 def endless(agent: Agent) -> Agent:
     """The agent with a rule that ends no group: the buffer does."""
-    rule = replace(aggregation_of(agent), count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest")
+    rule = replace(
+        aggregation_of(agent), count=None, since_first=None, since_last=None, max_items=ENDLESS, on_full="fire-oldest"
+    )
     return replace(agent, aggregation=rule)
 
 
@@ -74,7 +86,9 @@ class _Anywhere:
 class SharedFiring:
     """Pure but for the handler; any thread may call. `most` bytes fit into a message."""
 
-    def __init__(self, app: str, agent: Agent, reads: Codec, writes: Codec, most: int, handling: Handling | None) -> None:
+    def __init__(
+        self, app: str, agent: Agent, reads: Codec, writes: Codec, most: int, handling: Handling | None
+    ) -> None:
         self._count = aggregation_of(agent).count or inf
         self._rule = Rule(endless(agent), reads)
         self._app, self._agent, self._writes, self._most, self._handling = app, agent, writes, most, handling
@@ -128,7 +142,9 @@ class SharedFiring:
         except Exception as error:
             raise HandlerError(rest, identity, handling.isolated(rest, error, identity, attempt, cancelled)) from error
         if any(isinstance(event, Scheduled | Cancelled) for event in sent):
-            raise HandlerStopped(f"{handling.where(fire)}: schedule() and cancel() need scope partition; leave them out, and restart")
+            raise HandlerStopped(
+                f"{handling.where(fire)}: schedule() and cancel() need scope partition; leave them out, and restart"
+            )
         return [*letters, *sent]
 
     def _messages(self, events: Sequence[Event], first: SharedRecord, last: SharedRecord) -> list[OutboxMessage]:
@@ -147,7 +163,8 @@ class SharedFiring:
 
 
 def _message(row: OutboxRow, last: SharedRecord) -> OutboxMessage:
-    """The relay gives its own id, shard and number headers; the last record may be of another partition than the first."""
+    """The relay gives its own id, shard and number headers; the last record may be of another partition than the
+    first."""
     origin = last.origin
     end = f"{origin.topic}/{origin.partition}/{origin.offset}".encode()
     headers = [(name, end if name == "sluicegate-last" else value) for name, value in row.headers if name not in OURS]

@@ -1,7 +1,7 @@
 """`scope: shared`, first half: an owner puts its records into the one buffer that all workers fill.
 
-The insert moves the source's watermark in its own transaction, before the owner's commit moves the offset: what is read again after a
-crash lies below the watermark and is left out, whoever reads it.
+The insert moves the source's watermark in its own transaction, before the owner's commit moves the offset: what is read
+again after a crash lies below the watermark and is left out, whoever reads it.
 """
 
 from bisect import bisect_left
@@ -26,8 +26,8 @@ from sluicegate.streams.shared.shared_size import SharedSize
 
 
 class SourceProgress(NamedTuple):
-    """Of a partition, as far as this process knows: topic id (sluicegate.streams.contracts.values.Source.name) and watermark,
-    under the claim of which `identify` makes the ids."""
+    """Of a partition, as far as this process knows: topic id (sluicegate.streams.contracts.values.Source.name) and
+    watermark, under the claim of which `identify` makes the ids."""
 
     identify: Callable[[int], str]
     topic_id: str
@@ -35,8 +35,9 @@ class SourceProgress(NamedTuple):
 
 
 class SharedIntake:
-    """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of. A commit has `most` records, two
-    inserts of them, which complete no more batches than may be in hand. `held` bytes were read since it was set to 0."""
+    """Takes the place of Handling. `source_of` asks the store for what ids of a partition are made of. A commit has
+    `most` records, two inserts of them, which complete no more batches than may be in hand. `held` bytes were read
+    since it was set to 0."""
 
     batches = session = parts = False
 
@@ -66,9 +67,11 @@ class SharedIntake:
         self.held += self._runs.size(run)
         return [Message(run, records[-1])] if run.items else []
 
-    def run(self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: TopicPartition) -> list[Event]:
-        """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises PersistenceError,
-        SystemNotReady, and the Halt of a batch."""
+    def run(
+        self, items: Sequence[Item], identify: Callable[[int], str], session: None, place: TopicPartition
+    ) -> list[Event]:
+        """Into the buffer with them; what is left was refused, or fired when the scope was changed. Raises
+        PersistenceError, SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
         whole = RecordRun([], [], [])

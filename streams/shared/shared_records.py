@@ -20,7 +20,9 @@ _PLAIN = " !\"#$&'()*+,/:;<=>?@[]^`{|}~"
 _encode = encode_item = msgspec.msgpack.Encoder().encode
 """Of (offset, key, value, headers or None, timestamp): a record of a pack."""
 RecordPlace = tuple[str, str, int, int]
-_decode = msgspec.msgpack.Decoder(tuple[RecordPlace, bytes | None, bytes | None, list[Header], tuple[int, int], float]).decode
+_decode = msgspec.msgpack.Decoder(
+    tuple[RecordPlace, bytes | None, bytes | None, list[Header], tuple[int, int], float]
+).decode
 
 
 def buffer_name(app: str, agent: str) -> str:
@@ -43,7 +45,8 @@ class RecordOrigin(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What the records of a pack have in common; `taken_at` is when they were put into the buffer, seconds since 1970."""
+    """What the records of a pack have in common; `taken_at` is when they were put into the buffer, seconds since
+    1970."""
 
     topic: str
     topic_id: str
@@ -75,7 +78,9 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
     @property
     def real(self) -> SealedRecord:
         """As it was read."""
-        return SealedRecord((self.common.topic, self.common.partition, self.number), self.k, self.v, self.h or [], self.at)
+        return SealedRecord(
+            (self.common.topic, self.common.partition, self.number), self.k, self.v, self.h or [], self.at
+        )
 
     def topic(self) -> str:
         return self.common.topic
@@ -117,8 +122,8 @@ def packed(record: Record, topic_id: str, now: float) -> bytes:
 
 
 class RecordRun(NamedTuple):
-    """Records of one partition, in order: of each its offset, its group (with `dedupe`: and its id, or None), and how a pack has it
-    (with `dedupe`: itself)."""
+    """Records of one partition, in order: of each its offset, its group (with `dedupe`: and its id, or None), and how a
+    pack has it (with `dedupe`: itself)."""
 
     offsets: list[int]
     groups: list[Any]
@@ -159,15 +164,17 @@ def _cut(items: list[bytes], most: float) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def unpacked(entries: Iterable[Entry]) -> list[SharedRecord]:
-    """The records of a batch or a buffer, in order, numbered from 0. Raises PersistenceError for what is none: applications may write into
-    any buffer."""
+    """The records of a batch or a buffer, in order, numbered from 0. Raises PersistenceError for what is none:
+    applications may write into any buffer."""
     records: list[SharedRecord] = []
     for number, entry in enumerate(entries):
         try:
             records += _several(entry.data, len(records)) if entry.type == PACK else [_single(entry.data, len(records))]
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             why = type(error).__name__
-            raise PersistenceError(f"entry {number} of the agent's shared buffer is no record of ours ({why}); remove it") from error
+            raise PersistenceError(
+                f"entry {number} of the agent's shared buffer is no record of ours ({why}); remove it"
+            ) from error
     return records
 
 

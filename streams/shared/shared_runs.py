@@ -1,4 +1,5 @@
-"""How the shared intake reads the records of a partition and inserts them: packed, or with `dedupe` each by itself, with its id."""
+"""How the shared intake reads the records of a partition and inserts them: packed, or with `dedupe` each by itself,
+with its id."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -12,11 +13,20 @@ from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch,
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.reading.dedupe import IdRule
-from sluicegate.streams.shared.shared_records import LONGEST_KEY, Common, RecordRun, encode_item, group_of, packed, packs
+from sluicegate.streams.shared.shared_records import (
+    LONGEST_KEY,
+    Common,
+    RecordRun,
+    encode_item,
+    group_of,
+    packed,
+    packs,
+)
 
 AT_ONCE = 1_000  # records of one insert with ids: a store that runs one script at a time is held up no longer
 INSERT_BYTES = 8 * 1024 * 1024  # of one insert
-INSERT_PACKS = 2_500  # of one insert: a store that runs one script at a time is held up by each as long as by ten records
+# of one insert: a store that runs one script at a time is held up by each as long as by ten records
+INSERT_PACKS = 2_500
 NAMES = 50_000  # keys whose groups' names are at hand
 
 
@@ -89,7 +99,9 @@ class Identified:
 
     at_once = AT_ONCE
 
-    def __init__(self, name: str, gate: Gate, buffer: AggregatorBuffer, ids: IdRule, meter: Meter, time: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, gate: Gate, buffer: AggregatorBuffer, ids: IdRule, meter: Meter, time: Callable[[], float]
+    ) -> None:
         self._name, self._gate, self._buffer, self._ids, self._meter, self._time = name, gate, buffer, ids, meter, time
         self._keep = timedelta(seconds=ids.setting.horizon)
 
@@ -140,7 +152,8 @@ def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:
 
 
 def parts(run: RecordRun, runs: Runs, most: float) -> Iterator[RecordRun]:
-    """What one insert takes, unless it is a single record: at most `at_once` records, and so many bytes and packs of `most` records."""
+    """What one insert takes, unless it is a single record: at most `at_once` records, and so many bytes and packs of
+    `most` records."""
     for at in range(0, len(run.items), runs.at_once):
         yield from _halves(run.part(at, at + runs.at_once), runs, most)
 

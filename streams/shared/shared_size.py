@@ -25,7 +25,9 @@ class Counted(Protocol):
 class SharedSize:
     """Of one worker. `turn` comes from its loop, with whether the worker is the one that counts."""
 
-    def __init__(self, name: str, buffer: Counted, calls: BackgroundCalls, meter: Meter, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, buffer: Counted, calls: BackgroundCalls, meter: Meter, clock: Callable[[], float]
+    ) -> None:
         self._name, self._buffer, self._calls, self._meter, self._clock = name, buffer, calls, meter, clock
         self._log = structlog.get_logger()
         self._counts = self._busy = False

@@ -1,4 +1,5 @@
-"""The places at which a process can die, and dying there without a process: by an exception that nothing in the engine catches."""
+"""The places at which a process can die, and dying there without a process: by an exception that nothing in the engine
+catches."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,9 +15,19 @@ from sluicegate.streams.testing.log import LogProducer, ManualClock, one_by_one
 DeathKind = Literal["kill", "lost"]
 
 ENGINE = (
-    "after-poll", "after-decode", "before-commit", "commit-sent", "after-commit", "after-claim", "in-restore", "after-restore",
-    "produced-not-acked", "acked-not-recorded", "expire-selected", "expire-committed",
-)  # fmt: skip
+    "after-poll",
+    "after-decode",
+    "before-commit",
+    "commit-sent",
+    "after-commit",
+    "after-claim",
+    "in-restore",
+    "after-restore",
+    "produced-not-acked",
+    "acked-not-recorded",
+    "expire-selected",
+    "expire-committed",
+)
 """The engine's failpoints on every way of a record."""
 HANDLERS = ("sealed", "attempt-marked", "handler-running", "handler-done", "complete-sent")
 """Its failpoints around slow handlers."""
@@ -40,8 +51,8 @@ class Death(BaseException):
 
 
 class Deaths:
-    """Counts the places that are reached (`reached`, by name); at number `at` (from 1), and where `plan` says, the process dies, or
-    the store fails to answer. `done` names the places where that happened."""
+    """Counts the places that are reached (`reached`, by name); at number `at` (from 1), and where `plan` says, the
+    process dies, or the store fails to answer. `done` names the places where that happened."""
 
     def __init__(self, at: int | None = None, kind: DeathKind = "kill") -> None:
         self._at, self._kind = at, kind
@@ -56,7 +67,9 @@ class Deaths:
         if kind not in known:
             raise ConfigurationError(f"there is no kind {kind!r} of crash; there are {' and '.join(known)}")
         if name not in known[kind]:
-            raise ConfigurationError(f"there is no place {name!r} for a crash of kind {kind}; there are {', '.join(known[kind])}")
+            raise ConfigurationError(
+                f"there is no place {name!r} for a crash of kind {kind}; there are {', '.join(known[kind])}"
+            )
         self.planned[name] = kind
 
     def reach(self, name: str) -> None:
@@ -75,7 +88,8 @@ class Deaths:
         raise Death(name)
 
     def jitter(self) -> float:
-        """For Backoff: least, and once after the test lost a reply no wait at all, so that the clock need not be moved for it."""
+        """For Backoff: least, and once after the test lost a reply no wait at all, so that the clock need not be moved
+        for it."""
         hurry, self._hurry = self._hurry, False
         return -1.0 if hurry else 0.0
 

@@ -1,6 +1,5 @@
 """What the dispatcher does, turned by hand: timeouts that are due to the outbox, its lanes to the log."""
 
-
 from sluicegate.streams.contracts.leased_values import TimeoutBatch
 from sluicegate.streams.contracts.messages import Outcome
 from sluicegate.streams.contracts.stores import Store

@@ -28,12 +28,13 @@ HeaderValues = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | byte
 
 
 class TestDriver:
-    """Feed records, move the clock, read what comes out. Every call returns when nothing moves any more, chains of agents included.
+    """Feed records, move the clock, read what comes out. Every call returns when nothing moves any more, chains of
+    agents included.
 
-    `app` is an App or the path of a declarative file; its `kafka:` and `store:` are not used. Every topic has `partitions`, every agent
-    `workers`. State lives in memory; in a SQLite file of the test's own where a handler has a session of SQL or there is a `setup`, which
-    makes its tables; or in `store`, whose own time is only asked whether what handlers scheduled is due. Times are
-    seconds; the clock begins at 2026-01-01 and stands still until `advance`.
+    `app` is an App or the path of a declarative file; its `kafka:` and `store:` are not used. Every topic has
+    `partitions`, every agent `workers`. State lives in memory; in a SQLite file of the test's own where a handler has a
+    session of SQL or there is a `setup`, which makes its tables; or in `store`, whose own time is only asked whether
+    what handlers scheduled is due. Times are seconds; the clock begins at 2026-01-01 and stands still until `advance`.
     """
 
     __test__ = False  # no test case, whatever pytest makes of its name
@@ -70,7 +71,9 @@ class TestDriver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
         self._release()
         if kind is None:
             self._check_crashes()
@@ -92,9 +95,9 @@ class TestDriver:
         partition: int | None = None,
         times: int = 1,
     ) -> None:
-        """Bytes travel as they are, None is a null value, anything else is written in the format of the agent that reads the topic.
-        The key chooses the partition as in Kafka (without one: 0). `timestamp` is the record's own time, else the clock's; `times`
-        copies are there at once. Raises ConfigurationError."""
+        """Bytes travel as they are, None is a null value, anything else is written in the format of the agent that
+        reads the topic. The key chooses the partition as in Kafka (without one: 0). `timestamp` is the record's own
+        time, else the clock's; `times` copies are there at once. Raises ConfigurationError."""
         reader = self._readers.get(topic)
         if reader is None:
             raise ConfigurationError(f"no agent reads {topic!r}; {did_you_mean(topic, sorted(self._readers))}")
@@ -112,7 +115,9 @@ class TestDriver:
         """Move the clock by seconds, or by a duration such as "30s", from deadline to deadline."""
         seconds = duration(by) if isinstance(by, str) else by
         if seconds is None or seconds < 0:
-            raise ConfigurationError(f"{by!r} is no time to advance by; write seconds, or a number and ms, s, m, h or d, such as '30s'")
+            raise ConfigurationError(
+                f"{by!r} is no time to advance by; write seconds, or a number and ms, s, m, h or d, such as '30s'"
+            )
         self._workers.advance(seconds)
 
     def crash(self, where: str | None = None, kind: DeathKind = "kill") -> None:
@@ -167,7 +172,12 @@ class TestDriver:
     def troubles(self) -> list[str]:
         """Why partitions stand still, in words: those that stopped, and those that wait for another try."""
         reports = self._workers.reports()
-        stopped = [f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}" for r in reports for p in r.partitions if p.state == "halted"]
+        stopped = [
+            f"{p.topic}/{p.number} stopped: {p.error}: {p.detail}"
+            for r in reports
+            for p in r.partitions
+            if p.state == "halted"
+        ]
         return stopped + [reason for report in reports for reason in report.reasons if not reason.startswith("halted ")]
 
     @property
@@ -190,7 +200,9 @@ class TestDriver:
         for agent in self.app.agents:
             if agent.name == name:
                 return agent
-        raise ConfigurationError(f"there is no agent {name!r}; {did_you_mean(name, [agent.name for agent in self.app.agents])}")
+        raise ConfigurationError(
+            f"there is no agent {name!r}; {did_you_mean(name, [agent.name for agent in self.app.agents])}"
+        )
 
     def _known(self, topic: str) -> str:
         known = topic in self._outputs.topics or topic in self.log.topics

@@ -19,7 +19,8 @@ from sluicegate.streams.reading.receive import ReceivedShards
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`values` are the computed fields so far; `opened_at` is as in a result; `due_in` is in seconds, None without a timeout."""
+    """`values` are the computed fields so far; `opened_at` is as in a result; `due_in` is in seconds, None without a
+    timeout."""
 
     topic: str
     partition: int

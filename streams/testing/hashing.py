@@ -1,4 +1,5 @@
-"""Kafka's default hash of a key, as Java clients have it: so that a key lies in the partition where a broker would have it."""
+"""Kafka's default hash of a key, as Java clients have it: so that a key lies in the partition where a broker would have
+it."""
 
 _SEED, _MIX, _BITS = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 

@@ -1,4 +1,5 @@
-"""What handlers raised while a test was played, for whoever must mend them: the frames of the user's code, without locals."""
+"""What handlers raised while a test was played, for whoever must mend them: the frames of the user's code, without
+locals."""
 
 import linecache
 from collections.abc import MutableMapping

@@ -18,7 +18,8 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
 
 @dataclass(frozen=True)
 class LogRecord:
-    """Satisfies sluicegate.streams.contracts.stores.Record: topic, partition, offset, key, value, headers, time in ms, leader epoch."""
+    """Satisfies sluicegate.streams.contracts.stores.Record: topic, partition, offset, key, value, headers, time in ms,
+    leader epoch."""
 
     t: str
     p: int
@@ -77,9 +78,9 @@ class ManualClock:
 
 @dataclass
 class Log:
-    """Topics in memory, shared by all workers: a broker that forgets nothing by itself. `order` has each topic's messages as they
-    came. With `partitions` a topic is made with so many when it is first used, else it must be created. `epochs` and `cursors` are those
-    of transactions (sluicegate.streams.testing.transactions)."""
+    """Topics in memory, shared by all workers: a broker that forgets nothing by itself. `order` has each topic's
+    messages as they came. With `partitions` a topic is made with so many when it is first used, else it must be
+    created. `epochs` and `cursors` are those of transactions (sluicegate.streams.testing.transactions)."""
 
     topics: dict[str, list[list[LogRecord]]] = field(default_factory=dict)
     low: dict[TopicPartition, int] = field(default_factory=dict)
@@ -103,7 +104,13 @@ class Log:
         return len(self.topics[topic])
 
     def append(
-        self, topic: str, number: int, key: bytes | None, value: bytes | None, headers: Headers | None = None, at: int = 0
+        self,
+        topic: str,
+        number: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None = None,
+        at: int = 0,
     ) -> LogRecord:
         """`at` is the message's own time, in milliseconds since 1970."""
         records = self.topics[topic][number]
@@ -192,7 +199,9 @@ class LogInput:
     def facts(self, topic: str, number: int) -> TopicFacts:
         committed, metadata = self.log.committed.get((self.group, topic, number), (-1, ""))
         low = self.log.low.get((topic, number), 0)
-        return TopicFacts(self.log.ids[topic], len(self.log.topics[topic]), low, self.log.high(topic, number), committed, metadata)
+        return TopicFacts(
+            self.log.ids[topic], len(self.log.topics[topic]), low, self.log.high(topic, number), committed, metadata
+        )
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
         return next((m.o for m in self.log.topics[topic][number] if m.at >= start * 1000), self.log.high(topic, number))
@@ -207,7 +216,9 @@ class LogInput:
         return self.member
 
 
-def one_by_one(produce: Callable[[OutboxRow, DeliveryReport], bool], rows: Sequence[OutboxRow], reports: BatchReports) -> int:
+def one_by_one(
+    produce: Callable[[OutboxRow, DeliveryReport], bool], rows: Sequence[OutboxRow], reports: BatchReports
+) -> int:
     """`produce_all` of a producer that is handed one row at a time."""
     for taken, row in enumerate(rows):
         if not produce(row, partial(_reported, reports, row.number)):

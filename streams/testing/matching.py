@@ -52,7 +52,11 @@ def same(wanted: Any, value: Any) -> bool:
     if isinstance(wanted, list) and isinstance(value, list):
         return len(wanted) == len(value) and all(map(same, wanted, value))
     if json.is_number(wanted) and json.is_number(value):
-        return bool(wanted == value if isinstance(wanted, int) and isinstance(value, int) else isclose(wanted, value, abs_tol=1e-12))
+        return bool(
+            wanted == value
+            if isinstance(wanted, int) and isinstance(value, int)
+            else isclose(wanted, value, abs_tol=1e-12)
+        )
     return type(wanted) is type(value) and bool(wanted == value)
 
 

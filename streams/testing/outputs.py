@@ -14,8 +14,8 @@ from sluicegate.streams.testing.log import LogRecord
 
 @dataclass(frozen=True, slots=True)
 class ReadOutput:
-    """A message that an agent sent. `key` and the headers' values are text where they are UTF-8; `value` is decoded by the format of
-    its writer (of a dead letter: of its reader) where it can be, else bytes; `raw` is what travels."""
+    """A message that an agent sent. `key` and the headers' values are text where they are UTF-8; `value` is decoded by
+    the format of its writer (of a dead letter: of its reader) where it can be, else bytes; `raw` is what travels."""
 
     topic: str
     partition: int

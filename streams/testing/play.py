@@ -4,7 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.cases import PARTITIONS, AdvanceStep, Case, CaseStep, Expect, ExpectNothing, ExpectRows, SendCase, SetupFile
+from sluicegate.streams.cases import (
+    PARTITIONS,
+    AdvanceStep,
+    Case,
+    CaseStep,
+    Expect,
+    ExpectNothing,
+    ExpectRows,
+    SendCase,
+    SetupFile,
+)
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.testing import matching
 from sluicegate.streams.testing.deaths import REPLIES, DeathKind, Deaths
@@ -15,7 +25,8 @@ from sluicegate.streams.testing.outputs import ReadOutput
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Where and why a test failed; `text` says what was expected and what came instead, `trace` where the user's code raised."""
+    """Where and why a test failed; `text` says what was expected and what came instead, `trace` where the user's code
+    raised."""
 
     line: int
     text: str
@@ -24,8 +35,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CaseVerdict:
-    """Of one test. `deaths` and `lost` count the deaths and the unanswered requests that it was played with and survived; `place`
-    is the one that it did not survive."""
+    """Of one test. `deaths` and `lost` count the deaths and the unanswered requests that it was played with and
+    survived; `place` is the one that it did not survive."""
 
     case: Case
     failure: Failure | None
@@ -58,7 +69,8 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
 
 
 def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdict:
-    """Plain, then with a death at every place that the plain run reached, and with every request to the store left unanswered."""
+    """Plain, then with a death at every place that the plain run reached, and with every request to the store left
+    unanswered."""
     plain = Deaths()
     failure = play(app, case, plain)
     if failure is not None:
@@ -72,7 +84,13 @@ def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdi
         failure = play(app, case, deaths)
         if failure is not None:
             what = "a death" if kind == "kill" else "no answer from the store"
-            return CaseVerdict(case, failure, survived["kill"], survived["lost"], f"{what} at {plain.reached[number - 1]}, place {number}")
+            return CaseVerdict(
+                case,
+                failure,
+                survived["kill"],
+                survived["lost"],
+                f"{what} at {plain.reached[number - 1]}, place {number}",
+            )
         survived[kind] += len(deaths.done)
     return CaseVerdict(case, None, survived["kill"], survived["lost"])
 
@@ -93,13 +111,16 @@ class PlayStage:
     def __init__(self, driver: TestDriver, case: Case) -> None:
         self._driver = driver
         self._left: dict[str, list[ReadOutput]] = {}
-        self._lines = dict.fromkeys(driver.dead_letter_topics, case.line)  # where to complain of what is left on a topic
+        # where to complain of what is left on a topic
+        self._lines = dict.fromkeys(driver.dead_letter_topics, case.line)
 
     def take(self, step: CaseStep) -> None:
         """Raises _Unexpected."""
         match step:
             case SendCase():
-                self._driver.send(step.topic, step.value, step.key, step.headers, partition=step.partition, times=step.times)
+                self._driver.send(
+                    step.topic, step.value, step.key, step.headers, partition=step.partition, times=step.times
+                )
             case AdvanceStep():
                 self._driver.advance(step.seconds)
             case Expect():
@@ -112,8 +133,8 @@ class PlayStage:
                 self._expect_rows(step)
 
     def end(self) -> None:
-        """Nothing may be left on a topic that some step expects of, nor a dead letter, nor a partition that stands still. Raises
-        _Unexpected."""
+        """Nothing may be left on a topic that some step expects of, nor a dead letter, nor a partition that stands
+        still. Raises _Unexpected."""
         for topic, line in self._lines.items():
             self._expect_nothing(line, topic, "no further output until the end of the test")
         for trouble in self._driver.troubles():
@@ -131,17 +152,25 @@ class PlayStage:
     def _expect_rows(self, step: ExpectRows) -> None:
         found = self._driver.rows(step.sql)
         if len(found) != len(step.rows):
-            raise _Unexpected(step.line, f"expected {counted(len(step.rows))}; {counted(len(found))} came: {matching.shown(found)}")
+            raise _Unexpected(
+                step.line, f"expected {counted(len(step.rows))}; {counted(len(found))} came: {matching.shown(found)}"
+            )
         for number, (wanted, row) in enumerate(zip(step.rows, found, strict=True), 1):
             wrong = [name for name, value in wanted.items() if name not in row or not matching.same(value, row[name])]
             if wrong:
-                text = f"expected row {number} to be {matching.shown(wanted)}; {', '.join(wrong)} differs: {matching.shown(row)}"
+                text = (
+                    f"expected row {number} to be {matching.shown(wanted)}; {', '.join(wrong)} differs: "
+                    f"{matching.shown(row)}"
+                )
                 raise _Unexpected(step.line, text)
 
     def _instead(self, step: Expect, found: list[ReadOutput], outputs: list[ReadOutput]) -> str:
         if found:
             which = "the next one" if len(found) == 1 else f"the first of the {len(found)} that may be next"
-            return f"{which} does not fit: {', '.join(matching.differences(step, found[0]))} ({matching.described(found[0])})"
+            return (
+                f"{which} does not fit: {', '.join(matching.differences(step, found[0]))} "
+                f"({matching.described(found[0])})"
+            )
         troubles = "".join(f"; {each}" for each in self._driver.troubles())
         if outputs:
             return f"none came with this key, {len(outputs)} with others: {matching.described(outputs[0])}{troubles}"
@@ -150,7 +179,9 @@ class PlayStage:
     def _expect_nothing(self, line: int, topic: str, wanted: str) -> None:
         outputs = self._outputs(topic)
         if outputs:
-            raise _Unexpected(line, f"expected {wanted} on {topic}; {len(outputs)} came: {matching.described(outputs[0])}")
+            raise _Unexpected(
+                line, f"expected {wanted} on {topic}; {len(outputs)} came: {matching.described(outputs[0])}"
+            )
 
     def _outputs(self, topic: str) -> list[ReadOutput]:
         left = self._left.setdefault(topic, [])

@@ -25,7 +25,9 @@ def on_sqlite(app: App, setup: bool) -> bool:
 def require_sqlalchemy() -> None:
     """Raises ConfigurationError where it is not installed."""
     if find_spec("sqlalchemy") is None:
-        raise ConfigurationError('a test of a session plays on SQLite and needs SQLAlchemy: pip install "sluicegate[sqlite]"')
+        raise ConfigurationError(
+            'a test of a session plays on SQLite and needs SQLAlchemy: pip install "sluicegate[sqlite]"'
+        )
 
 
 class TestStore:
@@ -33,7 +35,9 @@ class TestStore:
 
     __test__ = False  # no test case, whatever pytest makes of its name
 
-    def __init__(self, app: App, clock: ManualClock, setup: StoreSetup | Sequence[StoreSetup], given: Store | None) -> None:
+    def __init__(
+        self, app: App, clock: ManualClock, setup: StoreSetup | Sequence[StoreSetup], given: Store | None
+    ) -> None:
         steps = [setup] if isinstance(setup, str | Path) or callable(setup) else list(setup)
         self._folder: TemporaryDirectory[str] | None = None
         if given is not None and steps:
@@ -69,7 +73,9 @@ class TestStore:
             try:
                 return [dict(row) for row in connection.exec_driver_sql(sql).mappings()]
             except Exception as error:
-                raise ConfigurationError(f"the query failed: {getattr(error, 'orig', error)}; correct its SQL") from error
+                raise ConfigurationError(
+                    f"the query failed: {getattr(error, 'orig', error)}; correct its SQL"
+                ) from error
 
     def close(self) -> None:
         if self._folder is not None:

@@ -10,8 +10,9 @@ from sluicegate.streams.testing.log import Log
 
 
 class LogTransactions:
-    """Satisfies sluicegate.streams.contracts.stores.OutputTransactions. `fate` says what becomes of a transaction: sent,
-    rejected, failed (unknown, and nothing is there), lost (unknown, and it is there). `time` gives seconds since 1970."""
+    """Satisfies sluicegate.streams.contracts.stores.OutputTransactions. `fate` says what becomes of a transaction:
+    sent, rejected, failed (unknown, and nothing is there), lost (unknown, and it is there). `time` gives seconds since
+    1970."""
 
     def __init__(self, log: Log, partition: Partition, time: Callable[[], float] = lambda: 0.0) -> None:
         self.log, self.partition, self._time = log, partition, time
@@ -32,7 +33,9 @@ class LogTransactions:
             return "rejected: by the test"
         if fate != "failed":
             for row in rows:
-                self.log.append(row.topic, row.partition, row.key, row.value, list(row.headers), int(self._time() * 1000))
+                self.log.append(
+                    row.topic, row.partition, row.key, row.value, list(row.headers), int(self._time() * 1000)
+                )
             self.log.cursors[self.partition] = dict(cursor)
         if fate != "sent":
             raise SystemNotReady(f"{fate}: by the test")

@@ -30,7 +30,8 @@ class Workers:
         self._inputs: list[LogInput] = []
         self._producers: list[LogProducer] = []
         self._running: list[Worker] = []
-        leased = any(agent.handler or agent.scope == "shared" for agent in app.agents)  # who else would schedule, or use the outbox?
+        # who else would schedule, or use the outbox?
+        leased = any(agent.handler or agent.scope == "shared" for agent in app.agents)
         self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if leased else None
 
     def settle(self) -> None:
@@ -77,15 +78,25 @@ class Workers:
     def _worker(self, agent: Agent, number: int) -> Worker:
         app, log, clock = self._app, self._log, self._clock
         source, producer = LogInput(log, f"{app.name}.{agent.name}"), LogProducer(log, clock.time)
-        source.give(*((topic, n) for topic in agent.topics for n in range(log.count(topic)) if n % self._workers == number))
+        source.give(
+            *((topic, n) for topic in agent.topics for n in range(log.count(topic)) if n % self._workers == number)
+        )
         self._inputs.append(source)
         self._producers.append(producer)
         mortal, deaths = mortal_producer(producer, self._deaths), self._deaths
         transactions = partial(LogTransactions, log, time=clock.time)
         parts = WorkerDependencies(
-            self._store, source, mortal, clock, Meter(), deaths.jitter, self._name, lambda report: None, time=clock.time,
+            self._store,
+            source,
+            mortal,
+            clock,
+            Meter(),
+            deaths.jitter,
+            self._name,
+            lambda report: None,
+            time=clock.time,
             transactions=transactions,
-        )  # fmt: skip
+        )
         return build(app, agent, number, "test", "refuse", parts)
 
     def _name(self) -> str:
@@ -102,7 +113,9 @@ class Workers:
             still = still + 1 if self._moved() == before else 0
             rounds += 1
             if rounds > MOST_ROUNDS:
-                raise SystemNotReady(f"still working after {MOST_ROUNDS:,} rounds: do agents feed one another in a circle?")
+                raise SystemNotReady(
+                    f"still working after {MOST_ROUNDS:,} rounds: do agents feed one another in a circle?"
+                )
 
     def _moved(self) -> tuple[int, int, int, int]:
         positions = sum(position for source in self._inputs for position in source.positions.values())

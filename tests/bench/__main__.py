@@ -1,8 +1,10 @@
-"""`make bench`: the product's `run` path with each store next to the tuned loop, alternating, medians of several rounds.
+"""`make bench`: the product's `run` path with each store next to the tuned loop, alternating, medians of several
+rounds.
 
     python -m tests.bench [--rounds 3] [--jobs J1,J2,latency,H1,...] [--stores memory,sqlite,...] [--records 1000000]
 
-Ends with 1 when a result was wrong. Figures of one run compare with each other, not with those of another machine or hour.
+Ends with 1 when a result was wrong. Figures of one run compare with each other, not with those of another machine or
+hour.
 """
 
 import argparse
@@ -17,7 +19,10 @@ from tests.bench.systems import LOOP, STORES, TIGHT, Work
 from tests.servers import Kafka, Postgres, Unavailable
 from tests.servers.shared import open_server
 
-JOBS = {"J1": "fold: per key every 100 records -> count, sum, max", "J2": "collect: the same, the result carries the 100 records"}
+JOBS = {
+    "J1": "fold: per key every 100 records -> count, sum, max",
+    "J2": "collect: the same, the result carries the 100 records",
+}
 LATENCY = "latency"
 ALL = (*JOBS, LATENCY, *handled.JOBS, failing.JOB, *sendings.JOBS, shared.JOB)
 TOPIC = "orders"
@@ -47,14 +52,19 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
     with ExitStack() as opened:
         try:
-            # The broker of the tests stops at the first compiler to start quickly, and so takes twice the CPU of a real one.
+            # The broker of the tests stops at the first compiler to start quickly, and so takes twice the CPU of a real
+            # one.
             os.environ["_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=4"
             server = open_server(Kafka(heap="512m"))
         except (Unavailable, RuntimeError) as error:
             print(error, file=sys.stderr)
             return 3
         opened.callback(server.destroy)
-        found = [*throughput(server.url, TOPIC, options), *latencies(server.url, options), *handlers(server.url, TOPIC, options)]
+        found = [
+            *throughput(server.url, TOPIC, options),
+            *latencies(server.url, options),
+            *handlers(server.url, TOPIC, options),
+        ]
         found += failures(server.url, options)
         broker = getattr(server, "pid", 0)  # 0: in a container
         return verdict([*found, *dispatcher(server.url, broker, options), *sharing(server.url, broker, options)])
@@ -118,7 +128,9 @@ def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterato
             opened.callback(load.delete, bootstrap, own)
             found: dict[str, list[jobs.Outcome]] = {}
             for turn, system in alternating((LOOP, *stores), options.rounds):
-                outcome = handled.once(system, handled.Task(name, bootstrap, own, database or handled.STORES[system], records, total))
+                outcome = handled.once(
+                    system, handled.Task(name, bootstrap, own, database or handled.STORES[system], records, total)
+                )
                 found.setdefault(system, []).append(outcome)
                 say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
                 yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)
@@ -129,7 +141,10 @@ def failures(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
     """H1-fail as a table for each store; yields what was wrong. Makes and fills a topic of its own."""
     if failing.JOB not in options.jobs:
         return
-    topic, records = f"{TOPIC}-{failing.JOB}", max(load.PER_KEY, options.records // failing.PART // load.PER_KEY * load.PER_KEY)
+    topic, records = (
+        f"{TOPIC}-{failing.JOB}",
+        max(load.PER_KEY, options.records // failing.PART // load.PER_KEY * load.PER_KEY),
+    )
     load.fill(bootstrap, topic, records)
     for store in [store for store in options.stores if store in failing.STORES]:
         yield from failing.run(bootstrap, topic, store, records, options.rounds)
@@ -137,8 +152,8 @@ def failures(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
 
 
 def dispatcher(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterator[str]:
-    """Rows of the outbox and due timeouts, a fifth and a tenth of the records; yields what was wrong. The broker is warm, as in J9, whose
-    topic it took before: in its first seconds it compiles what it does, on the same cores."""
+    """Rows of the outbox and due timeouts, a fifth and a tenth of the records; yields what was wrong. The broker is
+    warm, as in J9, whose topic it took before: in its first seconds it compiles what it does, on the same cores."""
     names = [name for name in options.jobs if name in sendings.JOBS]
     if names:
         load.fill(bootstrap, f"{TOPIC}-warm", options.records // load.PER_KEY // 2 * load.PER_KEY or load.PER_KEY)

@@ -2,7 +2,8 @@
 
     python -m tests.bench.dedupe [--records 500000] [--passes 3]
 
-Measured as tests.bench.hotpath does, on the same orders, each with an id of 36 bytes in a header and one of 10 in a field.
+Measured as tests.bench.hotpath does, on the same orders, each with an id of 36 bytes in a header and one of 10 in a
+field.
 """
 
 import argparse
@@ -70,7 +71,10 @@ ROWS: dict[str, Callable[[], Part]] = {
 def memory(count: int) -> list[tuple[str, str]]:
     """Ids of 36 bytes as they are held, written and restored."""
     rule = Rule(Agent("bench", (TOPIC,), RULE, Destination("out"), "dead"), codec("json"))
-    fresh: Callable[[], tuple[KnownIds, Changelog]] = lambda: (seen := KnownIds("header:", 3600.0, count), Changelog(Groups(rule), 1, seen))  # noqa: E731
+
+    def fresh() -> tuple[KnownIds, Changelog]:
+        return (seen := KnownIds("header:", 3600.0, count), Changelog(Groups(rule), 1, seen))
+
     seen, log = fresh()
     blobs: list[bytes] = []
     tracemalloc.start()
@@ -83,8 +87,11 @@ def memory(count: int) -> list[tuple[str, str]]:
     fresh()[1].replay(blobs, 1, len(blobs), ReceivedShards(TOPIC))
     restored = time.monotonic() - begin
     kept = sum(map(len, blobs[log.kept[0][0] - 1 :]))
-    return [("bytes of memory per id", f"{held / count:.0f}"), ("bytes of the log per id", f"{kept / count:.0f}"),
-            (f"seconds to restore {count} ids", f"{restored:.2f}")]  # fmt: skip
+    return [
+        ("bytes of memory per id", f"{held / count:.0f}"),
+        ("bytes of the log per id", f"{kept / count:.0f}"),
+        (f"seconds to restore {count} ids", f"{restored:.2f}"),
+    ]
 
 
 def main() -> None:
@@ -97,10 +104,16 @@ def main() -> None:
         server = open_server(Kafka(heap="512m"))
         opened.callback(server.destroy)
         load.fill(server.url, TOPIC, options.records, named=True)
-        consumer = Consumer({
-            "bootstrap.servers": server.url, "group.id": TOPIC, "isolation.level": "read_committed", "enable.auto.commit": False,
-            "check.crcs": True, "fetch.queue.backoff.ms": 5,
-        })  # fmt: skip
+        consumer = Consumer(
+            {
+                "bootstrap.servers": server.url,
+                "group.id": TOPIC,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "check.crcs": True,
+                "fetch.queue.backoff.ms": 5,
+            }
+        )
         opened.callback(consumer.close)
         found: dict[str, list[float]] = {}
         for _ in range(options.passes):

@@ -1,6 +1,8 @@
-"""H1-fail: what failing handlers cost. One agent, a message sent for each one that it takes; 0, 1 and 10 of 100 calls raise for good.
+"""H1-fail: what failing handlers cost. One agent, a message sent for each one that it takes; 0, 1 and 10 of 100 calls
+raise for good.
 
-The clock starts as in `jobs` and stops when every message has its output or its dead letter in its topic. Nothing may be there twice.
+The clock starts as in `jobs` and stops when every message has its output or its dead letter in its topic. Nothing may
+be there twice.
 """
 
 import os
@@ -22,11 +24,14 @@ PART = 10  # of the records
 RATES = (0, 1, 10)  # messages of 100 whose handler raises
 STORES = ("memory", "sqlite")
 
-FILE = HEAD + """\
+FILE = (
+    HEAD
+    + """\
     handler: tests.bench.functions:sometimes
     retry: {{attempts: 2, backoff: 10ms..100ms}}
     to: {{topic: {app}.out}}
 """
+)
 
 
 def once(store: str, bootstrap: str, topic: str, records: int, rate: int) -> Outcome:
@@ -58,12 +63,16 @@ def _measured(run: Running, bootstrap: str, records: int, expected: int) -> Outc
         sent, dead = written(consumer, run.out), written(consumer, run.dead)
     finally:
         consumer.close()
-    problems = [] if (sent, dead) == (records - expected, expected) else [
-        f"{sent} outputs and {dead} dead letters, not {records - expected} and {expected}"
-    ]
+    problems = (
+        []
+        if (sent, dead) == (records - expected, expected)
+        else [f"{sent} outputs and {dead} dead letters, not {records - expected} and {expected}"]
+    )
     seconds = end.at - begin.at
     others = (end.others - begin.others) / seconds / (os.cpu_count() or 1)
-    return Outcome(seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems)
+    return Outcome(
+        seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems
+    )
 
 
 def table(store: str, records: int, found: dict[int, list[Outcome]]) -> str:
@@ -76,7 +85,10 @@ def table(store: str, records: int, found: dict[int, list[Outcome]]) -> str:
         right = sum(not each.problems for each in outcomes)
         rows.append((f"{rate} %", speed, spread(wall, "{:.2f}"), spread(cpu, "{:.2f}"), f"{right}/{len(outcomes)}"))
     others = median(each.others for outcomes in found.values() for each in outcomes)
-    return f"\n{JOB} {store}: a handler that raises for some messages, 2 attempts; {records} records\n{aligned(rows)}\nothers: {others:.0%}"
+    return (
+        f"\n{JOB} {store}: a handler that raises for some messages, 2 attempts; {records} "
+        f"records\n{aligned(rows)}\nothers: {others:.0%}"
+    )
 
 
 def run(bootstrap: str, topic: str, store: str, records: int, rounds: int) -> list[str]:

@@ -2,8 +2,8 @@
 
     python -m tests.bench.formats [--passes 5]
 
-CPU time of batches of 1,000 through `accept`, without Kafka; of all batches the fastest tenth, which others on the machine disturb least,
-and the median. The formats take turns in each pass.
+CPU time of batches of 1,000 through `accept`, without Kafka; of all batches the fastest tenth, which others on the
+machine disturb least, and the median. The formats take turns in each pass.
 """
 
 import argparse
@@ -45,11 +45,19 @@ def flights() -> list[dict[str, Any]]:
     """Ten fields each; about 180 bytes as JSON, 56 as Avro."""
     return [
         {
-            "carrier": "UA", "tailnum": f"N{14000 + n}", "origin": "EWR", "dest": "IAH", "flight": n, "distance": 1400,
-            "dep_delay": n / 8, "arr_delay": 11.0, "air_time": 227.0, "time_hour": f"2013-01-01T{n % 24:02d}:00:00Z",
+            "carrier": "UA",
+            "tailnum": f"N{14000 + n}",
+            "origin": "EWR",
+            "dest": "IAH",
+            "flight": n,
+            "distance": 1400,
+            "dep_delay": n / 8,
+            "arr_delay": 11.0,
+            "air_time": 227.0,
+            "time_hour": f"2013-01-01T{n % 24:02d}:00:00Z",
         }
         for n in range(BATCH)
-    ]  # fmt: skip
+    ]
 
 
 def folding(name: str, rule: Aggregation) -> Callable[[], object]:
@@ -76,7 +84,10 @@ def rows() -> dict[str, Callable[[], object]]:
     schema, read = fastavro.parse_schema(FLIGHT), fastavro.schemaless_reader
     narrow = fastavro.parse_schema({**FLIGHT, "fields": [{"name": "dep_delay", "type": OPTIONAL}]})
     wanted = msgspec.json.Decoder(msgspec.defstruct("Wanted", [("dep_delay", float)])).decode
-    folds, collects = Aggregation(count=100, compute=COMPUTE), Aggregation(count=100, compute=(Reducer("rows", "collect"),))
+    folds, collects = (
+        Aggregation(count=100, compute=COMPUTE),
+        Aggregation(count=100, compute=(Reducer("rows", "collect"),)),
+    )
     return {
         "JSON: count, sum, max": folding("json", folds),
         "Avro: count, sum, max": folding("avro", folds),
@@ -102,7 +113,10 @@ def main() -> None:
                 begin = time.thread_time()
                 job()
                 found.setdefault(name, []).append(BATCH / (time.thread_time() - begin))
-    lines = [(name, f"{quantiles(rates, n=10)[-1]:,.0f}", f"{quantiles(rates, n=2)[0]:,.0f}") for name, rates in found.items()]
+    lines = [
+        (name, f"{quantiles(rates, n=10)[-1]:,.0f}", f"{quantiles(rates, n=2)[0]:,.0f}")
+        for name, rates in found.items()
+    ]
     print(aligned([("records a second", "90 %", "median"), *lines]))
 
 

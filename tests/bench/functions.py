@@ -15,12 +15,15 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, text
 
 from sluicegate.connectors.sessions import SqlSession
 
-ORDERS = Table("bench_orders", MetaData(), Column("id", Text, primary_key=True), Column("key", Text), Column("amount", Integer))
+ORDERS = Table(
+    "bench_orders", MetaData(), Column("id", Text, primary_key=True), Column("key", Text), Column("amount", Integer)
+)
 INSERT = insert(ORDERS)
-# 500 rows a statement, client CPU per row on a busy machine: 4 µs; executemany of psycopg 21, of SQLAlchemy 29, a value list 78, one
-# by one 149. COPY takes 2, but knows no `on conflict`.
+# 500 rows a statement, client CPU per row on a busy machine: 4 µs; executemany of psycopg 21, of SQLAlchemy 29, a value
+# list 78, one by one 149. COPY takes 2, but knows no `on conflict`.
 INSERT_ALL = text(
-    "insert into bench_orders select * from unnest(cast(:ids as text[]), cast(:keys as text[]), cast(:amounts as integer[]))"
+    "insert into bench_orders select * from unnest(cast(:ids as text[]), cast(:keys as text[]), cast(:amounts as "
+    "integer[]))"
 )
 
 
@@ -79,5 +82,9 @@ def enter_together(value: Order, together: Callable[[Callable[..., None], object
 
 
 def insert_all(orders: Sequence[Order], session: SqlSession) -> None:
-    columns = {"ids": [each.id for each in orders], "keys": [each.key for each in orders], "amounts": [each.amount for each in orders]}
+    columns = {
+        "ids": [each.id for each in orders],
+        "keys": [each.key for each in orders],
+        "amounts": [each.amount for each in orders],
+    }
     session.connection.execute(INSERT_ALL, columns)

@@ -1,7 +1,7 @@
 """H1 to H3: a whole topic through one handler agent, or through the loop that a person would write by hand, once.
 
-The clock starts as in `jobs` and stops with the handler's call for the last message; where it sends, when the last output is in
-its topic. Then the books: sums, rows and offsets in the database, outputs, /metrics.
+The clock starts as in `jobs` and stops with the handler's call for the last message; where it sends, when the last
+output is in its topic. Then the books: sums, rows and offsets in the database, outputs, /metrics.
 """
 
 import os
@@ -31,10 +31,13 @@ JOBS = {
 DATABASE = ("H2", "H3")
 STORES = {LOOP: "", "memory": "memory://", "sqlite": "sqlite:///bench.db"}
 
-FILE = HEAD + """\
+FILE = (
+    HEAD
+    + """\
     handler: tests.bench.functions:{function}
     session: {session}
 """
+)
 TABLES = (
     "drop table if exists bench_orders, bench_offsets",
     "create table bench_orders (id text primary key, key text, amount integer)",
@@ -44,7 +47,8 @@ TABLES = (
 
 @dataclass(frozen=True)
 class Task:
-    """`records` orders of `topic` through the job; `total` is the sum of their amounts. `store` is the URL of the store."""
+    """`records` orders of `topic` through the job; `total` is the sum of their amounts. `store` is the URL of the
+    store."""
 
     job: str
     bootstrap: str
@@ -72,7 +76,9 @@ def once(system: str, task: Task) -> Outcome:
         problems = [*_metrics(system, run.process, task), *_books(run, task)]
     seconds = end.at - begin.at
     others = (end.others - begin.others) / seconds / (os.cpu_count() or 1)
-    return Outcome(seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems)
+    return Outcome(
+        seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems
+    )
 
 
 def _ended(process: Measured) -> Mark:
@@ -162,6 +168,8 @@ def _product(task: Task, app: str, folder: Path) -> list[str]:
     _, function, _ = JOBS[task.job]
     file = folder / "bench.yaml"
     session = "true" if task.database else "false"
-    text = FILE.format(app=app, bootstrap=task.bootstrap, store=task.store, topic=task.topic, function=function, session=session)
+    text = FILE.format(
+        app=app, bootstrap=task.bootstrap, store=task.store, topic=task.topic, function=function, session=session
+    )
     file.write_text(text + f"    to: {{topic: {app}.out}}\n" * task.sends)
     return [str(Path(sys.executable).with_name("sluicegate")), "run", str(file)]

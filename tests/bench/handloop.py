@@ -2,8 +2,8 @@
 
     python -m tests.bench.handloop JOB BOOTSTRAP TOPIC OUT GROUP [--store URL]
 
-Without a session offsets are committed by librdkafka now and then, and nothing is kept against a crash. With one, 1,000 messages,
-the most that the product takes, share a transaction with the offsets of their partitions.
+Without a session offsets are committed by librdkafka now and then, and nothing is kept against a crash. With one, 1,000
+messages, the most that the product takes, share a transaction with the offsets of their partitions.
 """
 
 import argparse
@@ -21,7 +21,9 @@ from tests.bench import functions
 from tests.bench.functions import Order
 from tests.bench.loop import BATCH, batches, clients, say
 
-OFFSETS = text("insert into bench_offsets values (:number, :next) on conflict (number) do update set next = excluded.next")
+OFFSETS = text(
+    "insert into bench_offsets values (:number, :next) on conflict (number) do update set next = excluded.next"
+)
 decode = msgspec.json.Decoder(Order).decode
 encode = msgspec.json.Encoder().encode
 

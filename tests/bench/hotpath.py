@@ -2,9 +2,9 @@
 
     python -m tests.bench.hotpath [--records 1000000] [--passes 3] [--only WORD]
 
-CPU time of the calling thread around each batch of 250; commits are imitated every 10,000 records. The parts above are what
-any loop pays. The tenth percentile of all batches is the figure that others on the machine disturb least; "loop" is the body of
-the tuned loop.
+CPU time of the calling thread around each batch of 250; commits are imitated every 10,000 records. The parts above are
+what any loop pays. The tenth percentile of all batches is the figure that others on the machine disturb least; "loop"
+is the body of the tuned loop.
 """
 
 import argparse
@@ -49,7 +49,9 @@ RULES = {
     "the same, until": Aggregation(count=100, until=Until("id", "none"), compute=(COUNT, SUM, MAX)),
     "the same, on_missing: ignore": Aggregation(count=100, on_missing="ignore", compute=(COUNT, SUM, MAX)),
     "sum, and last of another field": Aggregation(count=100, compute=(COUNT, SUM, Reducer("last", "last", "id"))),
-    "sum, first and last": Aggregation(count=100, compute=(SUM, Reducer("first", "first", "id"), Reducer("last", "last", "id"))),
+    "sum, first and last": Aggregation(
+        count=100, compute=(SUM, Reducer("first", "first", "id"), Reducer("last", "last", "id"))
+    ),
     "collect": Aggregation(count=100, compute=(COUNT, Reducer("rows", "collect"))),
     "collect, sum and max": Aggregation(count=100, compute=(SUM, MAX, Reducer("rows", "collect"))),
     "collect of a field": Aggregation(count=100, compute=(COUNT, Reducer("ids", "collect", "id"))),
@@ -155,10 +157,16 @@ def main() -> None:
         server = open_server(Kafka(heap="512m"))
         opened.callback(server.destroy)
         load.fill(server.url, TOPIC, options.records)
-        consumer = Consumer({
-            "bootstrap.servers": server.url, "group.id": TOPIC, "isolation.level": "read_committed", "enable.auto.commit": False,
-            "check.crcs": True, "fetch.queue.backoff.ms": 5,
-        })  # fmt: skip
+        consumer = Consumer(
+            {
+                "bootstrap.servers": server.url,
+                "group.id": TOPIC,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "check.crcs": True,
+                "fetch.queue.backoff.ms": 5,
+            }
+        )
         opened.callback(consumer.close)
         print(table(consumer, options))
 

@@ -1,8 +1,9 @@
 """J1 and J2: the whole topic through one system, once.
 
-The clock starts when the system's first record is at hand: the loop says so itself, for the product it is the log event of
-its first claimed partition, before any record (so claiming the others counts, too). It stops when the last expected result
-is visible to a read_committed consumer. CPU time is that of the worker process, all threads, between these two moments.
+The clock starts when the system's first record is at hand: the loop says so itself, for the product it is the log event
+of its first claimed partition, before any record (so claiming the others counts, too). It stops when the last expected
+result is visible to a read_committed consumer. CPU time is that of the worker process, all threads, between these two
+moments.
 """
 
 import os
@@ -22,8 +23,8 @@ TIMEOUT = 300.0
 
 
 class Outcome(NamedTuple):
-    """One run. Seconds of wall time, and of CPU time of the worker and of the supervisor; peak memory of the worker in MiB;
-    the share of the machine that others used meanwhile."""
+    """One run. Seconds of wall time, and of CPU time of the worker and of the supervisor; peak memory of the worker in
+    MiB; the share of the machine that others used meanwhile."""
 
     seconds: float
     worker: float
@@ -50,7 +51,9 @@ def once(system: str, work: Work, records: int, expected: Mapping[str, Expected]
             consumer.close()
     seconds = end.at - begin.at
     others = (end.others - begin.others) / seconds / (os.cpu_count() or 1)
-    return Outcome(seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems)
+    return Outcome(
+        seconds, end.worker - begin.worker, end.supervisor - begin.supervisor, peak, max(0.0, others), problems
+    )
 
 
 def _extra(consumer: Consumer, run: Running, many: int) -> list[str]:
@@ -58,7 +61,9 @@ def _extra(consumer: Consumer, run: Running, many: int) -> list[str]:
     if code := run.process.stop():
         return [f"it ended with {code}"]
     found = written(consumer, run.out), written(consumer, run.dead)
-    return [] if found == (many, 0) else [f"{found[0]} results and {found[1]} dead letters were written, not {many} and 0"]
+    return (
+        [] if found == (many, 0) else [f"{found[0]} results and {found[1]} dead letters were written, not {many} and 0"]
+    )
 
 
 def _metrics(run: Running, records: int) -> list[str]:
@@ -75,4 +80,3 @@ def consumed(port: int) -> float:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith("sluicegate_records_consumed_total"))
-

@@ -1,7 +1,7 @@
 """The input of all jobs, and what must come out of it.
 
-200-byte JSON orders over records / 100 keys, exactly 100 per key, so one result per key; each key is active for half of the
-stream, so that results come all along its second half. The same seed gives the same bytes.
+200-byte JSON orders over records / 100 keys, exactly 100 per key, so one result per key; each key is active for half of
+the stream, so that results come all along its second half. The same seed gives the same bytes.
 """
 
 import random
@@ -43,13 +43,21 @@ def orders(records: int, seed: int = 7) -> Iterator[tuple[str, int, bytes]]:
 
 
 def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[str, Expected]:
-    """Make the topic, send the orders, wait until all are there; what each key must give. `named`: each with an id of 36 bytes in the
-    header `message-id`."""
+    """Make the topic, send the orders, wait until all are there; what each key must give. `named`: each with an id of
+    36 bytes in the header `message-id`."""
     create(bootstrap, topic)
-    producer = Producer({
-        "bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4", "partitioner": "murmur2_random",
-        "enable.idempotence": True, "log_level": 3, "queue.buffering.max.messages": 100_000, "batch.size": 262_144,
-    })  # fmt: skip
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 50,
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",
+            "enable.idempotence": True,
+            "log_level": 3,
+            "queue.buffering.max.messages": 100_000,
+            "batch.size": 262_144,
+        }
+    )
     sums: dict[str, int] = {}
     most: dict[str, int] = {}
     digests: dict[str, Any] = {}
@@ -77,7 +85,9 @@ def create(bootstrap: str, *topics: str) -> None:
 
     def led() -> bool:
         known = admin.list_topics(timeout=10).topics
-        return all(t in known and sum(p.leader >= 0 for p in known[t].partitions.values()) == PARTITIONS for t in topics)
+        return all(
+            t in known and sum(p.leader >= 0 for p in known[t].partitions.values()) == PARTITIONS for t in topics
+        )
 
     wait_until(led, 30, "a leader for each partition")
 

@@ -1,15 +1,16 @@
 """The tuned loop without durability: what a person would write by hand when nothing may be lost is not asked for.
 
-Batches of 250, each record decoded to a msgspec Struct and dropped at once, no call per record but `value()`, results produced
-at once, offsets committed by librdkafka now and then.
+Batches of 250, each record decoded to a msgspec Struct and dropped at once, no call per record but `value()`, results
+produced at once, offsets committed by librdkafka now and then.
 
     python -m tests.bench.loop BOOTSTRAP TOPIC OUT GROUP [--count 100] [--rows] [--tight] [--low-latency]
 
-Like most such scripts it is written outside of any function, where Python looks names up in a dict; so was the loop that the
-project's goals were measured against (per CPU-second this one has 1.07 of its speed, median of 8 alternating runs), and `--tight`
-is the same inside a function (1.2 to 1.3 of it).
+Like most such scripts it is written outside of any function, where Python looks names up in a dict; so was the loop
+that the project's goals were measured against (per CPU-second this one has 1.07 of its speed, median of 8 alternating
+runs), and `--tight` is the same inside a function (1.2 to 1.3 of it).
 
-At its first record it writes a JSON line to stderr: the moment (monotonic seconds) and the CPU seconds spent until then.
+At its first record it writes a JSON line to stderr: the moment (monotonic seconds) and the CPU seconds spent until
+then.
 """
 
 import argparse
@@ -35,17 +36,25 @@ class Keyed(msgspec.Struct, gc=False):
 
 
 def clients(options: argparse.Namespace) -> tuple[Consumer, Producer]:
-    consumer = Consumer({
-        "bootstrap.servers": options.bootstrap, "group.id": options.group, "auto.offset.reset": "earliest",
-        "fetch.queue.backoff.ms": 5, "isolation.level": "read_committed",
-    })  # fmt: skip
-    producer = Producer({"bootstrap.servers": options.bootstrap, "linger.ms": 5, "compression.type": "lz4" if options.rows else "none"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": options.bootstrap,
+            "group.id": options.group,
+            "auto.offset.reset": "earliest",
+            "fetch.queue.backoff.ms": 5,
+            "isolation.level": "read_committed",
+        }
+    )
+    producer = Producer(
+        {"bootstrap.servers": options.bootstrap, "linger.ms": 5, "compression.type": "lz4" if options.rows else "none"}
+    )
     consumer.subscribe([options.topic], on_assign=lambda *_: say("loop.assigned"))
     return consumer, producer
 
 
 def batches(consumer: Consumer, low_latency: bool, stop: list[int], size: int = BATCH):
-    """Lists of up to `size` until `stop`. `consume(n, t)` waits for n messages or all of t: with `low_latency`, wait only for the first."""
+    """Lists of up to `size` until `stop`. `consume(n, t)` waits for n messages or all of t: with `low_latency`, wait
+    only for the first."""
     first = True
     while not stop:
         if low_latency:
@@ -74,7 +83,9 @@ def fold(consumer: Consumer, producer: Producer, options: argparse.Namespace, st
             else:
                 group.append(amount)
             if len(group) >= count:
-                producer.produce(out, encode({"key": key, "n": len(group), "sum": sum(group), "max": max(group)}), key=key)
+                producer.produce(
+                    out, encode({"key": key, "n": len(group), "sum": sum(group), "max": max(group)}), key=key
+                )
                 del groups[key]
         producer.poll(0)
 
@@ -93,7 +104,9 @@ def collect(consumer: Consumer, producer: Producer, options: argparse.Namespace,
             else:
                 group.append(value)
             if len(group) >= count:
-                producer.produce(out, b'{"key":"%s","n":%d,"rows":[%s]}' % (key.encode(), len(group), b",".join(group)), key=key)
+                producer.produce(
+                    out, b'{"key":"%s","n":%d,"rows":[%s]}' % (key.encode(), len(group), b",".join(group)), key=key
+                )
                 del groups[key]
         producer.poll(0)
 
@@ -133,7 +146,9 @@ if __name__ == "__main__":
             else:
                 group.append(amount)
             if len(group) >= count:
-                producer.produce(out, encode({"key": key, "n": len(group), "sum": sum(group), "max": max(group)}), key=key)
+                producer.produce(
+                    out, encode({"key": key, "n": len(group), "sum": sum(group), "max": max(group)}), key=key
+                )
                 del groups[key]
         producer.poll(0)
     producer.flush(10)

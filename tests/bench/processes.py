@@ -22,8 +22,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Mark(NamedTuple):
-    """A moment (monotonic seconds) and the CPU seconds until then of the worker, of the process above it, and of everything on
-    this machine that is not of this bench."""
+    """A moment (monotonic seconds) and the CPU seconds until then of the worker, of the process above it, and of
+    everything on this machine that is not of this bench."""
 
     at: float
     worker: float
@@ -64,14 +64,20 @@ def others_seconds() -> float:
 
 
 class Measured:
-    """A running system. Its log lines (JSON on stderr) say which process works, when its first record is at hand, and on
-    which port it listens."""
+    """A running system. Its log lines (JSON on stderr) say which process works, when its first record is at hand, and
+    on which port it listens."""
 
     def __init__(self, command: Sequence[str], folder: Path, **environment: str) -> None:
         self._process = subprocess.Popen(
-            command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"TMPDIR": str(folder)} | environment, preexec_fn=die_with_parent(signal.SIGTERM),
-        )  # fmt: skip
+            command,
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TMPDIR": str(folder)} | environment,
+            preexec_fn=die_with_parent(signal.SIGTERM),
+        )
         self.pid = self._process.pid
         self.worker: int = 0
         self.workers: list[int] = []

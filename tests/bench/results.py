@@ -1,4 +1,5 @@
-"""Results as they come out of Kafka, and whether they are right: every key once, nothing else, every number and byte."""
+"""Results as they come out of Kafka, and whether they are right: every key once, nothing else, every number and
+byte."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,17 +32,23 @@ class Rows(msgspec.Struct):
 
 def reader(bootstrap: str, topic: str) -> Consumer:
     """A consumer of all committed results of the topic, from its beginning."""
-    consumer = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": f"watch-{topic}", "isolation.level": "read_committed",
-        "enable.auto.commit": False, "fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 5,
-    })  # fmt: skip
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"watch-{topic}",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,
+            "fetch.queue.backoff.ms": 5,
+        }
+    )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     return consumer
 
 
 def await_results(consumer: Consumer, many: int, process: Measured, timeout: float) -> tuple[Mark, list[bytes]]:
-    """Read until so many results are there; the moment of the last one, and all of them. Raises RuntimeError when the system
-    ends before, or when they do not come."""
+    """Read until so many results are there; the moment of the last one, and all of them. Raises RuntimeError when the
+    system ends before, or when they do not come."""
     values: list[bytes] = []
     deadline = time.monotonic() + timeout
     while len(values) < many:
@@ -61,7 +68,10 @@ def written(consumer: Consumer, topic: str) -> int:
 
     def ends() -> list[int]:
         with suppress(KafkaException):  # a new topic's leader may still be on its way
-            return [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in range(PARTITIONS)]
+            return [
+                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+                for number in range(PARTITIONS)
+            ]
         return []
 
     return sum(wait_until(ends, 20, f"the ends of {topic}"))
@@ -91,7 +101,11 @@ def _difference(result: Numbers | Rows, wanted: Expected) -> str:
         return f"{result.n} records, not {PER_KEY}"
     if isinstance(result, Rows):
         digest = blake2b(b"".join(map(bytes, result.rows)), digest_size=16).digest()
-        return "" if digest == wanted.payloads and len(result.rows) == PER_KEY else "other records than those that were sent"
+        return (
+            ""
+            if digest == wanted.payloads and len(result.rows) == PER_KEY
+            else "other records than those that were sent"
+        )
     if (result.sum, result.max) != (wanted.total, wanted.most):
         return f"sum {result.sum} and max {result.max}, not {wanted.total} and {wanted.most}"
     return ""

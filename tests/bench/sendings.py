@@ -1,7 +1,9 @@
-"""`outbox`: rows that lie in the store until all are in the topic. `timeouts`: as many due at once, and how late armed ones are.
+"""`outbox`: rows that lie in the store until all are in the topic. `timeouts`: as many due at once, and how late armed
+ones are.
 
-The clock starts when the dispatcher says that it runs and stops when the brokers have the last row. CPU time is given per row of
-each process that shares the machine: on n quiet cores the rate is at most n / (their sum), whatever a loaded clock says.
+The clock starts when the dispatcher says that it runs and stops when the brokers have the last row. CPU time is given
+per row of each process that shares the machine: on n quiet cores the rate is at most n / (their sum), whatever a loaded
+clock says.
 """
 
 import os
@@ -106,7 +108,8 @@ def _pid(server: Any) -> int:
 
 
 def late(bootstrap: str, kind: str, armed: int, seconds: float = 20.0) -> list[float]:
-    """Of timeouts that become due all along `seconds`, with `armed` in the store: from when each was due until the broker had it."""
+    """Of timeouts that become due all along `seconds`, with `armed` in the store: from when each was due until the
+    broker had it."""
     with _prepared(bootstrap, kind) as (app, store, _, worker):
         run = worker()
         run.wait("dispatcher.running", timeout=60)
@@ -114,7 +117,9 @@ def late(bootstrap: str, kind: str, armed: int, seconds: float = 20.0) -> list[f
         count = int(seconds * 50)
         _insert(store, [_timeout(f"{app}.t", far) for _ in range(armed - count)])
         soon = max(soon, datetime.now(UTC) + timedelta(seconds=5))
-        _insert(store, [_timeout(f"{app}.t", soon + timedelta(seconds=number * seconds / count)) for number in range(count)])
+        _insert(
+            store, [_timeout(f"{app}.t", soon + timedelta(seconds=number * seconds / count)) for number in range(count)]
+        )
         consumer = _reader(bootstrap, f"{app}.t")
         found: list[float] = []
         while len(found) < count:
@@ -164,12 +169,16 @@ def _fill(job: str, store: Any, topic: str, rows: int) -> None:
         return
     value = b"v" * 200
     for first in range(0, rows, AT_ONCE):
-        messages = [OutboxMessage(topic, b"k%d" % (number % KEYS), value) for number in range(first, min(first + AT_ONCE, rows))]
+        messages = [
+            OutboxMessage(topic, b"k%d" % (number % KEYS), value) for number in range(first, min(first + AT_ONCE, rows))
+        ]
         store.outbox.add(None, messages, require_transaction=False)
 
 
 def _timeout(topic: str, due_at: datetime) -> Timeout:
-    return Timeout(id=uuid.uuid4(), destination=topic, due_at=due_at, key=b"k", value=b"%.6f " % due_at.timestamp() + b"v" * 180)
+    return Timeout(
+        id=uuid.uuid4(), destination=topic, due_at=due_at, key=b"k", value=b"%.6f " % due_at.timestamp() + b"v" * 180
+    )
 
 
 def _insert(store: Any, timeouts: list[Timeout]) -> None:
@@ -178,7 +187,9 @@ def _insert(store: Any, timeouts: list[Timeout]) -> None:
 
 
 def _reader(bootstrap: str, topic: str) -> Consumer:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, "log_level": 0}
+    )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     return consumer
 
@@ -187,7 +198,9 @@ def _ends(bootstrap: str, topic: str) -> Callable[[], int]:
     consumer = _reader(bootstrap, topic)
 
     def count() -> int:
-        marks = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20) for number in range(PARTITIONS)]
+        marks = [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20) for number in range(PARTITIONS)
+        ]
         return sum(high for _, high in marks)
 
     return count
@@ -200,5 +213,6 @@ def line(job: str, store: str, rows: int, found: Sent) -> str:
     most = cores * rows / max(sum(found.cpu), 0.01)
     return (
         f"{job:10} {store:12} {rate:10,.0f} rows/s  {found.seconds:6.1f} s  us a row: {costs}  "
-        f"(at most {most:,.0f}/s on {cores} cores)  others {found.others:.0%}  {'right' if not found.problems else found.problems}"
+        f"(at most {most:,.0f}/s on {cores} cores)  others {found.others:.0%}  "
+        f"{'right' if not found.problems else found.problems}"
     )

@@ -1,6 +1,8 @@
-"""J9: J1 with `scope: shared` on Redis, by two workers; CPU time of every process, and what it implies on two quiet cores.
+"""J9: J1 with `scope: shared` on Redis, by two workers; CPU time of every process, and what it implies on two quiet
+cores.
 
-The clock starts when the first partition is claimed and stops when the last result is visible to a read_committed consumer.
+The clock starts when the first partition is claimed and stops when the last result is visible to a read_committed
+consumer.
 """
 
 import time
@@ -29,7 +31,8 @@ CORES = 2
 
 
 class Shared(NamedTuple):
-    """One run: seconds of wall time, CPU seconds of workers, Redis, broker and the rest of ours, share of the machine that others used."""
+    """One run: seconds of wall time, CPU seconds of workers, Redis, broker and the rest of ours, share of the machine
+    that others used."""
 
     seconds: float
     workers: float
@@ -41,7 +44,8 @@ class Shared(NamedTuple):
 
 
 def once(bootstrap: str, broker: int, topic: str, records: int, expected: Mapping[str, Expected]) -> Shared:
-    """Run it; `broker` is the pid of Kafka's process, 0 for a container. Raises RuntimeError when it gives no results at all."""
+    """Run it; `broker` is the pid of Kafka's process, 0 for a container. Raises RuntimeError when it gives no results
+    at all."""
     app = f"bench-shared-{uuid.uuid4().hex[:8]}"
     with ExitStack() as cleaning:
         server = open_server(Valkey())
@@ -96,7 +100,8 @@ def line(records: int, found: Shared) -> str:
     each = [spent / records * 1e6 for spent in (found.workers, found.redis, found.broker, found.rest)]
     implied = min(CORES / sum(each), 1 / max(each[1], 0.01), WORKERS / each[0]) * 1e6
     return (
-        f"{JOB} {TITLE}; {records} records: {records / found.seconds:,.0f} records/s wall (others {found.others:.0%}); CPU µs a record: "
+        f"{JOB} {TITLE}; {records} records: {records / found.seconds:,.0f} records/s wall (others "
+        f"{found.others:.0%}); CPU µs a record: "
         f"workers {each[0]:.1f}, redis {each[1]:.1f}, broker {each[2]:.1f}, dispatcher and supervisor {each[3]:.1f}; "
         f"on {CORES} quiet cores {implied:,.0f} records/s; {'right' if not found.problems else found.problems}"
     )

@@ -30,7 +30,9 @@ agents:
   bench:
     from: {topic}
 """
-FILE = HEAD + """\
+FILE = (
+    HEAD
+    + """\
     aggregate:
       count: {count}
       timeout: {{after: 10m, since: first}}
@@ -38,13 +40,15 @@ FILE = HEAD + """\
 {compute}
     to: {{topic: {app}.out}}
 """
+)
 NUMBERS = {"n": "count", "sum": "{sum: amount}", "max": "{max: amount}"}
 ROWS = {"n": "count", "rows": "collect"}
 
 
 @dataclass(frozen=True)
 class Work:
-    """Every `count` records of a key of `topic` become one result: their number, sum and maximum, or (`rows`) the records."""
+    """Every `count` records of a key of `topic` become one result: their number, sum and maximum, or (`rows`) the
+    records."""
 
     bootstrap: str
     topic: str
@@ -68,16 +72,22 @@ def running(system: str, work: Work) -> Iterator[Running]:
     app = f"bench-{system}-{uuid.uuid4().hex[:8]}"
 
     def command(out: str, folder: Path) -> list[str]:
-        return _loop(system, work, out, app) if system in (LOOP, TIGHT) else _product(work, app, _store(system, cleaning), folder)
+        return (
+            _loop(system, work, out, app)
+            if system in (LOOP, TIGHT)
+            else _product(work, app, _store(system, cleaning), folder)
+        )
 
     with ExitStack() as cleaning, started(system, work.bootstrap, app, command) as run:
         yield run
 
 
 @contextmanager
-def started(system: str, bootstrap: str, app: str, command: Callable[[str, Path], list[str]], **environment: str) -> Iterator[Running]:
-    """`command` (of an output topic and a folder, both new) runs; at the end it is ended and all is removed. Raises RuntimeError
-    when a clean end takes too long or is none."""
+def started(
+    system: str, bootstrap: str, app: str, command: Callable[[str, Path], list[str]], **environment: str
+) -> Iterator[Running]:
+    """`command` (of an output topic and a folder, both new) runs; at the end it is ended and all is removed. Raises
+    RuntimeError when a clean end takes too long or is none."""
     with ExitStack() as cleaning:
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
         cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -95,13 +105,25 @@ def started(system: str, bootstrap: str, app: str, command: Callable[[str, Path]
 
 
 def _loop(system: str, work: Work, out: str, group: str) -> list[str]:
-    command = [sys.executable, "-m", "tests.bench.loop", work.bootstrap, work.topic, out, group, "--count", str(work.count)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.loop",
+        work.bootstrap,
+        work.topic,
+        out,
+        group,
+        "--count",
+        str(work.count),
+    ]
     return command + ["--tight"] * (system == TIGHT) + ["--rows"] * work.rows + ["--low-latency"] * work.low_latency
 
 
 def _product(work: Work, app: str, store: str, folder: Path) -> list[str]:
     compute = "\n".join(f"        {name}: {reducer}" for name, reducer in (ROWS if work.rows else NUMBERS).items())
-    text = FILE.format(app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute)
+    text = FILE.format(
+        app=app, bootstrap=work.bootstrap, store=store, topic=work.topic, count=work.count, compute=compute
+    )
     return product(text, folder)
 
 

@@ -1,4 +1,5 @@
-"""Tables of medians with their spread. Ratios are taken within a round and then their median: what slows a round slows both."""
+"""Tables of medians with their spread. Ratios are taken within a round and then their median: what slows a round slows
+both."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
@@ -8,8 +9,10 @@ from tests.bench.latency import Latency
 from tests.bench.systems import LOOP
 
 NOTES = """\
-k/s: thousand records a second; per CPU-s: per second of the worker's CPU (all its threads); over loop: median of the rounds'
-ratios; supervisor: its CPU seconds in the same time; peak: VmHWM of the worker; others: the share of the machine that was
+k/s: thousand records a second; per CPU-s: per second of the worker's CPU (all its threads); over loop: median of the \
+rounds'
+ratios; supervisor: its CPU seconds in the same time; peak: VmHWM of the worker; others: the share of the machine \
+that was
 used by processes that are not the bench's (wall times mean little when it is not small). Spread in brackets."""
 
 
@@ -21,13 +24,19 @@ def throughput(title: str, records: int, found: Mapping[str, Sequence[Outcome]])
         wall = [records / 1e3 / each.seconds for each in outcomes]
         cpu = [records / 1e3 / max(each.worker, 0.01) for each in outcomes]
         right = sum(not each.problems for each in outcomes)
-        rows.append((
-            system, spread(wall, "{:.0f}"), spread(cpu, "{:.0f}"),
-            _ratios(found.get(LOOP, ()), outcomes, lambda each: each.seconds),
-            _ratios(found.get(LOOP, ()), outcomes, lambda each: max(each.worker, 0.01)),
-            f"{max(each.peak for each in outcomes):.0f}", f"{median(each.supervisor for each in outcomes):.2f}",
-            f"{median(each.others for each in outcomes):.0%}", f"{right}/{len(outcomes)}",
-        ))  # fmt: skip
+        rows.append(
+            (
+                system,
+                spread(wall, "{:.0f}"),
+                spread(cpu, "{:.0f}"),
+                _ratios(found.get(LOOP, ()), outcomes, lambda each: each.seconds),
+                _ratios(found.get(LOOP, ()), outcomes, lambda each: max(each.worker, 0.01)),
+                f"{max(each.peak for each in outcomes):.0f}",
+                f"{median(each.supervisor for each in outcomes):.2f}",
+                f"{median(each.others for each in outcomes):.0%}",
+                f"{right}/{len(outcomes)}",
+            )
+        )
     return f"\n{title}\n{aligned(rows)}\n{NOTES}"
 
 

@@ -22,8 +22,9 @@ class Growth(NamedTuple):
 
 
 def grown(samples: Sequence[float], records: int) -> Growth:
-    """Of samples (MiB), each after `records` more records: the first third is warm-up; of what follows the medians of the first and the
-    last third are compared, since a sample may meet a request under way. Raises ValueError for fewer than nine."""
+    """Of samples (MiB), each after `records` more records: the first third is warm-up; of what follows the medians of
+    the first and the last third are compared, since a sample may meet a request under way. Raises ValueError for fewer
+    than nine."""
     if len(samples) < 9:
         raise ValueError("too few samples to tell")
     counted = samples[len(samples) // 3 :]

@@ -1,4 +1,5 @@
-"""One real worker whose memory is watched: a file, a topic full of records of 200 bytes, its peak of resident memory."""
+"""One real worker whose memory is watched: a file, a topic full of records of 200 bytes, its peak of resident
+memory."""
 
 import json
 from pathlib import Path
@@ -17,8 +18,13 @@ PER_GROUP = 250
 
 
 def document(name: str, bootstrap: str, store: str, aggregate: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The file of one agent that keeps whole messages; it keeps its partitions for half an hour when the broker is away."""
-    rule = {"from": f"{name}.in", "aggregate": {"compute": {"all": "collect"}} | aggregate, "to": {"topic": f"{name}.out"}}
+    """The file of one agent that keeps whole messages; it keeps its partitions for half an hour when the broker is
+    away."""
+    rule = {
+        "from": f"{name}.in",
+        "aggregate": {"compute": {"all": "collect"}} | aggregate,
+        "to": {"topic": f"{name}.out"},
+    }
     return {
         "app": name,
         "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": 1_800_000, "max.poll.interval.ms": 1_800_000},
@@ -66,7 +72,12 @@ def now_mib(worker: Worker) -> float:
 
 def taken(worker: Worker, records: int, timeout: float) -> None:
     """Wait until its partitions have committed so many."""
-    wait_until(lambda: sum(max(0, each["offset"]) for each in looked(worker)) >= records, timeout, f"{records} committed records", 0.25)
+    wait_until(
+        lambda: sum(max(0, each["offset"]) for each in looked(worker)) >= records,
+        timeout,
+        f"{records} committed records",
+        0.25,
+    )
 
 
 def looked(worker: Worker) -> list[dict[str, Any]]:

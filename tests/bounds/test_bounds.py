@@ -1,7 +1,8 @@
-"""The memory of a real worker: with very many buffered items, with a store that is a hundred times slower than usual, and with a broker
-that stays down while everything falls due.
+"""The memory of a real worker: with very many buffered items, with a store that is a hundred times slower than usual,
+and with a broker that stays down while everything falls due.
 
-CI takes 100,000 items of 200 bytes; `make bounds` (SLUICEGATE_BOUNDS=whole) a million. docs/proof/bounds.md has the measured numbers.
+CI takes 100,000 items of 200 bytes; `make bounds` (SLUICEGATE_BOUNDS=whole) a million. docs/proof/bounds.md has the
+measured numbers.
 """
 
 import os
@@ -17,7 +18,8 @@ from tests.waiting import wait_until
 WHOLE = os.environ.get("SLUICEGATE_BOUNDS") == "whole"
 RECORDS = 1_000_000 if WHOLE else 100_000
 MOST = 600.0 if WHOLE else 300.0  # MiB; a worker that holds nothing has 55, its consumer's queue 65 a partition at most
-# What may come on top while no broker takes anything: 16 MiB of unsent rows a partition, and 64 MiB of them again in the producer.
+# What may come on top while no broker takes anything: 16 MiB of unsent rows a partition, and 64 MiB of them again in
+# the producer.
 UNSENT = 4 * 16.0 + 64.0
 SLOW = 0.25  # seconds, each way: a commit of the local Redis takes 1 to 5 ms
 PATIENCE = 900.0 if WHOLE else 150.0
@@ -53,8 +55,8 @@ def test_the_memory_of_a_worker_is_bounded_whatever_is_slow_or_away(
 
 
 def fired(worker: Worker) -> bool:
-    """Are all groups closed, and their results stored, with nobody to take them? (The topic of the results is known by then: one group
-    was complete.)"""
+    """Are all groups closed, and their results stored, with nobody to take them? (The topic of the results is known by
+    then: one group was complete.)"""
     places = looked(worker)
     return bool(places) and not any(each["groups"] for each in places)
 

@@ -1,8 +1,8 @@
-"""A worker that runs for long takes no more memory than one that has just warmed up: new keys, groups that end by count and by time, dead
-letters and known ids come and go. The twin keeps some bytes of each group, and is found.
+"""A worker that runs for long takes no more memory than one that has just warmed up: new keys, groups that end by count
+and by time, dead letters and known ids come and go. The twin keeps some bytes of each group, and is found.
 
-CI takes some 300,000 records, `make bounds` (SLUICEGATE_BOUNDS=whole) as many as come in six minutes; docs/proof/bounds.md has the
-numbers.
+CI takes some 300,000 records, `make bounds` (SLUICEGATE_BOUNDS=whole) as many as come in six minutes;
+docs/proof/bounds.md has the numbers.
 """
 
 import time
@@ -34,7 +34,8 @@ def pass_on(batch, send):
 
 
 def document(ns: str, kafka: str, store: str) -> dict[str, Any]:
-    """Groups of ten, one in a hundred of which waits for its timeout; an id is known among the newest 10,000 of a partition."""
+    """Groups of ten, one in a hundred of which waits for its timeout; an id is known among the newest 10,000 of a
+    partition."""
     rule = {
         "from": f"{ns}.in",
         "aggregate": {"count": A_GROUP, "timeout": {"after": "2s"}, "compute": {"all": "collect"}},
@@ -43,9 +44,15 @@ def document(ns: str, kafka: str, store: str) -> dict[str, Any]:
         "dedupe": {"id": "header:id", "horizon": "1h", "max_ids": 10_000},
     }
     return {
-        "app": ns, "kafka": {"bootstrap.servers": kafka}, "store": store, "http": {"port": 0}, "dead_letters": f"{ns}.dead",
-        "outbox": False, "timeouts": False, "agents": {"bounded": rule},
-    }  # fmt: skip
+        "app": ns,
+        "kafka": {"bootstrap.servers": kafka},
+        "store": store,
+        "http": {"port": 0},
+        "dead_letters": f"{ns}.dead",
+        "outbox": False,
+        "timeouts": False,
+        "agents": {"bounded": rule},
+    }
 
 
 def produce(kafka: str, topic: str, first: int) -> None:
@@ -87,7 +94,10 @@ def test_a_long_run_takes_no_more_memory(
         worker.wait("partition.claimed", 4, timeout=60)
         samples = sampled(worker, kafka, f"{ns}.in", 0.0 if leaks else SECONDS)
         found = grown(samples, RECORDS)
-        said = f"{len(samples) * RECORDS} records, MiB after each round: {' '.join(f'{each:.0f}' for each in samples)}; {found}"
+        said = (
+            f"{len(samples) * RECORDS} records, MiB after each round: "
+            f"{' '.join(f'{each:.0f}' for each in samples)}; {found}"
+        )
         print(f"{said}; {found.bytes_a_record:.1f} bytes a record")
         assert (found.bytes_a_record > MOST) == leaks, said
     finally:

@@ -1,7 +1,9 @@
-"""The judge of books: folds the input by itself and compares with entries, balances and messages. It knows no engine and no fault.
+"""The judge of books: folds the input by itself and compares with entries, balances and messages. It knows no engine
+and no fault.
 
-An entry covers the payments of its account from its first to its last offset; an account lives in one partition of the input. Every
-good payment must be in exactly one entry, every entry in its balance and in exactly one message, every bad payment in one dead letter.
+An entry covers the payments of its account from its first to its last offset; an account lives in one partition of the
+input. Every good payment must be in exactly one entry, every entry in its balance and in exactly one message, every bad
+payment in one dead letter.
 """
 
 import json
@@ -16,11 +18,16 @@ Entry = dict[str, Any]
 
 
 def audit(
-    inputs: Sequence[Seen], entries: Sequence[Entry], balances: Mapping[str, int], outputs: Sequence[Seen], dead: Sequence[Seen],
-    poison: frozenset[Place] = frozenset(), stored: bool = True,
-) -> Verdict:  # fmt: skip
-    """The verdict over complete logs and the store. `poison`: good payments that must become dead letters. `stored` False: the
-    handlers only send, and the messages are judged as the entries."""
+    inputs: Sequence[Seen],
+    entries: Sequence[Entry],
+    balances: Mapping[str, int],
+    outputs: Sequence[Seen],
+    dead: Sequence[Seen],
+    poison: frozenset[Place] = frozenset(),
+    stored: bool = True,
+) -> Verdict:
+    """The verdict over complete logs and the store. `poison`: good payments that must become dead letters. `stored`
+    False: the handlers only send, and the messages are judged as the entries."""
     verdict = Verdict()
     counted = {record.place: record for record in inputs if good(record) and record.place not in poison}
     refused = {record.place: record for record in inputs if record.place not in counted}

@@ -1,6 +1,8 @@
-"""Handlers of payments, for a file under test: copied beside it as `chaos_books`, with `books.json` that says what they write to.
+"""Handlers of payments, for a file under test: copied beside it as `chaos_books`, with `books.json` that says what they
+write to.
 
-Each payment, or group of payments, makes an entry, moves a balance and sends a message. No key of the entries is unique: a repeat shows.
+Each payment, or group of payments, makes an entry, moves a balance and sends a message. No key of the entries is
+unique: a repeat shows.
 """
 
 import json
@@ -37,7 +39,13 @@ def check(message: Message) -> None:
 
 def book_batch(batch: Batch, session: Any, send: Any) -> None:
     fire = batch.fire
-    entry = {"account": batch.key, "amount": batch.value["total"], "count": batch.count, "first": fire.first, "last": fire.last}
+    entry = {
+        "account": batch.key,
+        "amount": batch.value["total"],
+        "count": batch.count,
+        "first": fire.first,
+        "last": fire.last,
+    }
     enter(session, entry)
     send(entry)
 
@@ -48,7 +56,8 @@ def forward(message: Message, send: Any) -> None:
 
 
 def book_by_id(message: Message, id: str, send: Any) -> None:
-    """In a transaction of its own (PostgreSQL); what has an entry under this id has its effects, but may not have been sent."""
+    """In a transaction of its own (PostgreSQL); what has an entry under this id has its effects, but may not have been
+    sent."""
     entry = payment(message)
     enter_apart(entry, id)
     send(entry)
@@ -72,7 +81,13 @@ def payment(message: Message) -> Entry:
     """Raises for a payment without an account or an amount."""
     if message.key is None or type(message.value["v"]) is not int:
         raise ValueError("a payment needs an account and an amount")
-    return {"account": message.key, "amount": message.value["v"], "count": 1, "first": message.offset, "last": message.offset}
+    return {
+        "account": message.key,
+        "amount": message.value["v"],
+        "count": 1,
+        "first": message.offset,
+        "last": message.offset,
+    }
 
 
 def misbehave(value: dict[str, Any]) -> None:
@@ -148,12 +163,18 @@ def enter(session: Any, entry: Entry) -> None:
         case SqlSession(connection):
             connection.execute(text(f"insert into entries_{name} (line) values (:line)"), {"line": line})
             given = {"amount": amount, "account": account}
-            moved = connection.execute(text(f"update balances_{name} set amount = amount + :amount where account = :account"), given)
+            moved = connection.execute(
+                text(f"update balances_{name} set amount = amount + :amount where account = :account"), given
+            )
             if not moved.rowcount:
-                connection.execute(text(f"insert into balances_{name} (account, amount) values (:account, :amount)"), given)
+                connection.execute(
+                    text(f"insert into balances_{name} (account, amount) values (:account, :amount)"), given
+                )
         case MongoSession(client_session, database):
             database[f"entries_{name}"].insert_one({"line": line}, session=client_session)
-            database[f"balances_{name}"].update_one({"_id": account}, {"$inc": {"amount": amount}}, upsert=True, session=client_session)
+            database[f"balances_{name}"].update_one(
+                {"_id": account}, {"$inc": {"amount": amount}}, upsert=True, session=client_session
+            )
         case RedisSession(pipeline, _):
             pipeline.rpush(f"{name}:entries", line)
             pipeline.incrby(f"{name}:balance:{account}", amount)
@@ -167,7 +188,8 @@ def _own_connection() -> psycopg.Connection[Any]:
 
 
 def enter_apart(entry: Entry, id: str) -> bool:
-    """The entry and its balance under a unique id, at once and whatever the engine does next; False when it was there."""
+    """The entry and its balance under a unique id, at once and whatever the engine does next; False when it was
+    there."""
     name, db = GIVEN["name"], _own_connection()
     with db.transaction():
         known = db.execute(f"insert into ids_{name} (id) values (%s) on conflict (id) do nothing", (id,))

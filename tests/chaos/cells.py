@@ -22,7 +22,10 @@ OMITTED = {
     ("after-decode", "lost"): "nothing was asked of the store or the broker there",
     ("after-restore", "lost"): "nothing was asked there since in-restore",
     ("expire-selected", "lost"): "groups are selected in memory",
-    ("produced-not-acked", "lost"): "no call to the store; a lost delivery report is test_relay's, and a dead broker test_servers'",
+    (
+        "produced-not-acked",
+        "lost",
+    ): "no call to the store; a lost delivery report is test_relay's, and a dead broker test_servers'",
     ("acked-not-recorded", "lost"): "no call to the store; the report that is not recorded is kill's",
 }
 
@@ -41,38 +44,70 @@ class Cell(NamedTuple):
         return f"{self.point}-{self.kind}-{self.store}"
 
 
-ALL = [Cell(point, kind, store) for point in POINTS for kind in KINDS for store in (*STORES, *SERVERS) if (point, kind) not in OMITTED]
+ALL = [
+    Cell(point, kind, store)
+    for point in POINTS
+    for kind in KINDS
+    for store in (*STORES, *SERVERS)
+    if (point, kind) not in OMITTED
+]
 
-# One store each, in turn; the most telling: state ahead of the store, the store ahead of the state, rows under way, timers.
+# One store each, in turn; the most telling: state ahead of the store, the store ahead of the state, rows under way,
+# timers.
 TELLING = [
-    ("before-commit", "stop"), ("before-commit", "lost"), ("commit-sent", "lost"), ("after-commit", "kill"), ("after-poll", "stop"),
-    ("after-decode", "raise"), ("in-restore", "kill"), ("after-claim", "stop"), ("produced-not-acked", "kill"),
-    ("acked-not-recorded", "stop"), ("expire-selected", "stop"), ("expire-committed", "kill"),
-]  # fmt: skip
+    ("before-commit", "stop"),
+    ("before-commit", "lost"),
+    ("commit-sent", "lost"),
+    ("after-commit", "kill"),
+    ("after-poll", "stop"),
+    ("after-decode", "raise"),
+    ("in-restore", "kill"),
+    ("after-claim", "stop"),
+    ("produced-not-acked", "kill"),
+    ("acked-not-recorded", "stop"),
+    ("expire-selected", "stop"),
+    ("expire-committed", "kill"),
+]
 
 # The same for each server: a commit it does not hear of or does not answer, a restore, rows under way.
 ELSEWHERE = [
-    ("before-commit", "stop"), ("commit-sent", "lost"), ("after-commit", "kill"), ("in-restore", "kill"), ("before-commit", "lost"),
+    ("before-commit", "stop"),
+    ("commit-sent", "lost"),
+    ("after-commit", "kill"),
+    ("in-restore", "kill"),
+    ("before-commit", "lost"),
     ("acked-not-recorded", "stop"),
-]  # fmt: skip
+]
 
 # With the newer group protocol: a member that is killed, and one that is overtaken while it stands still.
 CONSUMER_PROTOCOL = [("before-commit", "kill"), ("commit-sent", "stop")]
 
-# Handlers with a session, on the stores of an application's own data: before, in and after the commit that both share, a claim,
-# messages under way.
+# Handlers with a session, on the stores of an application's own data: before, in and after the commit that both share,
+# a claim, messages under way.
 BOOKS_STORES = ("postgresql", "mongodb", "redis")
 BOOKS = [
-    ("before-commit", "kill", "postgresql"), ("before-commit", "stop", "mongodb"), ("before-commit", "stop", "redis"),
-    ("before-commit", "lost", "mongodb"), ("commit-sent", "lost", "postgresql"), ("commit-sent", "raise", "redis"),
-    ("after-commit", "kill", "redis"), ("after-claim", "kill", "mongodb"), ("acked-not-recorded", "stop", "postgresql"),
-]  # fmt: skip
+    ("before-commit", "kill", "postgresql"),
+    ("before-commit", "stop", "mongodb"),
+    ("before-commit", "stop", "redis"),
+    ("before-commit", "lost", "mongodb"),
+    ("commit-sent", "lost", "postgresql"),
+    ("commit-sent", "raise", "redis"),
+    ("after-commit", "kill", "redis"),
+    ("after-claim", "kill", "mongodb"),
+    ("acked-not-recorded", "stop", "postgresql"),
+]
 BOOKED_GROUPS = [
-    ("expire-selected", "kill", "postgresql"), ("in-restore", "kill", "mongodb"), ("expire-committed", "stop", "redis"),
-]  # fmt: skip
+    ("expire-selected", "kill", "postgresql"),
+    ("in-restore", "kill", "mongodb"),
+    ("expire-committed", "stop", "redis"),
+]
 BOOKS_NTH = dict.fromkeys(BATCH, 2)  # a commit of handlers takes long where others use the machine
 NO_BOOKS = {
-    ("before-commit", "stop", "sqlite"): "the handlers work under the lock of the whole file: nobody takes over while it is held",
+    (
+        "before-commit",
+        "stop",
+        "sqlite",
+    ): "the handlers work under the lock of the whole file: nobody takes over while it is held"
 }
 
 WHOLE = os.environ.get("SLUICEGATE_CHAOS") == "whole"
@@ -96,45 +131,76 @@ def newer(whole: bool = WHOLE) -> list[Cell]:
 # Slow handlers: what is sealed, an attempt that is noted, a call, its end, and the commit of what it came to.
 SLOW_NTH = 20
 SLOW = [
-    ("sealed", "kill", "redis"), ("attempt-marked", "stop", "postgresql"), ("handler-running", "kill", "mongodb"),
-    ("handler-done", "stop", "redis"), ("complete-sent", "lost", "sqlite"),
-]  # fmt: skip
+    ("sealed", "kill", "redis"),
+    ("attempt-marked", "stop", "postgresql"),
+    ("handler-running", "kill", "mongodb"),
+    ("handler-done", "stop", "redis"),
+    ("complete-sent", "lost", "sqlite"),
+]
 SEALING = [
-    ("sealed", KINDS), ("attempt-marked", KINDS), ("handler-running", KINDS[:2]), ("handler-done", KINDS[:2]), ("complete-sent", KINDS),
-]  # fmt: skip
+    ("sealed", KINDS),
+    ("attempt-marked", KINDS),
+    ("handler-running", KINDS[:2]),
+    ("handler-done", KINDS[:2]),
+    ("complete-sent", KINDS),
+]
 
 
-# The dispatcher: a lane that is claimed, its rows with numbers and not sent, sent and not marked, marked; timeouts likewise.
+# The dispatcher: a lane that is claimed, its rows with numbers and not sent, sent and not marked, marked; timeouts
+# likewise.
 DISPATCHER_POINTS = [
-    ("timeout-claimed", KINDS), ("timeout-emitted", KINDS), ("lane-claimed", KINDS), ("lane-numbered", KINDS[:3]), ("lane-sent", KINDS[:3]),
+    ("timeout-claimed", KINDS),
+    ("timeout-emitted", KINDS),
+    ("lane-claimed", KINDS),
+    ("lane-numbered", KINDS[:3]),
+    ("lane-sent", KINDS[:3]),
     ("lane-marked", KINDS[:3]),
-]  # fmt: skip
+]
 DISPATCHER_NTH = 3
 DISPATCHER = [
-    ("timeout-claimed", "kill", "postgresql"), ("timeout-emitted", "stop", "mongodb"), ("lane-claimed", "stop", "redis"),
-    ("lane-numbered", "kill", "sqlite"), ("lane-sent", "stop", "postgresql"), ("lane-marked", "kill", "mongodb"),
+    ("timeout-claimed", "kill", "postgresql"),
+    ("timeout-emitted", "stop", "mongodb"),
+    ("lane-claimed", "stop", "redis"),
+    ("lane-numbered", "kill", "sqlite"),
+    ("lane-sent", "stop", "postgresql"),
+    ("lane-marked", "kill", "mongodb"),
     ("lane-sent", "kill", "redis"),
-]  # fmt: skip
+]
 
 
 def dispatcher(whole: bool = WHOLE) -> list[Cell]:
-    """For the process that sends the outbox's rows. What is asked in a thread may get no reply; between two calls nothing is asked."""
+    """For the process that sends the outbox's rows. What is asked in a thread may get no reply; between two calls
+    nothing is asked."""
     if not whole:
         return [Cell(*each, DISPATCHER_NTH) for each in DISPATCHER]
     stores = (*STORES, *SERVERS)
-    return [Cell(point, kind, store, DISPATCHER_NTH) for point, kinds in DISPATCHER_POINTS for kind in kinds for store in stores]
+    return [
+        Cell(point, kind, store, DISPATCHER_NTH)
+        for point, kinds in DISPATCHER_POINTS
+        for kind in kinds
+        for store in stores
+    ]
 
 
 # The shared buffer: records in it before their offset is, a batch in hand, a batch that is done.
 SHARED_NTH = 6
 SHARED = [
-    ("shared-inserted", "kill", "redis"), ("shared-inserted", "stop", "postgresql"), ("shared-inserted", "lost", "mongodb"),
-    ("shared-sealed", "kill", "mariadb"), ("shared-sealed", "stop", "redis"), ("shared-completed", "kill", "sqlite"),
-    ("shared-completed", "lost", "mongodb"), ("shared-completed", "stop", "redis"),
-]  # fmt: skip
+    ("shared-inserted", "kill", "redis"),
+    ("shared-inserted", "stop", "postgresql"),
+    ("shared-inserted", "lost", "mongodb"),
+    ("shared-sealed", "kill", "mariadb"),
+    ("shared-sealed", "stop", "redis"),
+    ("shared-completed", "kill", "sqlite"),
+    ("shared-completed", "lost", "mongodb"),
+    ("shared-completed", "stop", "redis"),
+]
 SHARED_POINTS = [("shared-inserted", KINDS), ("shared-sealed", KINDS[:3]), ("shared-completed", KINDS)]
 NO_SHARED = {
-    (point, "stop", "sqlite"): "another thread of it may stand in a transaction: nobody takes over while it holds the whole file"
+    (
+        point,
+        "stop",
+        "sqlite",
+    ): "another thread of it may stand in a transaction: nobody takes over while it holds the whole file"
     for point, _ in SHARED_POINTS
 }
 
@@ -144,21 +210,28 @@ def shared(whole: bool = WHOLE) -> list[Cell]:
     if not whole:
         return [Cell(*each, SHARED_NTH) for each in SHARED]
     stores = (*STORES, *SERVERS)
-    all_of_them = [Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores]
+    all_of_them = [
+        Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores
+    ]
     return [cell for cell in all_of_them if cell[:3] not in NO_SHARED]
 
 
-# Transactions: one that is open with all its rows, one that has ended and that the store does not know of; kill -9, or a zombie.
+# Transactions: one that is open with all its rows, one that has ended and that the store does not know of; kill -9, or
+# a zombie.
 TRANSACTION_POINTS = ("produced-not-acked", "txn-produced", "txn-committed", "acked-not-recorded")
 TRANSACTION_NTH = {**dict.fromkeys(("txn-produced", "txn-committed", "coordinator"), 4), **dict.fromkeys(RELAY, 40)}
 TRANSACTIONAL = [
-    ("txn-produced", "kill", "redis"), ("txn-committed", "stop", "postgresql"), ("txn-produced", "stop", "sqlite"),
-    ("txn-committed", "kill", "mongodb"), ("produced-not-acked", "kill", "mariadb"), ("acked-not-recorded", "kill", "redis"),
-]  # fmt: skip
+    ("txn-produced", "kill", "redis"),
+    ("txn-committed", "stop", "postgresql"),
+    ("txn-produced", "stop", "sqlite"),
+    ("txn-committed", "kill", "mongodb"),
+    ("produced-not-acked", "kill", "mariadb"),
+    ("acked-not-recorded", "kill", "redis"),
+]
 COORDINATOR = ("coordinator", "kill", "sqlite")  # the broker, while a transaction is open
 WITHOUT_CURSOR = [("txn-committed", "kill", "redis"), ("acked-not-recorded", "kill", "sqlite")]
-"""Where its absence shows. That of the fence shows in tests/integration/test_late_transaction_ends.py, on the real broker: here it would
-race a SIGSTOP."""
+"""Where its absence shows. That of the fence shows in tests/integration/test_late_transaction_ends.py, on the real
+broker: here it would race a SIGSTOP."""
 
 
 def transactional(whole: bool = WHOLE) -> list[Cell]:
@@ -176,14 +249,16 @@ def without_cursor() -> list[Cell]:
 
 
 def slow(whole: bool = WHOLE) -> list[Cell]:
-    """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault of the engine."""
+    """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault
+    of the engine."""
     if not whole:
         return [Cell(*each) for each in SLOW]
     return [Cell(point, kind, store) for point, kinds in SEALING for kind in kinds for store in (*STORES, *SERVERS)]
 
 
 def books(whole: bool = WHOLE) -> list[Cell]:
-    """For handlers of messages: in a whole run everything, with every store, but the timers and a restore, which is one of groups."""
+    """For handlers of messages: in a whole run everything, with every store, but the timers and a restore, which is one
+    of groups."""
     if not whole:
         return [Cell(*each, BOOKS_NTH.get(each[0], 0)) for each in BOOKS]
     taken = [cell for cell in ALL if cell.point not in ("in-restore", *TIMER) and cell[:3] not in NO_BOOKS]

@@ -1,5 +1,5 @@
-"""`scene(store=..., **options)`: a scenario of the test's own on the run's broker; `ledger(...)`: one whose agent is a handler of payments;
-`store_url(kind)`: a store that is not shared."""
+"""`scene(store=..., **options)`: a scenario of the test's own on the run's broker; `ledger(...)`: one whose agent is a
+handler of payments; `store_url(kind)`: a store that is not shared."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +33,11 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str],
 
 @pytest.fixture
 def scene(
-    request: pytest.FixtureRequest, tmp_path: Path, ns: str, make_topic: Callable[..., str], store_url: Callable[[str], str]
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    ns: str,
+    make_topic: Callable[..., str],
+    store_url: Callable[[str], str],
 ) -> Iterator[Callable[..., Scene]]:
     made: list[Scene] = []
 

@@ -13,8 +13,8 @@ AGAIN = 120  # records after which a forgetful producer writes one again
 
 
 class Feed:
-    """Produces to a topic from `start` to `stop`; keys stay in their partitions. When it `repeats` it writes each record twice, some
-    at once and the others AGAIN records later, and names them in the header `message-id`."""
+    """Produces to a topic from `start` to `stop`; keys stay in their partitions. When it `repeats` it writes each
+    record twice, some at once and the others AGAIN records later, and names them in the header `message-id`."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, pause: float = PAUSE) -> None:
         self._topic, self._partitions, self._pause = topic, partitions, pause
@@ -73,8 +73,8 @@ class Feed:
 
 
 def record(number: int) -> tuple[bytes | None, bytes | None, int]:
-    """Key, value, and a number that its partition follows from; about one in fifty is bad, in one of four ways. The values
-    tell any two sets of records apart."""
+    """Key, value, and a number that its partition follows from; about one in fifty is bad, in one of four ways. The
+    values tell any two sets of records apart."""
     source = number % KEYS
     key = b"k%d" % source
     value = json.dumps({"v": 7**11 * number % 999_999_937, "n": number}).encode()
@@ -82,6 +82,9 @@ def record(number: int) -> tuple[bytes | None, bytes | None, int]:
         source = number // SLOW % 60
         return b"slow%d" % source, value, source
     bad: dict[int, tuple[bytes | None, bytes | None]] = {
-        17: (key, b"{no json"), 68: (None, value), 120: (key, None), 170: (key, b'{"v": "text"}'),
-    }  # fmt: skip
+        17: (key, b"{no json"),
+        68: (None, value),
+        120: (key, None),
+        170: (key, b'{"v": "text"}'),
+    }
     return *bad.get(number % 204, (key, value)), source

@@ -1,4 +1,5 @@
-"""Damage that must be loud: each function spoils partition 0 of a scenario whose workers are stopped, as its code says."""
+"""Damage that must be loud: each function spoils partition 0 of a scenario whose workers are stopped, as its code
+says."""
 
 import sqlite3
 import uuid
@@ -49,7 +50,11 @@ def swapped(scene: Scene) -> None:
 def entry_missing(scene: Scene) -> None:
     """The newest: what it says of open groups stands nowhere else."""
     newest = "number = (select max(number) from sluicegate_changelog where {key})"
-    in_store(scene, [f"delete from sluicegate_changelog where {{key}} and {newest}"], lambda server, key: server.rpop(key("log")))
+    in_store(
+        scene,
+        [f"delete from sluicegate_changelog where {{key}} and {newest}"],
+        lambda server, key: server.rpop(key("log")),
+    )
 
 
 def rewound(scene: Scene) -> None:

@@ -19,11 +19,15 @@ RETRY = {"attempts": 1, "backoff": "20ms..50ms"}
 
 def of_a_payment(partitions: int) -> Effect:
     """Accounts end with the number that their partition follows from (tests/chaos/feed.py)."""
-    return lambda record: (int((record.key or b"").strip(b"kslow")) % partitions, json.loads(record.value or b"")["count"])
+    return lambda record: (
+        int((record.key or b"").strip(b"kslow")) % partitions,
+        json.loads(record.value or b"")["count"],
+    )
 
 
 class Ledger:
-    """The agent of `scene`, replaced by one that calls `handlers` of tests/chaos/book_handlers.py, with the keys of `agent`."""
+    """The agent of `scene`, replaced by one that calls `handlers` of tests/chaos/book_handlers.py, with the keys of
+    `agent`."""
 
     def __init__(self, scene: Scene, handlers: Sequence[str], agent: dict[str, Any]) -> None:
         self.scene, self.books = scene, Books(scene.store, scene.name)
@@ -48,9 +52,19 @@ class Ledger:
         self.scene.end(settle)
         seen = self.scene.records
         return audit(
-            seen("in"), self.books.entries(), self.books.balances(), seen("out"), seen("dead"), self.scene.poison, self._stored
+            seen("in"),
+            self.books.entries(),
+            self.books.balances(),
+            seen("out"),
+            seen("dead"),
+            self.scene.poison,
+            self._stored,
         )
 
     def letters(self, reason: str) -> list[Seen]:
         """The distinct dead letters of this reason."""
-        return [letter for letter in distinct(self.scene.records("dead")) if letter.headers["sluicegate-dead-reason"] == reason]
+        return [
+            letter
+            for letter in distinct(self.scene.records("dead"))
+            if letter.headers["sluicegate-dead-reason"] == reason
+        ]

@@ -1,4 +1,5 @@
-"""`python -m tests.chaos.matrix`: docs/proof/crash-matrix.md, every failpoint x fault x store, and the tests that meet it."""
+"""`python -m tests.chaos.matrix`: docs/proof/crash-matrix.md, every failpoint x fault x store, and the tests that meet
+it."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -51,8 +52,16 @@ class Single(NamedTuple):
 
 
 SINGLES = (
-    Single("c", f"{CHAOS}test_chain.py: what is sent twice counts once further down", "acked-not-recorded", "kill", "redis"),
-    Single("c", f"{CHAOS}test_chain.py: what is sent twice counts once further down", "acked-not-recorded", "kill", "sqlite"),
+    Single(
+        "c", f"{CHAOS}test_chain.py: what is sent twice counts once further down", "acked-not-recorded", "kill", "redis"
+    ),
+    Single(
+        "c",
+        f"{CHAOS}test_chain.py: what is sent twice counts once further down",
+        "acked-not-recorded",
+        "kill",
+        "sqlite",
+    ),
     Single("p", f"{CHAOS}test_poison.py: three exceptions at one offset", "before-commit", "raise", "redis"),
     Single("d", f"{CHAOS}test_dedupe.py: a producer that writes twice", "before-commit", "kill", "sqlite"),
     Single("d", f"{CHAOS}test_dedupe.py: a producer that writes twice", "after-commit", "kill", "redis"),
@@ -62,31 +71,79 @@ SINGLES = (
     Single("k", f"{CHAOS}test_repartition.py: the half that re-keys", "acked-not-recorded", "kill", "sqlite"),
     Single("g", f"{CHAOS}test_changed_rule.py: groups of another rule end in slices", "before-commit", "kill", "redis"),
     Single("g", f"{CHAOS}test_changed_rule.py: groups of another rule end in slices", "after-commit", "kill", "redis"),
-    Single("r", "tests/integration/test_rebuild.py: a rebuild that is killed half-way", "replay-half-way", "kill", "redis"),
-    Single("r", "tests/integration/test_rebuild.py: a rebuild that is killed half-way", "replay-half-way", "kill", "postgresql"),
-    Single("m", "tests/integration/test_mending_live.py: `dead retry` that is killed", "retry-sent", "kill", "postgresql"),
+    Single(
+        "r", "tests/integration/test_rebuild.py: a rebuild that is killed half-way", "replay-half-way", "kill", "redis"
+    ),
+    Single(
+        "r",
+        "tests/integration/test_rebuild.py: a rebuild that is killed half-way",
+        "replay-half-way",
+        "kill",
+        "postgresql",
+    ),
+    Single(
+        "m", "tests/integration/test_mending_live.py: `dead retry` that is killed", "retry-sent", "kill", "postgresql"
+    ),
     Single("f", "tests/integration/test_faust.py: a Faust app that is killed", "faust-inserted", "kill", "sqlite"),
     Single("f", "tests/integration/test_faust.py: a Faust app that is killed", "faust-received", "kill", "sqlite"),
-    Single("u", "tests/unit/engine/test_dead_letters.py: `dead retry` cut off, and given again", "retry-asked", "raise", "memory"),
-    Single("u", "tests/unit/engine/test_dead_letters.py: `dead retry` cut off, and given again", "retry-sent", "raise", "memory"),
+    Single(
+        "u",
+        "tests/unit/engine/test_dead_letters.py: `dead retry` cut off, and given again",
+        "retry-asked",
+        "raise",
+        "memory",
+    ),
+    Single(
+        "u",
+        "tests/unit/engine/test_dead_letters.py: `dead retry` cut off, and given again",
+        "retry-sent",
+        "raise",
+        "memory",
+    ),
 )
 
-SHARED_STORE = "one place in a program that a person runs: what it leaves is the same rows in any store, which the contract tests write"
-COMMAND = "a command that a person runs: stopped it holds nothing that others wait for; an error ends it as the kill does"
-FAUST = "inside a Faust app: Faust's own group overtakes one that is stopped; its errors end its process (tests/unit/test_faust_sink.py)"
+SHARED_STORE = (
+    "one place in a program that a person runs: what it leaves is the same rows in any store, which the "
+    "contract tests write"
+)
+COMMAND = (
+    "a command that a person runs: stopped it holds nothing that others wait for; an error ends it as the kill does"
+)
+FAUST = (
+    "inside a Faust app: Faust's own group overtakes one that is stopped; its errors end its process "
+    "(tests/unit/test_faust_sink.py)"
+)
 OMITTED: dict[tuple[str, str], str] = {
     **cells.OMITTED,
-    ("handler-running", "raise"): "what raises in a call is its handler's failure, no fault of the engine (test_failing_handlers)",
+    (
+        "handler-running",
+        "raise",
+    ): "what raises in a call is its handler's failure, no fault of the engine (test_failing_handlers)",
     ("handler-running", "lost"): "no call to the store",
-    ("handler-done", "raise"): "what raises in a call is its handler's failure, no fault of the engine (test_failing_handlers)",
+    (
+        "handler-done",
+        "raise",
+    ): "what raises in a call is its handler's failure, no fault of the engine (test_failing_handlers)",
     ("handler-done", "lost"): "no call to the store",
     ("txn-produced", "lost"): "no call to the store",
-    ("txn-committed", "lost"): "no call to the store; a commit without a reply is tests/integration/test_kafka_transactions.py's",
-    ("txn-produced", "raise"): "an error ends the producer, as each doubt does (tests/unit/engine/test_transactional.py)",
-    ("txn-committed", "raise"): "an error ends the producer, as each doubt does (tests/unit/engine/test_transactional.py)",
+    (
+        "txn-committed",
+        "lost",
+    ): "no call to the store; a commit without a reply is tests/integration/test_kafka_transactions.py's",
+    (
+        "txn-produced",
+        "raise",
+    ): "an error ends the producer, as each doubt does (tests/unit/engine/test_transactional.py)",
+    (
+        "txn-committed",
+        "raise",
+    ): "an error ends the producer, as each doubt does (tests/unit/engine/test_transactional.py)",
     ("shared-sealed", "lost"): "nothing is asked of the store between a batch's seal and its first call",
     ("lane-numbered", "lost"): "the batch is here: nothing is asked of the store before its marks",
-    ("lane-sent", "lost"): "no call to the store; marks without a reply are tests/contracts/dispatcher/test_holders.py's",
+    (
+        "lane-sent",
+        "lost",
+    ): "no call to the store; marks without a reply are tests/contracts/dispatcher/test_holders.py's",
     ("lane-marked", "lost"): "the reply is here; marks without one are tests/contracts/dispatcher/test_holders.py's",
     **{("retry-asked", kind): COMMAND for kind in ("kill", "stop", "lost")},
     **{("retry-sent", kind): COMMAND for kind in ("stop", "lost")},
@@ -99,7 +156,9 @@ ELSEWHERE = dict.fromkeys(PROGRAMS, SHARED_STORE)
 """Why there is no cell in the other stores, by failpoint."""
 
 STANDS_FOR = {
-    "paused-in-commit, another owner claims, bytes arrive late": "test_servers: a commit held in a proxy past a takeover",
+    "paused-in-commit, another owner claims, bytes arrive late": (
+        "test_servers: a commit held in a proxy past a takeover"
+    ),
     "stale-batch": "before-commit stop, and its twin `stale-batch` in test_twins",
     "ack of 7 before 6; delivery-error on n with n+1 delivered": "test_relay, on every order of reports",
     "zombie-relay; resend after output partitions grew": "acked-not-recorded stop; test_chain",
@@ -149,7 +208,10 @@ def rows() -> Iterator[str]:
         for kind in KINDS:
             tests = [" ".join(signs(point, kind, store)) for store in COLUMNS]
             places = zip(tests, COLUMNS, strict=True)
-            tests = [test or f"[{reasons.setdefault(reason(point, kind, store), len(reasons) + 1)}]" for test, store in places]
+            tests = [
+                test or f"[{reasons.setdefault(reason(point, kind, store), len(reasons) + 1)}]"
+                for test, store in places
+            ]
             memory = " ".join(signs(point, kind, "memory"))
             yield f"| {point} | {kind}{memory and f' (memory: {memory})'} | {' | '.join(tests)} |"
     yield ""
@@ -164,19 +226,33 @@ def document() -> str:
     runs = sum(len(set(family.cells(True))) for family in FAMILIES) + len(SINGLES)
     return "\n".join(
         [
-            "# Crash matrix", "",
-            "Generated by `python -m tests.chaos.matrix`. A failpoint is a place in the code where a test lets the process fail: killed,",
-            "stopped until others have taken over, ended by an exception, or left without the store's reply. After each the verdict over",
-            "all topics must be clean: nothing lost, nothing repeated, nothing out of order.", "",
-            f"{len(points())} failpoints x {len(KINDS)} faults x {len(COLUMNS)} stores: {len(filled)} of {len(places)} places have",
-            f"at least one test, {runs} cells in all. Those of tests/chaos are in `make chaos`; CI runs **X** within three days;",
-            "[n] is the reason why there is none. The memory store is in no cell of processes: it ends with its process.", "",
-            *(f"- {sign}: {test}" for sign, test in tests.items()), "",
-            f"| failpoint | fault | {' | '.join(COLUMNS)} |", f"|{'---|' * (len(COLUMNS) + 2)}", *rows(), "",
-            "Other faults of the protocol (docs/protocol.md), and the tests that cover them:", "",
-            *(f"- {name}: {test}" for name, test in STANDS_FOR.items()), "",
+            "# Crash matrix",
+            "",
+            "Generated by `python -m tests.chaos.matrix`. A failpoint is a place in the code where a test lets the "
+            "process fail: killed,",
+            "stopped until others have taken over, ended by an exception, or left without the store's reply. After "
+            "each the verdict over",
+            "all topics must be clean: nothing lost, nothing repeated, nothing out of order.",
+            "",
+            f"{len(points())} failpoints x {len(KINDS)} faults x {len(COLUMNS)} stores: {len(filled)} of "
+            f"{len(places)} places have",
+            f"at least one test, {runs} cells in all. Those of tests/chaos are in `make chaos`; CI runs **X** within "
+            "three days;",
+            "[n] is the reason why there is none. The memory store is in no cell of processes: it ends with its "
+            "process.",
+            "",
+            *(f"- {sign}: {test}" for sign, test in tests.items()),
+            "",
+            f"| failpoint | fault | {' | '.join(COLUMNS)} |",
+            f"|{'---|' * (len(COLUMNS) + 2)}",
+            *rows(),
+            "",
+            "Other faults of the protocol (docs/protocol.md), and the tests that cover them:",
+            "",
+            *(f"- {name}: {test}" for name, test in STANDS_FOR.items()),
+            "",
         ]
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

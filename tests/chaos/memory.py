@@ -1,4 +1,5 @@
-"""A cgroup with a memory limit, v1 or v2: whoever writes its pid to `joining` and takes more is killed by the kernel."""
+"""A cgroup with a memory limit, v1 or v2: whoever writes its pid to `joining` and takes more is killed by the
+kernel."""
 
 import os
 from contextlib import suppress

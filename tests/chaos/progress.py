@@ -42,7 +42,10 @@ class Progress:
 
     def __str__(self) -> str:
         covered = sum(self._covered.values())
-        return f"{covered} of {self._good} records have their effect, {len(self._dead)} of {self._bad} bad ones a dead letter"
+        return (
+            f"{covered} of {self._good} records have their effect, {len(self._dead)} of {self._bad} bad ones a "
+            "dead letter"
+        )
 
     def complete(self, poison: int, further: bool) -> bool:
         """Has every record of the input its effect? Also further down, if there is somebody."""

@@ -30,7 +30,11 @@ def document(name: str, bootstrap: str, store: str, collect: bool, count: int, k
     }
     totals = {
         "from": f"{name}.out",
-        "aggregate": {"count": 5, "timeout": {"after": TIMEOUT}, "compute": {"records": {"sum": "count"}, "totals": {"collect": "total"}}},
+        "aggregate": {
+            "count": 5,
+            "timeout": {"after": TIMEOUT},
+            "compute": {"records": {"sum": "count"}, "totals": {"collect": "total"}},
+        },
         "to": {"topic": f"{name}.totals"},
     }
     settings = {"bootstrap.servers": bootstrap, "session.timeout.ms": SESSION, "heartbeat.interval.ms": 300} | kafka
@@ -84,8 +88,9 @@ class Scene:
         enter: Callable[[], None] = lambda: None,
         options: Sequence[str] = (),
     ) -> Worker:
-        """Start a worker; names are unique. `store` and `bootstrap` are where this one finds its store and its brokers; without an
-        `agent` it runs all of them. `enter` is called in its process first; `options` are those of `sluicegate run`."""
+        """Start a worker; names are unique. `store` and `bootstrap` are where this one finds its store and its brokers;
+        without an `agent` it runs all of them. `enter` is called in its process first; `options` are those of
+        `sluicegate run`."""
         file = self.folder / f"{name}.yaml"
         kafka = self.spec["kafka"] | {"bootstrap.servers": bootstrap or self.bootstrap}
         file.write_text(yaml.safe_dump(self.spec | {"store": store or self.store, "kafka": kafka}))
@@ -117,8 +122,8 @@ class Scene:
         wait_until(fired, timeout, "results of every partition", pause=0)
 
     def settle(self, timeout: float = 90.0, repeats: bool = False) -> None:
-        """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says which.
-        Where `repeats` are allowed, effects cannot be counted: then only quiet is the end."""
+        """No more load: wait until every record had its effect, or all is quiet, or the time is over. The verdict says
+        which. Where `repeats` are allowed, effects cannot be counted: then only quiet is the end."""
         self.feed.stop()
         self.catch_up()
         last_look = time.monotonic()
@@ -141,7 +146,12 @@ class Scene:
 
     def quiet(self) -> bool:
         """Is everything read, no group open, no handler at work, nothing unsent, as the workers say?"""
-        ends = {(topic, *end) for topic in ("in", *self.between) for end in self.tap.ends(f"{self.name}.{topic}").items() if end[1]}
+        ends = {
+            (topic, *end)
+            for topic in ("in", *self.between)
+            for end in self.tap.ends(f"{self.name}.{topic}").items()
+            if end[1]
+        }
         if self._downstream():
             ends |= {("out", *end) for end in self.tap.ends(f"{self.name}.out").items() if end[1]}
         running = [worker for worker in self.workers if worker.process.poll() is None]

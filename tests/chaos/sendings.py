@@ -64,7 +64,11 @@ def _received(partition: Sequence[Seen], topic: str) -> list[Seen]:
     """As an agent of ours takes them (streams/reading/receive.py)."""
     senders = ReceivedShards(topic)
     ours = [(record.headers["sluicegate-shard"], int(record.headers["sluicegate-seq"])) for record in partition]
-    return [record for record, (shard, number) in zip(partition, ours, strict=True) if not senders.repeat(shard, number, 0.0)]
+    return [
+        record
+        for record, (shard, number) in zip(partition, ours, strict=True)
+        if not senders.repeat(shard, number, 0.0)
+    ]
 
 
 class Sendings:

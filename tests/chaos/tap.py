@@ -15,7 +15,13 @@ class Tap:
     """Reads all partitions of its topics from their beginning, further at every `draw`."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
-        settings = {"bootstrap.servers": bootstrap, "group.id": "tap", "enable.auto.commit": False, "fetch.wait.max.ms": 20, "log_level": 0}
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "tap",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
+            "log_level": 0,
+        }
         self._consumer: Any = Consumer(settings | {"enable.partition.eof": True})
         self._topics = list(topics)
         self._next: dict[tuple[str, int], int] = {}
@@ -44,7 +50,8 @@ class Tap:
             if message.error() is None:
                 self._next[place] = message.offset() + 1
                 fresh.append(_seen(message))
-            elif message.error().code() == KafkaError._PARTITION_EOF:  # behind what ends a transaction, which is no record
+            # behind what ends a transaction, which is no record
+            elif message.error().code() == KafkaError._PARTITION_EOF:
                 self._next[place] = message.offset()
         for record in fresh:
             self._seen[record.topic].append(record)
@@ -73,7 +80,9 @@ class Tap:
         self._consumer.close()
 
     def _end(self, topic: str, number: int) -> int:
-        low, high = wait_until(lambda: self._watermarks(TopicPartition(topic, number)), 60, f"the leader of {topic}/{number}")
+        low, high = wait_until(
+            lambda: self._watermarks(TopicPartition(topic, number)), 60, f"the leader of {topic}/{number}"
+        )
         return high if high > low else self._next[topic, number]
 
     def _watermarks(self, place: TopicPartition) -> tuple[int, int] | None:

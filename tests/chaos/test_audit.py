@@ -45,7 +45,10 @@ def test_an_entry_of_several_payments_is_judged_by_its_span() -> None:
 
 def test_a_repeated_entry_and_a_missing_one_are_found() -> None:
     assert findings(audit(PAID, [*ENTRIES, ENTRIES[1]], {"k": 121}, SENT, [])) == {"duplicate", "lost"}
-    assert findings(audit(PAID, [*ENTRIES, ENTRIES[1]], {"k": 121}, [*SENT, message(7, ENTRIES[1])], [])) == {"duplicate", "order"}
+    assert findings(audit(PAID, [*ENTRIES, ENTRIES[1]], {"k": 121}, [*SENT, message(7, ENTRIES[1])], [])) == {
+        "duplicate",
+        "order",
+    }
     assert findings(audit(PAID, ENTRIES[:2], {"k": 11}, SENT[:2], [])) == {"lost"}
 
 
@@ -58,7 +61,10 @@ def test_a_balance_that_is_not_the_sum_of_its_entries_is_found() -> None:
 def test_messages_that_are_missing_too_many_or_of_no_entry_are_found() -> None:
     assert findings(audit(PAID, ENTRIES, RIGHT, SENT[:2], [])) == {"lost"}
     assert "duplicate" in findings(audit(PAID, ENTRIES, RIGHT, [*SENT, message(3, ENTRIES[2])], []))
-    assert findings(audit(PAID, ENTRIES, RIGHT, [*SENT[:2], message(2, entry(2, amount=7))], [])) == {"lost", "duplicate"}
+    assert findings(audit(PAID, ENTRIES, RIGHT, [*SENT[:2], message(2, entry(2, amount=7))], [])) == {
+        "lost",
+        "duplicate",
+    }
 
 
 def test_an_account_whose_messages_come_out_of_order_is_found() -> None:

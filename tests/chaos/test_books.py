@@ -1,4 +1,5 @@
-"""Handlers with a session, under every fault: entries, balances, messages and offsets are together, or none of them is there."""
+"""Handlers with a session, under every fault: entries, balances, messages and offsets are together, or none of them is
+there."""
 
 from collections.abc import Callable
 

@@ -41,11 +41,15 @@ def under_fault(scene: Scene, cell: Cell, without: str = "") -> Verdict:
 
 
 def overtaken(scene: Scene, healthy: Worker) -> None:
-    """Wait until this worker has every partition, and what the stopped one had goes on. Its status may be a second old: of before it lost
-    one to the other. Its log is not."""
+    """Wait until this worker has every partition, and what the stopped one had goes on. Its status may be a second old:
+    of before it lost one to the other. Its log is not."""
 
     def has_all() -> bool:
-        told = {line["partition"]: line["event"] for line in list(healthy.lines) if line.get("event") in (CLAIMED, "partition.revoked")}
+        told = {
+            line["partition"]: line["event"]
+            for line in list(healthy.lines)
+            if line.get("event") in (CLAIMED, "partition.revoked")
+        }
         running = {row["number"] for row in healthy.partitions() if row["state"] == "running"}
         return running == {number for number, event in told.items() if event == CLAIMED} == set(range(scene.partitions))
 
@@ -60,7 +64,9 @@ def test_no_effect_is_lost_or_repeated_when_a_worker_fails_at(scene: MakeScene, 
 
 
 @pytest.mark.parametrize("cell", cells.newer(), ids=str)
-def test_no_effect_is_lost_or_repeated_with_the_newer_group_protocol_when_a_worker_fails_at(scene: MakeScene, cell: Cell) -> None:
+def test_no_effect_is_lost_or_repeated_with_the_newer_group_protocol_when_a_worker_fails_at(
+    scene: MakeScene, cell: Cell
+) -> None:
     verdict = under_fault(scene(cell.store, kafka=NEWER), cell)
     assert verdict.clean, verdict
 

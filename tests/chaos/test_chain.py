@@ -1,4 +1,5 @@
-"""Two agents in a chain: whatever the first one repeats, the second counts once; nothing that is new is taken for a repeat."""
+"""Two agents in a chain: whatever the first one repeats, the second counts once; nothing that is new is taken for a
+repeat."""
 
 import shutil
 from collections.abc import Callable
@@ -43,13 +44,16 @@ def test_the_judge_finds_results_counted_twice_without_receiving(scene: MakeScen
 
 
 def grown(scene: Scene, without: str = "") -> Verdict:
-    """The output topics get more partitions between a result's first and second sending; dead letters without a key among them."""
+    """The output topics get more partitions between a result's first and second sending; dead letters without a key
+    among them."""
     scene.run("further", agent="totals")
     scene.feed.send(3000)
     faulty = scene.run("faulty", "acked-not-recorded=kill@150", without)
     faulty.wait_hit()
     admin = AdminClient({"bootstrap.servers": scene.bootstrap, "log_level": 0})
-    for future in admin.create_partitions([NewPartitions(f"{scene.name}.{topic}", 8) for topic in ("out", "dead")]).values():
+    for future in admin.create_partitions(
+        [NewPartitions(f"{scene.name}.{topic}", 8) for topic in ("out", "dead")]
+    ).values():
         future.result(30)
     scene.tap.look_again()
     faulty.wait("partition.claimed", 2 * scene.partitions)
@@ -102,7 +106,9 @@ def test_a_store_that_went_back_is_loud_and_nothing_new_is_dropped_further_down(
     assert not app.downstream().lost, app.downstream()
 
 
-def test_the_judge_finds_what_is_dropped_when_numbers_carry_no_lineage(scene: MakeScene, own_server: OwnServer, tmp_path: Path) -> None:
+def test_the_judge_finds_what_is_dropped_when_numbers_carry_no_lineage(
+    scene: MakeScene, own_server: OwnServer, tmp_path: Path
+) -> None:
     server = own_server(Valkey)
     app = scene(server.url)
     rewind(app, server, tmp_path / "saved", without="lineage")

@@ -1,4 +1,5 @@
-"""A producer that writes each record twice, under kills: with `dedupe` each counts once, without it the judge finds them twice."""
+"""A producer that writes each record twice, under kills: with `dedupe` each counts once, without it the judge finds
+them twice."""
 
 from collections.abc import Callable, Iterable
 
@@ -26,7 +27,8 @@ def once(records: Iterable[Seen]) -> list[Seen]:
 
 
 def doubled(app: Scene, fault: str, dedupe: bool = True, without: str = "") -> Verdict:
-    """One worker, killed between the first and the second writing of many records, goes on in a new process; then the next is killed."""
+    """One worker, killed between the first and the second writing of many records, goes on in a new process; then the
+    next is killed."""
     app.feed.repeats = True
     if dedupe:
         app.spec["agents"]["sums"]["dedupe"] = DEDUPE
@@ -46,7 +48,9 @@ def doubled(app: Scene, fault: str, dedupe: bool = True, without: str = "") -> V
 
 
 @pytest.mark.parametrize(("store", "fault"), [("sqlite", "before-commit=kill@40"), ("redis", "after-commit=kill@40")])
-def test_what_a_producer_writes_twice_counts_once_although_workers_are_killed(scene: MakeScene, store: str, fault: str) -> None:
+def test_what_a_producer_writes_twice_counts_once_although_workers_are_killed(
+    scene: MakeScene, store: str, fault: str
+) -> None:
     verdict = doubled(scene(store), fault)
     assert verdict.clean, verdict
 

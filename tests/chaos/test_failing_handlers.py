@@ -1,4 +1,5 @@
-"""Handlers that raise, hang, end the process or run out of memory: what the file says happens to that payment, the rest flows."""
+"""Handlers that raise, hang, end the process or run out of memory: what the file says happens to that payment, the rest
+flows."""
 
 from collections.abc import Callable, Iterator
 
@@ -33,7 +34,9 @@ def row(worker: Worker, number: int) -> dict[str, object]:
     return next((row for row in worker.partitions() if row["number"] == number), {})
 
 
-def test_a_payment_that_always_fails_is_a_dead_letter_after_its_attempts_and_leaves_no_entry(ledger: MakeLedger) -> None:
+def test_a_payment_that_always_fails_is_a_dead_letter_after_its_attempts_and_leaves_no_entry(
+    ledger: MakeLedger,
+) -> None:
     """The first handler wrote, the second one raises: what both did is undone (behaviours 201 and 202)."""
     app = ledger("postgresql", *BOTH, retry=THREE)
     given(app, do="raise")
@@ -42,7 +45,10 @@ def test_a_payment_that_always_fails_is_a_dead_letter_after_its_attempts_and_lea
     assert verdict.clean, verdict
     headers = letter(app, "handler-failed").headers
     error = headers["sluicegate-dead-error"]
-    assert (headers["sluicegate-dead-attempts"], error) == ("3", "the handler raised RuntimeError: this payment is refused")
+    assert (headers["sluicegate-dead-attempts"], error) == (
+        "3",
+        "the handler raised RuntimeError: this payment is refused",
+    )
 
 
 def test_the_judge_finds_the_entry_of_a_failed_payment_without_a_shared_transaction(ledger: MakeLedger) -> None:
@@ -101,13 +107,20 @@ def test_a_partition_whose_handler_hangs_longer_than_the_poll_interval_moves_and
     wait_until((app.scene.folder / "hung").exists, 30, "the handler that hangs")
     other = app.scene.run("other")
     other.wait("partition.claimed", partition=0)
-    wait_until(lambda: any(sleeper.events(f"partition.{how}") for how in ("fenced", "revoked", "unavailable")), 30, "its awakening")
+    wait_until(
+        lambda: any(sleeper.events(f"partition.{how}") for how in ("fenced", "revoked", "unavailable")),
+        30,
+        "its awakening",
+    )
     verdict = app.verdict()
     assert verdict.clean, verdict
 
 
-def test_a_handler_that_always_outlasts_its_transaction_holds_its_partition_loudly_and_the_other_one_flows(ledger: MakeLedger) -> None:
-    """PostgreSQL ends a transaction that was idle for 4 s: an outage of the store, as far as anybody can tell, and no attempt."""
+def test_a_handler_that_always_outlasts_its_transaction_holds_its_partition_loudly_and_the_other_one_flows(
+    ledger: MakeLedger,
+) -> None:
+    """PostgreSQL ends a transaction that was idle for 4 s: an outage of the store, as far as anybody can tell, and no
+    attempt."""
     app = ledger("postgresql", *BOTH)
     app.scene.feed.send(60)
     [bad] = app.pay(do="hang", seconds=5)
@@ -124,7 +137,9 @@ def test_a_handler_that_always_outlasts_its_transaction_holds_its_partition_loud
     assert not [each for each in app.scene.records("dead") if b'"do"' in (each.value or b"")]
 
 
-@pytest.mark.parametrize(("do", "code", "store"), [("exit", 1, "postgresql"), ("killed", -9, "mongodb"), ("segv", -11, "redis")])
+@pytest.mark.parametrize(
+    ("do", "code", "store"), [("exit", 1, "postgresql"), ("killed", -9, "mongodb"), ("segv", -11, "redis")]
+)
 def test_a_payment_that_ends_three_processes_is_a_dead_letter_without_an_entry(
     ledger: MakeLedger, do: str, code: int, store: str
 ) -> None:
@@ -179,7 +194,9 @@ def memory_group(ns: str) -> Iterator[MemoryGroup]:
     group.close()
 
 
-def test_a_payment_that_takes_all_memory_is_ended_by_the_kernel_and_is_a_dead_letter(ledger: MakeLedger, memory_group: MemoryGroup) -> None:
+def test_a_payment_that_takes_all_memory_is_ended_by_the_kernel_and_is_a_dead_letter(
+    ledger: MakeLedger, memory_group: MemoryGroup
+) -> None:
     """A real kill for want of memory, three times; the supervisor starts the worker again, and the rest flows."""
     app = ledger("postgresql", *BOTH, kafka=QUICK)
     given(app, do="memory-until-killed", group=str(memory_group.joining))

@@ -14,7 +14,11 @@ from tests.servers import Server, Valkey
 from tests.waiting import wait_until
 
 MakeScene = Callable[..., Scene]
-CASES = [(code, store) for number, code in enumerate(GAPS) for store in (cells.STORES if cells.WHOLE else [cells.STORES[number % 2]])]
+CASES = [
+    (code, store)
+    for number, code in enumerate(GAPS)
+    for store in (cells.STORES if cells.WHOLE else [cells.STORES[number % 2]])
+]
 
 
 def spoiled(scene: Scene, damage: Callable[[Scene], None], without: str = "") -> Worker:
@@ -32,7 +36,9 @@ def spoiled(scene: Scene, damage: Callable[[Scene], None], without: str = "") ->
 def test_a_partition_halts_loudly_with_its_code(scene: MakeScene, code: str, store: str) -> None:
     app = scene(store)
     worker = spoiled(app, GAPS[code])
-    halted = {(row["number"], row["error"]) for row in wait_until(lambda: halts(worker), 60, f"a halt {code}", pause=0.1)}
+    halted = {
+        (row["number"], row["error"]) for row in wait_until(lambda: halts(worker), 60, f"a halt {code}", pause=0.1)
+    }
     assert halted == ({(0, code), (1, code)} if code in EVERYWHERE else {(0, code)})
     status, ready = worker.get("/readyz")
     assert status == 503
@@ -42,7 +48,9 @@ def test_a_partition_halts_loudly_with_its_code(scene: MakeScene, code: str, sto
     assert {row["number"] for row in halts(worker)} == {number for number, _ in halted}
 
 
-def test_a_store_that_is_flushed_under_load_halts_every_partition(scene: MakeScene, own_server: Callable[..., Server]) -> None:
+def test_a_store_that_is_flushed_under_load_halts_every_partition(
+    scene: MakeScene, own_server: Callable[..., Server]
+) -> None:
     server = own_server(Valkey)
     app = scene(server.url)
     worker = app.run()

@@ -34,7 +34,9 @@ def killer(scene: Scene, without: str = "") -> Verdict:
 
 
 @pytest.mark.parametrize("store", cells.stores())
-def test_a_record_that_killed_three_processes_becomes_a_dead_letter_and_the_rest_flows(scene: MakeScene, store: str) -> None:
+def test_a_record_that_killed_three_processes_becomes_a_dead_letter_and_the_rest_flows(
+    scene: MakeScene, store: str
+) -> None:
     app = scene(store, kafka=QUICK)
     verdict = killer(app)
     assert verdict.clean, verdict

@@ -1,4 +1,5 @@
-"""The power fails under a worker and its SQLite file: what was sent was synced before, so the next one goes on from it."""
+"""The power fails under a worker and its SQLite file: what was sent was synced before, so the next one goes on from
+it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,5 @@
-"""Delivery reports in any order: the real engine over a log in memory, whose producer fails on command, before the same judge."""
+"""Delivery reports in any order: the real engine over a log in memory, whose producer fails on command, before the same
+judge."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +14,13 @@ from tests.chaos.verdict import Verdict, judge
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, memory
 
-AGENT = Agent("sums", ("in",), Aggregation(count=1, since_first=30.0, compute=(Reducer("total", "sum", "v"),)), Destination("out"), "dead")
+AGENT = Agent(
+    "sums",
+    ("in",),
+    Aggregation(count=1, since_first=30.0, compute=(Reducer("total", "sum", "v"),)),
+    Destination("out"),
+    "dead",
+)
 KEYS = [b"red", b"green", b"blue", b"grey"]  # in both partitions of `out`
 Fate = Callable[[OutboxRow], str]
 
@@ -55,7 +62,8 @@ def _seen(message: LogRecord) -> Seen:
 
 
 def late_partition(log: Log) -> Verdict:
-    """Rows of output partition 0 stay under way while later ones of partition 1 are reported and recorded; then the worker dies."""
+    """Rows of output partition 0 stay under way while later ones of partition 1 are reported and recorded; then the
+    worker dies."""
     clock = ManualClock()
     store = memory(clock)
     feed(log)
@@ -75,7 +83,8 @@ def test_the_judge_finds_what_is_lost_when_reports_count_up_to_the_highest(log: 
 
 
 class FirstFails:
-    """The first row of partition 0 fails once; the producer asks twice for each attempt, as it takes it and as it reports it."""
+    """The first row of partition 0 fails once; the producer asks twice for each attempt, as it takes it and as it
+    reports it."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -110,11 +119,14 @@ def test_the_judge_finds_the_order_broken_when_what_failed_goes_last(log: Log) -
 
 
 def test_rows_that_arrived_unreported_beside_a_failure_are_sent_again_as_exact_copies(log: Log) -> None:
-    """Row n and all behind it in its partition fail, n+1 in the other one arrived: all are sent again, and receivers drop copies."""
+    """Row n and all behind it in its partition fail, n+1 in the other one arrived: all are sent again, and receivers
+    drop copies."""
     clock = ManualClock()
     feed(log)
     driver = Driver(AGENT, memory(clock), log, clock).give(0)
-    driver.producer.fate = lambda row: "delivered" if driver.producer.replaced else "ack-lost" if row.partition else "failed"
+    driver.producer.fate = lambda row: (
+        "delivered" if driver.producer.replaced else "ack-lost" if row.partition else "failed"
+    )
     some_time(driver)
     found = verdict(log)
     assert found.clean, found

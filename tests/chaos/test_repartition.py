@@ -1,4 +1,5 @@
-"""`repartition:` on the real broker: groups by a field, exact across partitions, although the half that re-keys is killed."""
+"""`repartition:` on the real broker: groups by a field, exact across partitions, although the half that re-keys is
+killed."""
 
 import json
 import os
@@ -22,10 +23,13 @@ def rekeyed(scene: MakeScene) -> Scene:
     compute = {"total": {"sum": "v"}, "all": {"collect": "v"}}
     app.spec["agents"] = {
         "sums": {
-            "from": f"{app.name}.in", "key": "who", "repartition": f"{app.name}.by-who", "to": {"topic": f"{app.name}.out"},
+            "from": f"{app.name}.in",
+            "key": "who",
+            "repartition": f"{app.name}.by-who",
+            "to": {"topic": f"{app.name}.out"},
             "aggregate": {"count": 5, "timeout": {"after": "1s"}, "compute": compute},
         }
-    }  # fmt: skip
+    }
     return app
 
 
@@ -78,7 +82,9 @@ def sent_again(app: Scene, without: str) -> dict[str, Counter[tuple[str, int]]]:
     worker = app.run("faulty", "acked-not-recorded=kill@100", without)
     made(app, worker)
     pid = worker.wait_hit()
-    assert worker.events("worker.started", agent="sums.repartition", pid=pid), "it was the other half: this proves nothing"
+    assert worker.events("worker.started", agent="sums.repartition", pid=pid), (
+        "it was the other half: this proves nothing"
+    )
     return wrong(app)
 
 

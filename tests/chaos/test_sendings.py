@@ -1,4 +1,5 @@
-"""A dispatcher that dies or is overtaken while it sends rows and timeouts: each arrives, receivers have it once, keys keep their order."""
+"""A dispatcher that dies or is overtaken while it sends rows and timeouts: each arrives, receivers have it once, keys
+keep their order."""
 
 import os
 import signal
@@ -19,7 +20,11 @@ MakeSendings = Callable[[str], Sendings]
 
 @pytest.fixture
 def sendings(
-    request: pytest.FixtureRequest, tmp_path: Path, ns: str, make_topic: Callable[..., str], store_url: Callable[[str], str]
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    ns: str,
+    make_topic: Callable[..., str],
+    store_url: Callable[[str], str],
 ) -> Iterator[MakeSendings]:
     made: list[Sendings] = []
 
@@ -47,7 +52,8 @@ def under_fault(sent: Sendings, cell: Cell, without: str = "") -> Verdict:
     pid = faulty.wait_hit()
     healthy = sent.run("healthy", without=without)
     if cell.kind == "stop":
-        with suppress(TimeoutError):  # it may hold a lock of the store until it goes on: then nobody else can even begin
+        # it may hold a lock of the store until it goes on: then nobody else can even begin
+        with suppress(TimeoutError):
             healthy.wait("dispatcher.running", timeout=20.0)
             sent.flowing(timeout=12.0)
         os.kill(pid, signal.SIGCONT)

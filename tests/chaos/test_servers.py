@@ -29,7 +29,8 @@ def test_a_killed_store_is_used_again_within_five_seconds_of_its_return(
     app.feed.start()
     app.flowing()
     server.kill9()
-    worker.wait("partition.unavailable", 2, timeout=60)  # the driver waits 10 s for its server, and partitions take turns
+    # the driver waits 10 s for its server, and partitions take turns
+    worker.wait("partition.unavailable", 2, timeout=60)
     server.restart()
     back = time.monotonic()
     app.catch_up()
@@ -37,7 +38,9 @@ def test_a_killed_store_is_used_again_within_five_seconds_of_its_return(
     assert time.monotonic() - back < RECOVERY
     verdict = app.verdict()
     assert verdict.clean, verdict
-    assert worker.events("worker.started") == worker.events("worker.started", pid=worker.pid), "the worker was started anew"
+    assert worker.events("worker.started") == worker.events("worker.started", pid=worker.pid), (
+        "the worker was started anew"
+    )
 
 
 def test_results_come_again_within_the_session_timeout_and_three_seconds_after_a_kill(scene: MakeScene) -> None:
@@ -68,8 +71,9 @@ def test_a_killed_broker_is_waited_for_and_nothing_is_lost(scene: MakeScene, own
 
 
 def late_bytes(app: Scene, link: Proxy, without: str = "") -> Verdict:
-    """A worker's commit is held on its way; the worker stops, another takes over and goes on; then the bytes arrive, and a
-    third goes on from what the store holds. (The twin is without claim checks, too: those would halt what the bytes damaged.)"""
+    """A worker's commit is held on its way; the worker stops, another takes over and goes on; then the bytes arrive,
+    and a third goes on from what the store holds. (The twin is without claim checks, too: those would halt what the
+    bytes damaged.)"""
     healthy = app.run("healthy", without=without)
     app.feed.start()
     app.flowing()
@@ -89,7 +93,9 @@ def late_bytes(app: Scene, link: Proxy, without: str = "") -> Verdict:
     return app.verdict(settle=20.0 if without else 90.0)
 
 
-def test_a_commit_that_arrives_after_a_takeover_changes_nothing(scene: MakeScene, redis_url: str, proxy: Callable[[str], Proxy]) -> None:
+def test_a_commit_that_arrives_after_a_takeover_changes_nothing(
+    scene: MakeScene, redis_url: str, proxy: Callable[[str], Proxy]
+) -> None:
     verdict = late_bytes(scene("redis"), proxy(redis_url))
     assert verdict.clean, verdict
 
@@ -97,7 +103,8 @@ def test_a_commit_that_arrives_after_a_takeover_changes_nothing(scene: MakeScene
 def test_the_judge_finds_what_a_late_commit_does_without_a_fence(
     scene: MakeScene, redis_url: str, proxy: Callable[[str], Proxy]
 ) -> None:
-    """The race must be met: the late bytes have to fall between two steps of the heir, so it is provoked up to three times."""
+    """The race must be met: the late bytes have to fall between two steps of the heir, so it is provoked up to three
+    times."""
     for _ in range(3):
         verdict = late_bytes(scene("redis", count=1), proxy(redis_url), without="fence,claim-checks")
         if verdict.duplicate:

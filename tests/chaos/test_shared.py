@@ -1,4 +1,5 @@
-"""`scope: shared` on three workers, one of which fails: every record of every partition is in one group and in no other."""
+"""`scope: shared` on three workers, one of which fails: every record of every partition is in one group and in no
+other."""
 
 import json
 import os
@@ -48,7 +49,8 @@ def shared(scene: Callable[..., Scene], store_url: Callable[[str], str]) -> Make
 
 
 def judge_shared(inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence[Seen]) -> Verdict:
-    """By the values, which tell all records apart: each good one in exactly one group of its key, no group above its count."""
+    """By the values, which tell all records apart: each good one in exactly one group of its key, no group above its
+    count."""
     verdict = Verdict()
     counted = {record.place: record for record in inputs if good(record)}
     refused = {record.place: record for record in inputs if record.place not in counted}
@@ -61,7 +63,9 @@ def judge_shared(inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence
         covered.update((fire.key, value) for value in said["all"])
         honest = (said["count"], said["total"]) == (len(said["all"]), sum(said["all"]))
         if not honest or said["count"] > COUNT or (said["reason"] == "count") != (said["count"] == COUNT):
-            verdict.lost.append(f"group {fire.id} says {said['count']} records, {said['reason']}, and has {len(said['all'])}")
+            verdict.lost.append(
+                f"group {fire.id} says {said['count']} records, {said['reason']}, and has {len(said['all'])}"
+            )
     for record in counted.values():
         value = json.loads(record.value or b"{}")["v"]
         times = covered[record.key, value]
@@ -124,7 +128,9 @@ def _rests(app: Scene) -> bool:
 
 
 @pytest.mark.parametrize("cell", cells.shared(), ids=str)
-def test_each_record_is_in_one_group_of_the_shared_buffer_when_a_worker_fails_at(shared: MakeShared, cell: Cell) -> None:
+def test_each_record_is_in_one_group_of_the_shared_buffer_when_a_worker_fails_at(
+    shared: MakeShared, cell: Cell
+) -> None:
     verdict = under_fault(shared(cell.store), cell)
     assert verdict.clean, verdict
 

@@ -1,4 +1,5 @@
-"""Slow handlers, sealed and run apart, under every fault: each message is sent once, in the order of its key, and nobody waits for them."""
+"""Slow handlers, sealed and run apart, under every fault: each message is sent once, in the order of its key, and
+nobody waits for them."""
 
 import os
 import signal
@@ -45,7 +46,8 @@ def test_the_judge_finds_messages_missing_when_what_was_sealed_is_not_restored(l
 
 
 def test_a_handler_slower_than_every_timeout_of_the_group_causes_no_rebalance(ledger: MakeLedger) -> None:
-    """As one of ten minutes would with the timeouts that brokers have: here 3 s of silence end a member, and it works for 6."""
+    """As one of ten minutes would with the timeouts that brokers have: here 3 s of silence end a member, and it works
+    for 6."""
     app = ledger("sqlite", "check", "forward", kafka={"max.poll.interval.ms": 3000}, **SLOW)
     app.scene.feed.send(20)
     app.pay(do="hang", seconds=6.0)

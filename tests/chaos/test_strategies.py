@@ -1,7 +1,8 @@
 """What each strategy against repeated effects covers, with a crash where it matters.
 
-A shared local transaction: own writes, messages and offset in one commit. The outbox: messages alone. Manual: own writes elsewhere, under
-the id that a repeat has, too. Redelivery by Kafka is covered always: the store says where to go on.
+A shared local transaction: own writes, messages and offset in one commit. The outbox: messages alone. Manual: own
+writes elsewhere, under the id that a repeat has, too. Redelivery by Kafka is covered always: the store says where to go
+on.
 """
 
 from collections.abc import Callable
@@ -61,7 +62,9 @@ def test_manual_the_judge_finds_messages_missing_when_a_repeat_is_taken_for_sent
     assert not verdict.duplicate, verdict
 
 
-def test_redelivery_what_kafka_offers_again_after_its_own_offsets_are_gone_has_no_second_effect(ledger: MakeLedger) -> None:
+def test_redelivery_what_kafka_offers_again_after_its_own_offsets_are_gone_has_no_second_effect(
+    ledger: MakeLedger,
+) -> None:
     """206, 216: whatever the group committed in Kafka is for people; the store says where to go on."""
     app = ledger("redis")
     app.scene.feed.send(100)
@@ -70,7 +73,11 @@ def test_redelivery_what_kafka_offers_again_after_its_own_offsets_are_gone_has_n
     first.terminate()
     assert first.exit_code() == 0
     admin = AdminClient({"bootstrap.servers": app.scene.bootstrap, "log_level": 0})
-    [group] = [each.group_id for each in admin.list_consumer_groups().result(20).valid if each.group_id.startswith(app.scene.name)]
+    [group] = [
+        each.group_id
+        for each in admin.list_consumer_groups().result(20).valid
+        if each.group_id.startswith(app.scene.name)
+    ]
     admin.delete_consumer_groups([group])[group].result(20)
     app.pay(10, partition=0, key=b"k0")
     app.scene.run("second")

@@ -1,4 +1,5 @@
-"""`delivery: transactional`: what a reader of committed records finds is there once, whoever dies, sleeps or comes back meanwhile."""
+"""`delivery: transactional`: what a reader of committed records finds is there once, whoever dies, sleeps or comes back
+meanwhile."""
 
 import os
 import signal
@@ -43,7 +44,9 @@ def without_its_coordinator(scene: MakeScene, cell: Cell, server: Server) -> Ver
 
 
 @pytest.mark.parametrize("cell", cells.transactional(), ids=str)
-def test_no_committed_record_is_lost_or_there_twice_when_something_fails_at(scene: MakeScene, own_server: OwnServer, cell: Cell) -> None:
+def test_no_committed_record_is_lost_or_there_twice_when_something_fails_at(
+    scene: MakeScene, own_server: OwnServer, cell: Cell
+) -> None:
     if cell.point == "coordinator":
         verdict = without_its_coordinator(scene, cell, own_server(Kafka))
     else:

@@ -11,13 +11,18 @@ def source(offset: int, key: bytes | None = b"k", value: bytes | None = None) ->
     return Seen("a.in", 0, offset, key, json.dumps({"v": 10**offset}).encode() if value is None else value)
 
 
-def fire(offset: int, number: int, *members: int, said: int | None = None, key: bytes = b"k", lineage: str = "x") -> Seen:
+def fire(
+    offset: int, number: int, *members: int, said: int | None = None, key: bytes = b"k", lineage: str = "x"
+) -> Seen:
     count = len(members) if said is None else said
     value = json.dumps({"count": count, "total": sum(10**member for member in members)}).encode()
     headers = {
-        "sluicegate-id": f"id-{members[0]}", "sluicegate-shard": f"a>out#{lineage}", "sluicegate-seq": str(number),
-        "sluicegate-first": f"a.in/0/{members[0]}", "sluicegate-last": f"a.in/0/{members[-1]}",
-    }  # fmt: skip
+        "sluicegate-id": f"id-{members[0]}",
+        "sluicegate-shard": f"a>out#{lineage}",
+        "sluicegate-seq": str(number),
+        "sluicegate-first": f"a.in/0/{members[0]}",
+        "sluicegate-last": f"a.in/0/{members[-1]}",
+    }
     return Seen("a.out", 0, offset, key, value, headers)
 
 
@@ -58,7 +63,11 @@ def test_a_group_that_counts_more_or_other_records_than_it_spans_is_found() -> N
 
 
 def test_an_id_with_another_number_other_contents_or_another_partition_is_a_duplicate() -> None:
-    for changed in (fire(2, 7, 0, 1), replace(GOOD_OUTPUT[0], offset=2, value=b"{}"), replace(GOOD_OUTPUT[0], offset=2, partition=1)):
+    for changed in (
+        fire(2, 7, 0, 1),
+        replace(GOOD_OUTPUT[0], offset=2, value=b"{}"),
+        replace(GOOD_OUTPUT[0], offset=2, partition=1),
+    ):
         assert findings(judge(INPUT, [*GOOD_OUTPUT, changed], [])) >= {"duplicate"}
 
 

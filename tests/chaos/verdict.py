@@ -1,7 +1,7 @@
 """The judge: folds the input log by itself and compares with what came out. It knows no engine, no store and no fault.
 
-Reads the input, output and dead-letter topics only. A group covers the records of its key from its first to its last offset;
-every good record must be covered by exactly one group, every bad one by exactly one dead letter.
+Reads the input, output and dead-letter topics only. A group covers the records of its key from its first to its last
+offset; every good record must be covered by exactly one group, every bad one by exactly one dead letter.
 """
 
 import json
@@ -18,7 +18,8 @@ Place = tuple[int, int]
 
 @dataclass
 class Verdict:
-    """Each list says what was violated, a line each. `copies` are exact copies (same id, shard, number and bytes), which are allowed."""
+    """Each list says what was violated, a line each. `copies` are exact copies (same id, shard, number and bytes),
+    which are allowed."""
 
     lost: list[str] = field(default_factory=list)  # an input record without an effect
     duplicate: list[str] = field(default_factory=list)  # an input record whose effect counts twice
@@ -53,10 +54,15 @@ def good(record: Seen) -> bool:
 
 
 def judge(
-    inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence[Seen], poison: frozenset[Place] = frozenset(), repeats: bool = False
+    inputs: Sequence[Seen],
+    outputs: Sequence[Seen],
+    dead: Sequence[Seen],
+    poison: frozenset[Place] = frozenset(),
+    repeats: bool = False,
 ) -> Verdict:
-    """The verdict over complete logs, each in the order of its partitions. `poison`: good records that must become dead letters.
-    After a store went back `repeats` are allowed, the same id may come with more contents: the receiver drops by shard and number."""
+    """The verdict over complete logs, each in the order of its partitions. `poison`: good records that must become dead
+    letters. After a store went back `repeats` are allowed, the same id may come with more contents: the receiver drops
+    by shard and number."""
     verdict = Verdict()
     counted = {record.place: record for record in inputs if good(record) and record.place not in poison}
     refused = {record.place: record for record in inputs if record.place not in counted}
@@ -76,7 +82,8 @@ def distinct(records: Iterable[Seen], by_number: bool = False) -> list[Seen]:
 
 
 def exact_copies(records: Sequence[Seen], verdict: Verdict) -> None:
-    """A repeat is an exact copy, in the same partition: else a receiver that drops by id, or by shard and number, is deceived."""
+    """A repeat is an exact copy, in the same partition: else a receiver that drops by id, or by shard and number, is
+    deceived."""
     by_id: dict[str, Seen] = {}
     by_number: dict[tuple[str, str], Seen] = {}
     for record in records:
@@ -157,7 +164,9 @@ def _order(outputs: Sequence[Seen], verdict: Verdict) -> None:
         last[line] = fire
 
 
-def dead_letters(counted: dict[Place, Seen], refused: dict[Place, Seen], letters: Sequence[Seen], verdict: Verdict) -> None:
+def dead_letters(
+    counted: dict[Place, Seen], refused: dict[Place, Seen], letters: Sequence[Seen], verdict: Verdict
+) -> None:
     found: Counter[Place] = Counter()
     for letter in letters:
         place = int(letter.headers["sluicegate-dead-partition"]), int(letter.headers["sluicegate-dead-offset"])
@@ -173,8 +182,8 @@ def dead_letters(counted: dict[Place, Seen], refused: dict[Place, Seen], letters
 
 
 def balance(inputs: Sequence[Seen], outputs: Sequence[Seen], further: Sequence[Seen]) -> Verdict:
-    """An agent further down adds up the counts of the groups and lists their totals: each group must be there once, and per key
-    the sum must be the number of good input records."""
+    """An agent further down adds up the counts of the groups and lists their totals: each group must be there once, and
+    per key the sum must be the number of good input records."""
     verdict = Verdict()
     exact_copies(further, verdict)
     fires = [json.loads(fire.value or b"{}") for fire in distinct(further)]
@@ -183,7 +192,9 @@ def balance(inputs: Sequence[Seen], outputs: Sequence[Seen], further: Sequence[S
     came = Counter(total for fire in fires for total in fire["totals"])
     wanted = Counter(total for _, total in sent)
     verdict.lost += [f"the group with total {total} did not arrive further down" for total in wanted - came]
-    verdict.duplicate += [f"the group with total {total} counted {came[total]} times further down" for total in came - wanted]
+    verdict.duplicate += [
+        f"the group with total {total} counted {came[total]} times further down" for total in came - wanted
+    ]
     true = sum(map(good, inputs))
     said = sum(fire["records"] for fire in fires)
     if said > true:

@@ -20,9 +20,10 @@ COMMAND = Path(sys.executable).parent / "sluicegate"
 
 
 class Worker:
-    """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it. `without`
-    names protections of tests/mutation/protections.py to take out, joined by commas; `close` fails if they were not. `more` is added
-    to its environment. `enter` (of a Disk) is called in its process first. `options` are those of `run`."""
+    """Started at once, with all agents unless one is named. `fault` is `name=kind@n` as SLUICEGATE_FAILPOINTS takes it.
+    `without` names protections of tests/mutation/protections.py to take out, joined by commas; `close` fails if they
+    were not. `more` is added to its environment. `enter` (of a Disk) is called in its process first. `options` are
+    those of `run`."""
 
     def __init__(
         self,
@@ -47,9 +48,12 @@ class Worker:
         chosen = ["--agent", agent] if agent else []
         self.process = subprocess.Popen(
             [str(COMMAND), "run", str(file), *chosen, *options],
-            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environ, start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
             preexec_fn=lambda: (die(), enter()),
-        )  # fmt: skip
+        )
         self.lines: list[dict[str, Any]] = []
         self.noise: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -81,8 +85,11 @@ class Worker:
         return [(name, kind, int(pid)) for name, kind, pid in lines]
 
     def wait_hit(self, count: int = 1, timeout: float = 60.0) -> int:
-        """Wait for the failpoint; the pid of the process it acted in. Raises TimeoutError: then the cell proves nothing."""
-        return wait_until(lambda: len(self.hits()) >= count and self.hits(), timeout, f"{self.name}: a failpoint")[-1][2]
+        """Wait for the failpoint; the pid of the process it acted in. Raises TimeoutError: then the cell proves
+        nothing."""
+        return wait_until(lambda: len(self.hits()) >= count and self.hits(), timeout, f"{self.name}: a failpoint")[-1][
+            2
+        ]
 
     @property
     def pid(self) -> int:

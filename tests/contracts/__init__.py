@@ -1,1 +1,2 @@
-"""One suite for all store backends: what `sluicegate.streams.contracts.stores.Store` promises, tested on each of them."""
+"""One suite for all store backends: what `sluicegate.streams.contracts.stores.Store` promises, tested on each of
+them."""

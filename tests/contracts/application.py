@@ -1,4 +1,5 @@
-"""An application with books: its handler adds lines through a session of any store, and an auditor reads them from outside."""
+"""An application with books: its handler adds lines through a session of any store, and an auditor reads them from
+outside."""
 
 import sqlite3
 import threading

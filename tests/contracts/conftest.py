@@ -1,4 +1,5 @@
-"""`store` is each backend in turn; `store_url` opens more handles on the same data, from here or from another process."""
+"""`store` is each backend in turn; `store_url` opens more handles on the same data, from here or from another
+process."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

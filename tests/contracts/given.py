@@ -14,7 +14,15 @@ tokens = (f"token-{number}" for number in itertools.count(1))
 
 def row(number: int, **fields: Any) -> OutboxRow:
     """An outbox row with this number; the other fields may be named."""
-    standard = {"lineage": "line", "id": f"id-{number}", "topic": "out", "partition": 0, "key": b"k", "value": b"v", "headers": []}
+    standard = {
+        "lineage": "line",
+        "id": f"id-{number}",
+        "topic": "out",
+        "partition": 0,
+        "key": b"k",
+        "value": b"v",
+        "headers": [],
+    }
     return OutboxRow(number, **{**standard, **fields})
 
 

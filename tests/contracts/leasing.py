@@ -66,8 +66,8 @@ def decoders() -> dict[str, Callable[[bytes], Any]]:
 
 
 def leased_store(url: str, clock: Clock, types: Types | None, outbox: OutboxOptions | None = None) -> Any:
-    """The store behind the URL, migrated, on this clock where it may be given one. Each call makes another handle; those of a memory
-    store have nothing in common."""
+    """The store behind the URL, migrated, on this clock where it may be given one. Each call makes another handle;
+    those of a memory store have nothing in common."""
     options = LeasedOptions(types=types, outbox=outbox or OutboxOptions())
     made: Any
     if isinstance(clock, Injected) and url.startswith("memory:"):

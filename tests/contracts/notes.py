@@ -1,4 +1,5 @@
-"""SQL databases of the test's own with a table `notes`, and what an application does to it; the files of SQL sessions import these."""
+"""SQL databases of the test's own with a table `notes`, and what an application does to it; the files of SQL sessions
+import these."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

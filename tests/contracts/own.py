@@ -1,4 +1,5 @@
-"""Where the tests of a leased contract find a store that is their own: lanes and due timeouts belong to the whole of one."""
+"""Where the tests of a leased contract find a store that is their own: lanes and due timeouts belong to the whole of
+one."""
 
 import os
 import uuid

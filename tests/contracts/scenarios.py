@@ -1,4 +1,5 @@
-"""What protections must hold. The suite runs each on the real store; the twins run the same on a store without the protection."""
+"""What protections must hold. The suite runs each on the real store; the twins run the same on a store without the
+protection."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +47,9 @@ def only_reported_rows_go(store: Store, partition: Partition) -> None:
     assert [row.number for row in store.pending(partition, 0, 100)] == [1, 5, 6, 8]
 
 
-def a_failing_commit_changes_nothing(store: Store, partition: Partition, spoil: Callable[[], None], repair: Callable[[], None]) -> None:
+def a_failing_commit_changes_nothing(
+    store: Store, partition: Partition, spoil: Callable[[], None], repair: Callable[[], None]
+) -> None:
     """`spoil` makes some later part of a commit fail, `repair` ends that."""
     claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4)))
     before = picture(store, partition)

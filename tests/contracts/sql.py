@@ -17,7 +17,9 @@ def connected(url: str) -> Any:
     if url.startswith("postgresql:"):
         return psycopg.connect(url, autocommit=True)
     target = urlsplit(url)
-    return pymysql.connect(host=target.hostname, port=target.port, user=target.username, database=target.path[1:], autocommit=True)
+    return pymysql.connect(
+        host=target.hostname, port=target.port, user=target.username, database=target.path[1:], autocommit=True
+    )
 
 
 @contextmanager

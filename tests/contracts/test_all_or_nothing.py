@@ -47,7 +47,11 @@ def test_a_claim_key_of_the_wrong_type_fails_claim_commit_and_read(redis_url: st
     claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e1"]))
     client.delete(_keys(partition)[0])
     client.set(_keys(partition)[0], "planted")
-    for action in (lambda: claimed(store, partition), lambda: store.commit(claim, Changes(2)), lambda: store.read(partition)):
+    for action in (
+        lambda: claimed(store, partition),
+        lambda: store.commit(claim, Changes(2)),
+        lambda: store.read(partition),
+    ):
         with pytest.raises(PersistenceError, match="WRONGTYPE"):
             action()
     assert client.get(_keys(partition)[0]) == b"planted"
@@ -62,7 +66,9 @@ def test_a_commit_on_a_changelog_that_lost_entries_is_refused(redis_url: str, pa
     assert (seen(store, partition).claim.offset, seen(store, partition).entries) == (1, [b"e2"])
 
 
-def test_a_redis_without_memory_fails_the_commit_as_a_whole(own_server: Callable[..., Server], partition: Partition) -> None:
+def test_a_redis_without_memory_fails_the_commit_as_a_whole(
+    own_server: Callable[..., Server], partition: Partition
+) -> None:
     store = opened(own_server(Valkey, args=("--maxmemory-policy", "noeviction")).url)
     client = store._server()
     scenarios.a_failing_commit_changes_nothing(
@@ -90,20 +96,30 @@ def sqlite_trigger(path: Path) -> tuple[Callable[[], None], Callable[[], None]]:
         with sqlite3.connect(path, isolation_level=None) as db:
             db.execute(text)
 
-    spoil = "create trigger spoilt before insert on sluicegate_outbox when new.number = 6 begin select raise(abort, 'spoilt'); end"
+    spoil = (
+        "create trigger spoilt before insert on sluicegate_outbox when new.number = 6 begin select raise(abort, "
+        "'spoilt'); end"
+    )
     return lambda: run(spoil), lambda: run("drop trigger spoilt")
 
 
-def test_a_row_that_the_database_refuses_fails_the_sqlite_commit_as_a_whole(tmp_path: Path, partition: Partition) -> None:
+def test_a_row_that_the_database_refuses_fails_the_sqlite_commit_as_a_whole(
+    tmp_path: Path, partition: Partition
+) -> None:
     store = opened(f"sqlite:///{tmp_path}/state.db")
     scenarios.a_failing_commit_changes_nothing(store, partition, *sqlite_trigger(tmp_path / "state.db"))
 
 
-def test_a_locked_sqlite_file_fails_the_commit_as_a_whole(tmp_path: Path, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_sqlite_file_fails_the_commit_as_a_whole(
+    tmp_path: Path, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sluicegate.connectors.sql.sqlite.BUSY_SECONDS", 0.1)
     other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
     scenarios.a_failing_commit_changes_nothing(
-        opened(f"sqlite:///{tmp_path}/state.db"), partition, lambda: other.execute("begin immediate"), lambda: other.execute("rollback")
+        opened(f"sqlite:///{tmp_path}/state.db"),
+        partition,
+        lambda: other.execute("begin immediate"),
+        lambda: other.execute("rollback"),
     )
 
 

@@ -25,9 +25,10 @@ def test_the_journal_keeps_who_what_and_why_in_order(store: Store, partition: Pa
     journal.note(store, partition.app, person(), "timeouts cancel", "c")
     said = journal.notes(store, partition.app)
     assert [(each.who, each.what, each.key, each.why) for each in said] == [
-        ("ann@here", "outbox drop", "ü", "a test"), ("ann@here", "outbox drop", "b", "a test"),
+        ("ann@here", "outbox drop", "ü", "a test"),
+        ("ann@here", "outbox drop", "b", "a test"),
         ("ann@here", "timeouts cancel", "c", "a test"),
-    ]  # fmt: skip
+    ]
     assert said[0].at == said[1].at <= said[2].at
     assert journal.notes(store, partition.app + "x") == []
 

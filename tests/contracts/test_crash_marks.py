@@ -45,7 +45,8 @@ def test_the_late_mark_of_a_process_that_was_acquitted_is_fenced(store: Store, p
 
 
 def test_an_acquittal_is_no_commit_by_its_version(store: Store, partition: Partition) -> None:
-    """Else a store that went back has the version again that Kafka was told, and nobody misses what it lost (tests/simulation, 942646)."""
+    """Else a store that went back has the version again that Kafka was told, and nobody misses what it lost
+    (tests/simulation, 942646)."""
     marked(store, partition)
     owner = claimed(store, partition)
     store.acquit(partition, owner.token, ["p1"])

@@ -1,5 +1,5 @@
-"""A disk without room, one that may only be read, a process without descriptors: what did not get in changes nothing and is said, what was
-acknowledged stays, and going on needs nothing but the end of it."""
+"""A disk without room, one that may only be read, a process without descriptors: what did not get in changes nothing
+and is said, what was acknowledged stays, and going on needs nothing but the end of it."""
 
 import os
 import resource
@@ -18,7 +18,8 @@ from tests.contracts.scenarios import error_of
 
 
 def test_a_full_sqlite_disk_refuses_the_commit_and_nothing_else(tmp_path: Path, partition: Partition) -> None:
-    """As SQLite sees it: its own limit of pages gives the error of a full disk. Any error closes the connection, which ends the limit."""
+    """As SQLite sees it: its own limit of pages gives the error of a full disk. Any error closes the connection, which
+    ends the limit."""
     store = cast(SqlStore, opened(f"sqlite:///{tmp_path}/state.db"))
     claim, said = claimed(store, partition), ""
     store._product.file.connection(create=False).execute("pragma max_page_count = 400")
@@ -37,7 +38,9 @@ def test_a_full_sqlite_disk_refuses_the_commit_and_nothing_else(tmp_path: Path, 
     assert store.commit(again, Changes(claim.last, entries=entries[:1])).last == claim.last + 1
 
 
-def test_a_sqlite_file_that_may_only_be_read_refuses_the_commit_and_says_so(tmp_path: Path, partition: Partition) -> None:
+def test_a_sqlite_file_that_may_only_be_read_refuses_the_commit_and_says_so(
+    tmp_path: Path, partition: Partition
+) -> None:
     """As SQLite sees it, like the full disk: who is root may write whatever the modes say."""
     store = cast(SqlStore, opened(f"sqlite:///{tmp_path}/state.db"))
     claim = store.commit(claimed(store, partition), Changes(3, entries=[b"a"], outbox=rows(1)))
@@ -62,7 +65,9 @@ def no_descriptors() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "redis", "postgresql"], indirect=True)
-def test_a_process_without_descriptors_is_told_and_goes_on_when_it_has_some(store_url: str, partition: Partition) -> None:
+def test_a_process_without_descriptors_is_told_and_goes_on_when_it_has_some(
+    store_url: str, partition: Partition
+) -> None:
     store = opened(store_url)
     claim = store.commit(claimed(store, partition), Changes(3, entries=[b"a"], outbox=rows(1)))
     before = picture(store, partition)

@@ -22,14 +22,20 @@ def test_the_first_claim_makes_a_row_that_was_never_committed(store: Store, part
 def test_a_commit_returns_the_claim_that_a_reader_then_sees(store: Store, partition: Partition) -> None:
     first = claimed(store, partition)
     source, trying = Source("topic-id", 4, "rule"), CrashMark(3, ("p1", "p2"))
-    done = store.commit(first, Changes(8, epoch=2, entries=[b"a", b"b"], outbox=rows(3, 9), trying=trying, source=source))
+    done = store.commit(
+        first, Changes(8, epoch=2, entries=[b"a", b"b"], outbox=rows(3, 9), trying=trying, source=source)
+    )
     assert (done.version, done.offset, done.epoch, done.number, done.first, done.last) == (1, 8, 2, 9, 1, 2)
     assert (done.source, done.trying) == (source, trying)
-    assert msgspec.structs.replace(seen(store, partition).claim, store_time=0) == msgspec.structs.replace(done, store_time=0)
+    assert msgspec.structs.replace(seen(store, partition).claim, store_time=0) == msgspec.structs.replace(
+        done, store_time=0
+    )
 
 
 def test_a_new_claim_shows_all_that_the_last_commit_left(store: Store, partition: Partition) -> None:
-    done = store.commit(claimed(store, partition), Changes(8, epoch=2, entries=[b"a"], outbox=rows(4), source=Source("t", 1, "r")))
+    done = store.commit(
+        claimed(store, partition), Changes(8, epoch=2, entries=[b"a"], outbox=rows(4), source=Source("t", 1, "r"))
+    )
     after = store.claim(partition, "another", "worker-2")
     assert after == msgspec.structs.replace(done, token="another", member="worker-2", store_time=after.store_time)
 
@@ -80,12 +86,16 @@ def test_a_fenced_commit_may_carry_everything_and_leaves_no_trace(store: Store, 
     claimed(store, partition)
     before = picture(store, partition)
     with pytest.raises(Fenced):
-        store.commit(old, msgspec.structs.replace(everything(), source=Source("other", 9, "x"), trying=CrashMark(1, ("p",))))
+        store.commit(
+            old, msgspec.structs.replace(everything(), source=Source("other", 9, "x"), trying=CrashMark(1, ("p",)))
+        )
     assert picture(store, partition) == before
 
 
 @pytest.mark.parametrize("other", [{"app": "another"}, {"agent": "another"}, {"topic": "another"}, {"number": 33}])
-def test_partitions_that_differ_in_one_part_of_their_name_are_strangers(store: Store, partition: Partition, other: dict) -> None:
+def test_partitions_that_differ_in_one_part_of_their_name_are_strangers(
+    store: Store, partition: Partition, other: dict
+) -> None:
     claim = claimed(store, partition)
     stranger = partition._replace(**{k: f"{partition.app}-{v}" if k == "app" else v for k, v in other.items()})
     store.commit(claimed(store, stranger), Changes(77, entries=[b"theirs"], outbox=rows(1)))
@@ -93,7 +103,9 @@ def test_partitions_that_differ_in_one_part_of_their_name_are_strangers(store: S
     assert store.commit(claim, Changes(5)).offset == 5
 
 
-def test_the_source_stays_when_a_commit_names_none_and_the_crash_mark_does_not(store: Store, partition: Partition) -> None:
+def test_the_source_stays_when_a_commit_names_none_and_the_crash_mark_does_not(
+    store: Store, partition: Partition
+) -> None:
     source = Source("t", 3, "rule", 2, 7, 9, "token", 12.5)
     claim = store.commit(claimed(store, partition), Changes(1, source=source, trying=CrashMark(1, ("p",))))
     claim = store.commit(claim, Changes(2))
@@ -132,4 +144,6 @@ def test_threads_share_a_store_without_mixing_partitions(store: Store, partition
     for thread in threads:
         thread.join(30)
     for number in range(4):
-        assert seen(store, partition._replace(number=number)).entries == [b"%d-%d" % (number, offset) for offset in range(20)]
+        assert seen(store, partition._replace(number=number)).entries == [
+            b"%d-%d" % (number, offset) for offset in range(20)
+        ]

@@ -76,13 +76,21 @@ def names_of(data: Any) -> dict[str, list[str]]:
     found = {}
     for name in sorted(data.list_collection_names()):
         indexes = data[name].index_information().values()
-        found[name] = sorted(" ".join(field for field, _ in index["key"]) for index in indexes if index["key"] != [("_id", 1)])
+        found[name] = sorted(
+            " ".join(field for field, _ in index["key"]) for index in indexes if index["key"] != [("_id", 1)]
+        )
     return found
 
 
-def test_080_indexes_come_with_migrate_and_that_they_are_there_is_asked_once_for_each_store(url: str, data: Any) -> None:
+def test_080_indexes_come_with_migrate_and_that_they_are_there_is_asked_once_for_each_store(
+    url: str, data: Any
+) -> None:
     store: Any = open_store(url)
-    for call in (lambda: store.buffer.insert("b", [ENTRY]), lambda: store.timeouts.count(), lambda: store.outbox.count()):
+    for call in (
+        lambda: store.buffer.insert("b", [ENTRY]),
+        lambda: store.timeouts.count(),
+        lambda: store.outbox.count(),
+    ):
         with pytest.raises(SystemNotReady, match="sluicegate migrate"):
             call()
     assert data.list_collection_names() == []
@@ -94,7 +102,10 @@ def test_080_indexes_come_with_migrate_and_that_they_are_there_is_asked_once_for
         open_store(url).buffer.insert("b", [ENTRY])  # type: ignore[attr-defined]
 
 
-def test_081_an_index_of_other_options_is_left_alone_and_any_other_failure_is_tried_again(server: Server, ns: str) -> None:  # noqa: F811
+def test_081_an_index_of_other_options_is_left_alone_and_any_other_failure_is_tried_again(
+    server: Server,  # noqa: F811
+    ns: str,
+) -> None:
     url = server.url.replace("/sluicegate?", f"/{ns}?")
     with pymongo.MongoClient(url) as client:
         data = client.get_default_database()
@@ -182,29 +193,71 @@ def test_240_migrate_makes_and_never_removes_renames_or_rewrites(url: str, data:
     assert "mine" in data.sluicegate_buffer.index_information()
 
 
+def every_operation_of_the_buffer(store: Any, batch: Any) -> list[Callable[[], Any]]:
+    buffer = store.buffer
+    snapshot = Snapshot(("1",), (ENTRY,), 0, "t", None)
+    return [
+        lambda: buffer.insert("b", [ENTRY]),
+        lambda: buffer.insert_and_seal("b", [ENTRY], Gate(1)),
+        lambda: buffer.watermark("b", "t", 0),
+        lambda: buffer.get_snapshot("b"),
+        lambda: buffer.remove_snapshot("b", snapshot),
+        lambda: buffer.release_snapshot("b", snapshot),
+        lambda: buffer.due("b", Gate(1)),
+        lambda: buffer.complete("b", batch),
+        lambda: buffer.release("b", batch),
+        lambda: buffer.renew("b", "t"),
+        lambda: buffer.get_data("b"),
+        lambda: buffer.count("b"),
+        lambda: buffer.count_resolved("b"),
+        lambda: list(buffer.iter_raw("b")),
+        lambda: buffer.remove_one("b", "c1"),
+        lambda: buffer.remove_all("b"),
+    ]
+
+
+def every_operation_of_timeouts_and_outbox(store: Any) -> list[Callable[[], Any]]:
+    timeouts, outbox = store.timeouts, store.outbox
+    lane = outbox.claim(0, "t", 1)
+    return [
+        lambda: timeouts.insert(timeout()),
+        timeouts.get_batch,
+        lambda: timeouts.remove(uuid4()),
+        lambda: timeouts.release(uuid4()),
+        lambda: timeouts.emit(TimeoutBatch((timeout(),), "o", None, None)),
+        timeouts.reap_stale_leases,
+        timeouts.next_due,
+        lambda: timeouts.cancel(uuid4()),
+        lambda: timeouts.reschedule(uuid4(), datetime.now(UTC)),
+        timeouts.find,
+        timeouts.count,
+        lambda: outbox.add(None, [MESSAGE], require_transaction=False),
+        outbox.lanes,
+        lambda: outbox.set_lanes(3),
+        lambda: outbox.claim(0, "t", 1),
+        lambda: outbox.claim_any(1),
+        lambda: outbox.mark(lane, [Outcome("m1", "dispatched")]),
+        lambda: outbox.release(lane),
+        outbox.pending_age,
+        outbox.count,
+        lambda: outbox.sweep(timedelta(0)),
+        outbox.find,
+        lambda: outbox.attempts_of("m1"),
+        outbox.requeue,
+        lambda: outbox.drop(["m1"]),
+    ]
+
+
 def test_084_what_the_server_refuses_is_a_persistence_error_with_its_cause_in_every_operation(server: Server) -> None:  # noqa: F811
     store: Any = opened(server.url)
-    buffer, timeouts, outbox = store.buffer, store.timeouts, store.outbox
+    buffer, outbox = store.buffer, store.outbox
     [batch] = buffer.insert_and_seal("b", [ENTRY], Gate(1)).batches
-    snapshot = Snapshot(("1",), (ENTRY,), 0, "t", None)
-    lane = outbox.claim(0, "t", 1)
-    calls: list[Callable[[], Any]] = [
-        lambda: buffer.insert("b", [ENTRY]), lambda: buffer.insert_and_seal("b", [ENTRY], Gate(1)), lambda: buffer.watermark("b", "t", 0),
-        lambda: buffer.get_snapshot("b"), lambda: buffer.remove_snapshot("b", snapshot), lambda: buffer.release_snapshot("b", snapshot),
-        lambda: buffer.due("b", Gate(1)), lambda: buffer.complete("b", batch), lambda: buffer.release("b", batch),
-        lambda: buffer.renew("b", "t"), lambda: buffer.get_data("b"), lambda: buffer.count("b"), lambda: buffer.count_resolved("b"),
-        lambda: list(buffer.iter_raw("b")), lambda: buffer.remove_one("b", "c1"), lambda: buffer.remove_all("b"),
-        lambda: timeouts.insert(timeout()), timeouts.get_batch, lambda: timeouts.remove(uuid4()), lambda: timeouts.release(uuid4()),
-        lambda: timeouts.emit(TimeoutBatch((timeout(),), "o", None, None)), timeouts.reap_stale_leases, timeouts.next_due,
-        lambda: timeouts.cancel(uuid4()), lambda: timeouts.reschedule(uuid4(), datetime.now(UTC)), timeouts.find, timeouts.count,
-        lambda: outbox.add(None, [MESSAGE], require_transaction=False), outbox.lanes, lambda: outbox.set_lanes(3),
-        lambda: outbox.claim(0, "t", 1), lambda: outbox.claim_any(1), lambda: outbox.mark(lane, [Outcome("m1", "dispatched")]),
-        lambda: outbox.release(lane), outbox.pending_age, outbox.count, lambda: outbox.sweep(timedelta(0)), outbox.find,
-        lambda: outbox.attempts_of("m1"), outbox.requeue, lambda: outbox.drop(["m1"]),
-    ]  # fmt: skip
+    calls = [*every_operation_of_the_buffer(store, batch), *every_operation_of_timeouts_and_outbox(store)]
     failing = ["find", "aggregate", "insert", "update", "delete", "findAndModify"]
     with pymongo.MongoClient(server.url) as client:
-        client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data={"failCommands": failing, "errorCode": 8})
+        client.admin.command(
+            "configureFailPoint", "failCommand", mode="alwaysOn", data={"failCommands": failing, "errorCode": 8}
+        )
         for call in calls:
             with pytest.raises(PersistenceError) as raised:
                 call()

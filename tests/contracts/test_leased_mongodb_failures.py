@@ -75,7 +75,14 @@ steps[step](*prepared)
 def state(store: Any) -> tuple[Any, ...]:
     sealed = store._data.sluicegate_buffer_sealed.count_documents({})
     held = store._data.sluicegate_lock.count_documents({"token": "dead"})
-    rows = [store.buffer.count("b"), sealed, store.timeouts.count(), store.outbox.count(), store.outbox.count("dispatched"), held]
+    rows = [
+        store.buffer.count("b"),
+        sealed,
+        store.timeouts.count(),
+        store.outbox.count(),
+        store.outbox.count("dispatched"),
+        held,
+    ]
     return tuple(rows)
 
 
@@ -96,12 +103,16 @@ STEPS = {  # rows, sealed batches, timeouts, pending, dispatched, held lanes: wi
 }
 
 
-def test_a_process_killed_inside_a_step_leaves_all_of_it_or_nothing_and_blocks_the_others_for_a_moment_only(quick: Server) -> None:
+def test_a_process_killed_inside_a_step_leaves_all_of_it_or_nothing_and_blocks_the_others_for_a_moment_only(
+    quick: Server,
+) -> None:
     for step, (without, with_it) in STEPS.items():
         for moment, expected in (("before", without), ("after", with_it)):
             url = quick.url.replace("/sluicegate?", f"/{step}_{moment}?")
             store: Any = opened(url)
-            done = subprocess.run([sys.executable, "-c", KILLED, url, moment, step], cwd=ROOT, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [sys.executable, "-c", KILLED, url, moment, step], cwd=ROOT, capture_output=True, text=True, timeout=60
+            )
             assert (done.returncode, done.stderr) == (-9, ""), step
             assert state(store) == expected, (step, moment)
             store.buffer.insert("b", [Entry("other", "c")])
@@ -112,13 +123,18 @@ def test_a_process_killed_inside_a_step_leaves_all_of_it_or_nothing_and_blocks_t
             store.close()
 
 
-def test_a_primary_that_steps_down_under_inserts_and_marks_loses_and_doubles_nothing(own_server: Callable[..., Server]) -> None:
+def test_a_primary_that_steps_down_under_inserts_and_marks_loses_and_doubles_nothing(
+    own_server: Callable[..., Server],
+) -> None:
     nodes = [own_server(MongoDB, alone=False) for _ in range(3)]
     url = gather(nodes)
     store: Any = opened(url)
     over = threading.Event()
     sent: list[str] = []
-    threads = [threading.Thread(target=fills, args=(store, over)), threading.Thread(target=relays, args=(store, over, sent))]
+    threads = [
+        threading.Thread(target=fills, args=(store, over)),
+        threading.Thread(target=relays, args=(store, over, sent)),
+    ]
     for thread in threads:
         thread.start()
     wait_until(lambda: len(sent) >= 10, 30, "rows that were sent")
@@ -181,7 +197,9 @@ def adds_an_id_that_another_added_since(one: Any, two: Any) -> list[str]:
     """What is there after both."""
     with contextlib.suppress(PersistenceError), one.transaction() as late:
         late.database.mine.find_one({}, session=late.client_session)
-        two.outbox.add(None, [OutboxMessage("t", b"k", id="m1"), OutboxMessage("t", b"k", id="m2")], require_transaction=False)
+        two.outbox.add(
+            None, [OutboxMessage("t", b"k", id="m1"), OutboxMessage("t", b"k", id="m2")], require_transaction=False
+        )
         one.outbox.add(late, [OutboxMessage("t", b"k", id="m1")])
     return [row.message.id for row in one.outbox.find()]
 
@@ -193,7 +211,9 @@ def test_an_id_that_two_transactions_add_at_once_is_one_row(server: Server) -> N
 
     def add(store: Any) -> None:
         gate.wait(20)
-        store.outbox.add(None, [OutboxMessage("t", b"k", id=f"n{number}") for number in range(50)], require_transaction=False)
+        store.outbox.add(
+            None, [OutboxMessage("t", b"k", id=f"n{number}") for number in range(50)], require_transaction=False
+        )
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(add, (one, two, one, two))) == [None] * 4

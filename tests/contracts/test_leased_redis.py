@@ -41,7 +41,8 @@ def opened(url: str) -> RedisStore:
     return made(url)
 
 
-# -- large batches, and servers that forgot the scripts ------------------------------------------------------------------------
+# -- large batches, and servers that forgot the scripts
+# ------------------------------------------------------------------------
 
 
 def test_five_thousand_entries_are_inserted_sealed_and_completed_by_one_script_each(opened: Any) -> None:
@@ -84,7 +85,8 @@ def test_a_server_that_forgets_the_scripts_is_told_them_again(opened: Any, clien
     assert len(opened.outbox.claim_any(10).rows) == 1
 
 
-# -- damaged keys ------------------------------------------------------------------------------------------------------------
+# -- damaged keys
+# ------------------------------------------------------------------------------------------------------------
 
 
 def all_steps(store: Any) -> dict[str, Callable[[], object]]:
@@ -112,10 +114,22 @@ def all_steps(store: Any) -> dict[str, Callable[[], object]]:
     }
 
 
-@pytest.mark.parametrize("damaged", [
-    "outbox:dead", "outbox:numbers", "outbox:lane:0", "outbox:last", "outbox:rows", "timeouts:free", "timeouts:owners",
-    "buffer:gone:b", "buffer:sealed:b", "buffer:leases:b", "buffer:holders:b",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "outbox:dead",
+        "outbox:numbers",
+        "outbox:lane:0",
+        "outbox:last",
+        "outbox:rows",
+        "timeouts:free",
+        "timeouts:owners",
+        "buffer:gone:b",
+        "buffer:sealed:b",
+        "buffer:leases:b",
+        "buffer:holders:b",
+    ],
+)
 def test_a_step_that_meets_a_damaged_key_changes_nothing(opened: Any, client: Any, damaged: str) -> None:
     step = all_steps(opened)[damaged]
     client.delete(PREFIX + damaged)
@@ -147,7 +161,8 @@ def all_adds(store: Any) -> dict[str, Callable[[], object]]:
     }
 
 
-# -- tokens, and what happens without them ---------------------------------------------------------------------------------------
+# -- tokens, and what happens without them
+# ---------------------------------------------------------------------------------------
 
 
 def two_hold_a_lane(first: Any, second: Any) -> None:
@@ -189,12 +204,15 @@ def test_whoever_lost_a_lease_changes_nothing(url: str, scenario: Callable[[Any,
 
 
 @pytest.mark.parametrize("scenario", FENCES)
-def test_without_the_comparison_of_tokens_whoever_lost_a_lease_writes(url: str, scenario: Callable[[Any, Any], None]) -> None:
+def test_without_the_comparison_of_tokens_whoever_lost_a_lease_writes(
+    url: str, scenario: Callable[[Any, Any], None]
+) -> None:
     with without(FENCES[scenario]), pytest.raises((pytest.fail.Exception, AssertionError)):
         scenario(made(url, SHORT), made(url))
 
 
-# -- the rest --------------------------------------------------------------------------------------------------------------------
+# -- the rest
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_due_time_is_kept_to_the_microsecond_far_away_too(opened: Any) -> None:
@@ -211,7 +229,8 @@ def test_wait_is_told_of_what_was_added_since_the_last_call(opened: Any, url: st
     other.outbox.add(None, messages(3), require_transaction=False)
     other.outbox.add(None, [OutboxMessage("topic")], require_transaction=False)
     assert opened.outbox.wait(5)
-    assert not (opened.outbox.wait(0.05) and opened.outbox.wait(0.05))  # the second one may have come after the first answer
+    # the second one may have come after the first answer
+    assert not (opened.outbox.wait(0.05) and opened.outbox.wait(0.05))
 
 
 def test_wait_says_that_the_wire_broke_and_subscribes_anew(url: str, proxy: Callable[..., Proxy]) -> None:

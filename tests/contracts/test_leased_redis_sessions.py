@@ -40,7 +40,8 @@ def opened(url: str) -> RedisStore:
     return made(url)
 
 
-# -- transactions ----------------------------------------------------------------------------------------------------------------
+# -- transactions
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_message_and_a_row_of_the_application_land_together_or_not_at_all(opened: Any, client: Any) -> None:
@@ -69,7 +70,9 @@ def test_a_command_that_no_redis_takes_undoes_the_whole_transaction(opened: Any,
     assert dump(client) == before
 
 
-def test_a_server_without_memory_takes_nothing_of_a_transaction_that_only_deletes(own_server: Callable[..., Server]) -> None:
+def test_a_server_without_memory_takes_nothing_of_a_transaction_that_only_deletes(
+    own_server: Callable[..., Server],
+) -> None:
     url = own_server(Valkey, args=("--maxmemory-policy", "noeviction")).url
     nothing_without_memory(made(url), redis.Redis.from_url(url))
 
@@ -114,7 +117,9 @@ def test_outbox_add_says_what_to_pass_instead_of_no_session_or_another_kinds(ope
 
 
 @cluster_only
-def test_what_would_span_servers_of_a_cluster_is_refused_before_anything_is_written(store: Any, partition: Partition) -> None:
+def test_what_would_span_servers_of_a_cluster_is_refused_before_anything_is_written(
+    store: Any, partition: Partition
+) -> None:
     claim = claimed(store, partition)
     [timeout] = timeouts(1)
     mine = OutboxMessage("topic")
@@ -133,7 +138,8 @@ def test_what_would_span_servers_of_a_cluster_is_refused_before_anything_is_writ
     assert (store.read(partition).claim.offset, store.commit(claim, Changes(2)).offset) == (-1, 2)
 
 
-# -- scheduling in commits -------------------------------------------------------------------------------------------------------
+# -- scheduling in commits
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["commit", "commit_all", "commit_with"])

@@ -30,5 +30,8 @@ def test_sqlalchemy_knows_the_same_columns_nulls_and_keys(name: str) -> None:
 
 
 def test_sqlite_has_no_other_tables(db: sqlite3.Connection) -> None:
-    names = {name for (name,) in db.execute("select name from sqlite_master where type = 'table' and name like 'sluicegate%'")}
+    names = {
+        name
+        for (name,) in db.execute("select name from sqlite_master where type = 'table' and name like 'sluicegate%'")
+    }
     assert names == {table.name for table in tables.LEASED} | {"sluicegate_meta"}

@@ -22,7 +22,10 @@ SET_WRONG = [
     ({"appendfsync": "no"}, "appendfsync is no, not always"),
     ({"appendonly": "no"}, "appendonly is no, not yes"),
     ({"no-appendfsync-on-rewrite": "yes"}, "no-appendfsync-on-rewrite is yes, not no"),
-    ({"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}, "maxmemory-policy is allkeys-lru: keys may be evicted; set noeviction"),
+    (
+        {"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"},
+        "maxmemory-policy is allkeys-lru: keys may be evicted; set noeviction",
+    ),
 ]
 
 
@@ -52,7 +55,9 @@ def test_a_redis_that_syncs_always_and_evicts_nothing_is_durable(server: Server,
 
 
 @pytest.mark.parametrize(("settings", "reason"), SET_WRONG)
-def test_one_wrong_setting_makes_redis_lossy(server: Server, admin: redis.Redis, settings: dict[str, str], reason: str) -> None:
+def test_one_wrong_setting_makes_redis_lossy(
+    server: Server, admin: redis.Redis, settings: dict[str, str], reason: str
+) -> None:
     store = opened(server.url)
     for name, value in settings.items():
         admin.config_set(name, value)
@@ -78,7 +83,9 @@ def opened_without_migrating(url: str) -> Store:
     return open_store(url)
 
 
-@pytest.mark.parametrize(("forbidden", "reason"), [("-config|get", "appendonly cannot be read"), ("-info", "INFO cannot be read")])
+@pytest.mark.parametrize(
+    ("forbidden", "reason"), [("-config|get", "appendonly cannot be read"), ("-info", "INFO cannot be read")]
+)
 def test_what_cannot_be_read_counts_as_weaker(server: Server, admin: redis.Redis, forbidden: str, reason: str) -> None:
     admin.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", forbidden)
     level = opened(server.url.replace("redis://", "redis://worker:secret@")).level()
@@ -92,7 +99,10 @@ def test_what_cannot_be_read_counts_as_weaker(server: Server, admin: redis.Redis
         ({"role": "master", "redis_version": "6.0.16"}, "version is 6.0.16, below 6.2"),
         ({"role": "master", "redis_version": "5.0.14"}, "version is 5.0.14, below 6.2"),
         ({"role": "master"}, "version is 0, below 6.2"),
-        ({"role": "master", "redis_version": "7.2", "aof_last_write_status": "err"}, "the last write of the append-only file failed"),
+        (
+            {"role": "master", "redis_version": "7.2", "aof_last_write_status": "err"},
+            "the last write of the append-only file failed",
+        ),
     ],
 )
 def test_what_no_server_here_can_show_is_judged_from_its_info(info: dict[str, str], reason: str) -> None:
@@ -132,7 +142,10 @@ def test_a_sqlite_store_that_is_not_there_is_named_with_what_makes_it(tmp_path: 
 
 @pytest.mark.parametrize(
     ("name", "setting", "reason"),
-    [("synchronous", "normal", "synchronous is 1, below 2 (full)"), ("journal_mode", "delete", "journal_mode is delete, not wal")],
+    [
+        ("synchronous", "normal", "synchronous is 1, below 2 (full)"),
+        ("journal_mode", "delete", "journal_mode is delete, not wal"),
+    ],
 )
 def test_one_wrong_setting_makes_sqlite_lossy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, setting: str, reason: str

@@ -73,7 +73,9 @@ def test_a_web_service_writes_an_order_and_its_message_or_neither(store: Store, 
     store.outbox.drop(["placed-o-2"])
     assert post(service, id="o-2", customer="ann", amount=77) == 409
     assert orders(store_url) == [("o-1", 1), ("o-2", 2)]
-    assert [(row.message.id, row.message.key, row.state) for row in store.outbox.find()] == [("placed-o-1", b"ann", "pending")]
+    assert [(row.message.id, row.message.key, row.state) for row in store.outbox.find()] == [
+        ("placed-o-1", b"ann", "pending")
+    ]
 
 
 @pytest.mark.parametrize("function", [web.place_in_sql, web.place_in_mongodb])
@@ -87,7 +89,9 @@ def test_a_cron_job_inserts_each_timeout_once(store: Store) -> None:  # noqa: F8
     assert cron.remind(store, "2026-11-30", ["o-1", "o-2"]) == 2
     assert cron.remind(store, "2026-11-30", ["o-1", "o-2", "o-3"]) == 1
     mine = [timeout for name in ("o-1", "o-2", "o-3") for timeout in store.timeouts.find(owner=name)]
-    assert [(timeout.destination, timeout.key) for timeout in mine] == [("reminders", key) for key in (b"o-1", b"o-2", b"o-3")]
+    assert [(timeout.destination, timeout.key) for timeout in mine] == [
+        ("reminders", key) for key in (b"o-1", b"o-2", b"o-3")
+    ]
     assert {timeout.due_at for timeout in mine} == {datetime(2026, 12, 1, 9, tzinfo=UTC)}
     for timeout in mine:
         store.timeouts.cancel(timeout.id)
@@ -98,7 +102,9 @@ def test_a_script_inserts_each_line_into_a_buffer_once(store: Store) -> None:  #
     store.buffer.remove_all("orders")
     assert intake.take_in(store, lines[:2]) == (2, 0)
     assert intake.take_in(store, lines) == (1, 2)
-    assert [(entry.correlation_id, entry.group) for entry in store.buffer.get_data("orders")] == [(f"o-{n}", "ann") for n in range(3)]
+    assert [(entry.correlation_id, entry.group) for entry in store.buffer.get_data("orders")] == [
+        (f"o-{n}", "ann") for n in range(3)
+    ]
     store.buffer.remove_all("orders")
 
 

@@ -65,12 +65,16 @@ def in_a_transaction(store: Any, lose: Callable[[Any], None]) -> None:
 
 
 @pytest.mark.parametrize("kind", URLS)
-def test_a_lost_connection_leaves_no_traceback_of_a_library(kind: str, request: pytest.FixtureRequest, log: Path) -> None:
+def test_a_lost_connection_leaves_no_traceback_of_a_library(
+    kind: str, request: pytest.FixtureRequest, log: Path
+) -> None:
     said = loses(kind, request.getfixturevalue(URLS[kind]), log)
     assert "library.said" not in said
     assert "Traceback" not in said
 
 
-def test_when_the_connection_is_closed_twice_there_is_one(mariadb_url: str, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_the_connection_is_closed_twice_there_is_one(
+    mariadb_url: str, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lending, "_stay_open", lambda driver: driver.close())
     assert "Already closed" in loses("mariadb", mariadb_url, log)

@@ -73,7 +73,9 @@ def one_commit_is_sent_once(store: Store, wire: Proxy, server: Server, partition
     assert claimed(store, partition).offset == 2
 
 
-def test_a_commit_whose_reply_is_lost_is_unknown_and_sent_once(store: Store, wire: Proxy, server: Server, partition: Partition) -> None:
+def test_a_commit_whose_reply_is_lost_is_unknown_and_sent_once(
+    store: Store, wire: Proxy, server: Server, partition: Partition
+) -> None:
     one_commit_is_sent_once(store, wire, server, partition)
 
 
@@ -122,10 +124,16 @@ def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_wor
     wire.refuse()
     wire.reset()
     calls = (
-        lambda: store.claim(partition, "t", "m"), lambda: list(store.restore(store.commit(claim, Changes(1, entries=[b"e"])))),
-        lambda: store.pending(partition, 0, 1), lambda: store.acquit(partition, "t", ["p"]), lambda: store.read(partition),
-        lambda: store.partitions(partition.app), store.level, store.migrate, lambda: store.incarnation,
-    )  # fmt: skip
+        lambda: store.claim(partition, "t", "m"),
+        lambda: list(store.restore(store.commit(claim, Changes(1, entries=[b"e"])))),
+        lambda: store.pending(partition, 0, 1),
+        lambda: store.acquit(partition, "t", ["p"]),
+        lambda: store.read(partition),
+        lambda: store.partitions(partition.app),
+        store.level,
+        store.migrate,
+        lambda: store.incarnation,
+    )
     for call in calls:
         with pytest.raises(PersistenceError):
             call()

@@ -13,7 +13,16 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multipl
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.sql import statements
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, DeadRow, OutboxRow, Partition, PartitionView, Source
+from sluicegate.streams.contracts.values import (
+    Changes,
+    Claim,
+    CrashMark,
+    DeadRow,
+    OutboxRow,
+    Partition,
+    PartitionView,
+    Source,
+)
 from sluicegate.streams.errors import SluicegateError
 from tests.contracts.test_twins import without
 
@@ -42,8 +51,11 @@ changes = st.builds(
     epoch=st.integers(-1, 9),
     entries=st.lists(BYTES, max_size=3),
     dispatched=NUMBERS,
-    dead=st.lists(st.builds(DeadRow, number=NUMBER, reason=TEXT, attempts=NUMBER), max_size=2, unique_by=lambda dead: dead.number),
-    trying=st.none() | st.builds(CrashMark, offset=st.integers(0, 2**53), processes=st.sets(PROCESS, min_size=1).map(sorted).map(tuple)),
+    dead=st.lists(
+        st.builds(DeadRow, number=NUMBER, reason=TEXT, attempts=NUMBER), max_size=2, unique_by=lambda dead: dead.number
+    ),
+    trying=st.none()
+    | st.builds(CrashMark, offset=st.integers(0, 2**53), processes=st.sets(PROCESS, min_size=1).map(sorted).map(tuple)),
     source=st.none() | st.builds(Source, topic_id=TEXT, partition_count=NUMBER, rule=TEXT),
 )
 

@@ -107,7 +107,11 @@ def test_a_transaction_that_the_server_gave_up_is_done_again_as_a_whole(
     failing(server, command, 3, errorCode=251, errorLabels=["TransientTransactionError"])
     claim = store.commit(claim, Changes(2, entries=[b"b"], outbox=rows(3), dispatched=[1]))
     view = seen(store, partition)
-    assert (claim.version, view.entries, [row.number for row in store.pending(partition, 0, 9)]) == (2, [b"a", b"b"], [2, 3])
+    assert (claim.version, view.entries, [row.number for row in store.pending(partition, 0, 9)]) == (
+        2,
+        [b"a", b"b"],
+        [2, 3],
+    )
 
 
 @pytest.mark.parametrize("command", ["insert", "update", "delete", "commitTransaction"])
@@ -136,7 +140,9 @@ def test_a_write_conflict_is_waited_out(store: MongoStore, server: Server, parti
 
         before = given_up()
         session.start_transaction()
-        client.sluicegate.sluicegate_claim.update_one({"app": partition.app}, {"$set": {"version": 77}}, session=session)
+        client.sluicegate.sluicegate_claim.update_one(
+            {"app": partition.app}, {"$set": {"version": 77}}, session=session
+        )
         giving_way = threading.Thread(target=give_way)
         giving_way.start()
         assert store.commit(claim, Changes(1)).version == 1
@@ -162,7 +168,9 @@ def claims_at_once(url: str, session: ClientSession, partition: Partition) -> No
     assert seen(other, partition).claim.offset == 5
 
 
-def test_a_claim_ends_the_transaction_that_the_former_owner_left_open(store: MongoStore, server: Server, partition: Partition) -> None:
+def test_a_claim_ends_the_transaction_that_the_former_owner_left_open(
+    store: MongoStore, server: Server, partition: Partition
+) -> None:
     claims_at_once(server.url, left_open(store, partition), partition)
 
 
@@ -216,7 +224,9 @@ def test_without_its_transaction_a_failing_commit_leaves_half_of_it(
         )
 
 
-def a_reader_overtaken_sees_one_picture(store: MongoStore, url: str, partition: Partition, patch: pytest.MonkeyPatch) -> None:
+def a_reader_overtaken_sees_one_picture(
+    store: MongoStore, url: str, partition: Partition, patch: pytest.MonkeyPatch
+) -> None:
     """Another handle commits between the statements of a read."""
     writer, read_claim = opened(url), state._claim
     claim = writer.commit(claimed(writer, partition), Changes(1, entries=[b"before"], outbox=rows(1)))
@@ -246,13 +256,17 @@ def test_without_a_snapshot_a_reader_that_is_overtaken_sees_half_a_commit(
     monkeypatch.setattr(
         connection,
         "transact",
-        lambda session, concern, work: work(plain) if work.__qualname__.startswith("MongoStore.read") else transact(session, concern, work),
+        lambda session, concern, work: (
+            work(plain) if work.__qualname__.startswith("MongoStore.read") else transact(session, concern, work)
+        ),
     )
     with pytest.raises(AssertionError):
         a_reader_overtaken_sees_one_picture(store, server.url, partition, monkeypatch)
 
 
-def test_documents_of_very_few_rows_give_what_the_memory_store_gives(store: MongoStore, ns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_of_very_few_rows_give_what_the_memory_store_gives(
+    store: MongoStore, ns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chunks, "SPAN", 2)
     compared(store, ns, 40, (Phase.generate, Phase.shrink))
 
@@ -265,5 +279,7 @@ def test_rows_are_packed_by_the_span_of_their_numbers_and_by_their_bytes(
     monkeypatch.setattr(chunks, "MOST_BYTES", most)
     documents = chunks.packed("key", rows(3, 4, 5, 6, 7))
     assert [len(document["rows"]) for document in documents] == sizes
-    assert [document["_id"] for document in documents] == [chunks.place("key", document["unsent"][-1]) for document in documents]
+    assert [document["_id"] for document in documents] == [
+        chunks.place("key", document["unsent"][-1]) for document in documents
+    ]
     assert [number for document in documents for number in document["unsent"]] == [3, 4, 5, 6, 7]

@@ -23,13 +23,23 @@ WRONG_IN_THE_URL = [
     ("journal=false", ["the URL asks for journal=false: commits are acknowledged before they are on disk"]),
     (
         "w=1&journal=false",
-        ["the URL asks for w=1, not majority", "the URL asks for journal=false: commits are acknowledged before they are on disk"],
+        [
+            "the URL asks for w=1, not majority",
+            "the URL asks for journal=false: commits are acknowledged before they are on disk",
+        ],
     ),
 ]
 
 
 def test_a_replica_set_is_durable_with_what_we_ask_for_by_ourselves(mongodb_url: str) -> None:
-    for more in ("", "&w=majority", "&journal=true", "&w=majority&journal=true", "&readPreference=secondary", "&retryWrites=false"):
+    for more in (
+        "",
+        "&w=majority",
+        "&journal=true",
+        "&w=majority&journal=true",
+        "&readPreference=secondary",
+        "&retryWrites=false",
+    ):
         assert opened(mongodb_url + more).level() == Level("durable", ()), more
 
 
@@ -43,14 +53,18 @@ def test_a_url_that_wants_no_acknowledgement_is_refused(mongodb_url: str) -> Non
         open_store(f"{mongodb_url}&w=0")
 
 
-def test_a_server_without_a_replica_set_is_refused_with_what_to_do(own_server: Callable[..., Server], partition: Partition) -> None:
+def test_a_server_without_a_replica_set_is_refused_with_what_to_do(
+    own_server: Callable[..., Server], partition: Partition
+) -> None:
     store = open_store(own_server(MongoDB, replicates=False).url)
     for call in (store.migrate, lambda: store.migrate(dry_run=True), store.level):
         with pytest.raises(SystemNotReady, match=r"no replica set.*--replSet.*rs\.initiate\(\)"):
             call()
 
 
-def test_a_server_that_left_its_replica_set_is_refused_at_the_commit(own_server: Callable[..., Server], partition: Partition) -> None:
+def test_a_server_that_left_its_replica_set_is_refused_at_the_commit(
+    own_server: Callable[..., Server], partition: Partition
+) -> None:
     """As after a restart without --replSet: the collections are there."""
     server = own_server(MongoDB, replicates=False)
     store = open_store(server.url)
@@ -82,7 +96,9 @@ def test_a_secondary_is_lossy_and_its_set_is_not(own_server: Callable[..., Serve
 
 
 def test_a_server_that_keeps_its_data_in_memory_is_volatile(own_server: Callable[..., Server]) -> None:
-    server = own_server(MongoDB, alone=False, args=("--storageEngine", "ephemeralForTest", "--setParameter", "enableTestCommands=1"))
+    server = own_server(
+        MongoDB, alone=False, args=("--storageEngine", "ephemeralForTest", "--setParameter", "enableTestCommands=1")
+    )
     initiate([("127.0.0.1", server.port)], 1000, writeConcernMajorityJournalDefault=False)
     with pymongo.MongoClient(server.url) as client:
         wait_until(lambda: client.admin.command("hello")["isWritablePrimary"], what="a primary")
@@ -128,10 +144,15 @@ def test_a_version_from_4_4_on_is_recent_enough() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "mongodb://u:hush@host:port/db", "mongodb://u:hush@h/db?w=majority&nonsense=1", "mongodb://u:hush@", "mongodb://u:hush@h/a%24b",
-        "mongodb://u:hush@h/?timeoutMS=abc", "mongodb+srv://u:hush@host:27017/db", "mongodb://u:hu%sh@h/db",
+        "mongodb://u:hush@host:port/db",
+        "mongodb://u:hush@h/db?w=majority&nonsense=1",
+        "mongodb://u:hush@",
+        "mongodb://u:hush@h/a%24b",
+        "mongodb://u:hush@h/?timeoutMS=abc",
+        "mongodb+srv://u:hush@host:27017/db",
+        "mongodb://u:hu%sh@h/db",
     ],
-)  # fmt: skip
+)
 def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError, match="the MongoDB URL cannot be read: mongodb://") as caught:
         open_store(url)
@@ -150,7 +171,11 @@ def test_opening_connects_to_nothing() -> None:
 
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "pymongo" or name.startswith("sluicegate.connectors.mongodb.")]:
+    for name in [
+        name
+        for name in sys.modules
+        if name.split(".")[0] == "pymongo" or name.startswith("sluicegate.connectors.mongodb.")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pymongo", None)
     with pytest.raises(ConfigurationError) as caught:
@@ -181,14 +206,20 @@ def test_a_step_that_was_killed_half_way_is_finished_by_the_next_run(
     assert store.commit(claimed(store, partition), Changes(1, outbox=rows(1))).offset == 1
 
 
-def test_a_new_step_upgrades_live_state(mongodb_url: str, ns: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_step_upgrades_live_state(
+    mongodb_url: str, ns: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = mongodb_url.replace("/sluicegate?", f"/{ns}?")
     store = opened(url)
     claim = store.commit(claimed(store, partition), Changes(1, entries=[b"e"], outbox=rows(1)))
     second = ("an index by app", lambda data: data[migrations.CLAIM].create_index("app"))
     monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, second))
     newer = open_store(url)
-    assert (newer.migrate(dry_run=True), newer.migrate(), newer.migrate()) == (["an index by app"], ["an index by app"], [])
+    assert (newer.migrate(dry_run=True), newer.migrate(), newer.migrate()) == (
+        ["an index by app"],
+        ["an index by app"],
+        [],
+    )
     assert store.commit(claim, Changes(2)).offset == 2
     assert "app_1" in store._data[migrations.CLAIM].index_information()  # type: ignore[attr-defined]
 

@@ -110,7 +110,12 @@ def test_a_server_that_hangs_ends_as_a_persistence_error_in_time(
     claim = claimed(store, partition)
     short(monkeypatch)
     server.pause()
-    calls = (lambda: store.commit(claim, Changes(1)), lambda: store.read(partition), lambda: store.incarnation, store.level)
+    calls = (
+        lambda: store.commit(claim, Changes(1)),
+        lambda: store.read(partition),
+        lambda: store.incarnation,
+        store.level,
+    )
     for call in calls:
         began = time.monotonic()
         with pytest.raises(PersistenceError):
@@ -128,10 +133,17 @@ def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_wor
     wire.refuse()
     wire.reset()
     calls = (
-        lambda: store.claim(partition, "t", "m"), lambda: store.commit(claim, Changes(2)), lambda: list(store.restore(claim)),
-        lambda: store.pending(partition, 0, 1), lambda: store.acquit(partition, "t", ["p"]), lambda: store.read(partition),
-        lambda: store.partitions(partition.app), store.level, store.migrate, lambda: store.incarnation,
-    )  # fmt: skip
+        lambda: store.claim(partition, "t", "m"),
+        lambda: store.commit(claim, Changes(2)),
+        lambda: list(store.restore(claim)),
+        lambda: store.pending(partition, 0, 1),
+        lambda: store.acquit(partition, "t", ["p"]),
+        lambda: store.read(partition),
+        lambda: store.partitions(partition.app),
+        store.level,
+        store.migrate,
+        lambda: store.incarnation,
+    )
     with monkeypatch.context() as patched:
         patched.setattr(connection, "REPLY_SECONDS", 0.3)
         for call in calls:
@@ -149,7 +161,10 @@ def test_one_connection_serves_many_threads_and_none_of_them_waits_for_ever(
 
     def all_at_once() -> list[object]:
         results: list[object] = []
-        work = [threading.Thread(target=lambda c=claim: results.append(error_of(lambda: store.commit(c, Changes(1))))) for claim in claims]
+        work = [
+            threading.Thread(target=lambda c=claim: results.append(error_of(lambda: store.commit(c, Changes(1)))))
+            for claim in claims
+        ]
         for thread in work:
             thread.start()
         for thread in work:
@@ -165,7 +180,9 @@ def test_one_connection_serves_many_threads_and_none_of_them_waits_for_ever(
     assert all_at_once() == [None] * 4
 
 
-def test_emptied_collections_fence_and_get_another_name(server: Server, store: MongoStore, partition: Partition) -> None:
+def test_emptied_collections_fence_and_get_another_name(
+    server: Server, store: MongoStore, partition: Partition
+) -> None:
     name, claim = store.incarnation, store.commit(claimed(store, partition), Changes(5, entries=[b"e"], outbox=rows(1)))
     with pymongo.MongoClient(server.url) as client:
         for kind in ("meta", "claim", "changelog", "outbox", "dead"):
@@ -208,7 +225,9 @@ def test_a_dropped_database_or_another_server_at_the_address_fences_and_says_wha
     assert claim.incarnation == store.incarnation != name
 
 
-def test_a_row_keeps_the_name_of_the_data_it_was_made_in(server: Server, store: MongoStore, partition: Partition) -> None:
+def test_a_row_keeps_the_name_of_the_data_it_was_made_in(
+    server: Server, store: MongoStore, partition: Partition
+) -> None:
     name = claimed(store, partition).incarnation
     with pymongo.MongoClient(server.url) as client:
         client.sluicegate.sluicegate_meta.update_one({"_id": "incarnation"}, {"$set": {"value": "another"}})

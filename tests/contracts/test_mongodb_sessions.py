@@ -1,4 +1,5 @@
-"""MongoDB sessions: the application's operations in the transaction of the commit, when server or application make trouble."""
+"""MongoDB sessions: the application's operations in the transaction of the commit, when server or application make
+trouble."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +58,9 @@ def test_a_write_conflict_with_somebody_else_repeats_the_work(store: MongoStore,
             found = counter.find_one({"_id": "counter"}, session=session.client_session)
             if len(calls) == 1:
                 counters.update_one({"_id": "counter"}, {"$set": {"line": "10"}})
-            counter.update_one({"_id": "counter"}, {"$set": {"line": str(int(found["line"]) + 1)}}, session=session.client_session)
+            counter.update_one(
+                {"_id": "counter"}, {"$set": {"line": str(int(found["line"]) + 1)}}, session=session.client_session
+            )
             return Changes(5)
 
         store.commit_with(claimed(store, books.partition), work)
@@ -107,7 +110,9 @@ def test_an_error_of_the_driver_that_the_work_lets_through_comes_out_unchanged(s
     assert store.commit(claim, Changes(1)).offset == 1
 
 
-def test_an_error_that_the_work_catches_has_ended_the_transaction_and_is_not_committed(store: MongoStore, books: Books) -> None:
+def test_an_error_that_the_work_catches_has_ended_the_transaction_and_is_not_committed(
+    store: MongoStore, books: Books
+) -> None:
     calls: list[int] = []
 
     def work(session: MongoSession) -> Changes:
@@ -123,7 +128,9 @@ def test_an_error_that_the_work_catches_has_ended_the_transaction_and_is_not_com
     assert store.commit(claim, Changes(1)).offset == 1
 
 
-def test_a_connection_that_breaks_inside_the_work_repeats_it_and_it_lands_once(store: MongoStore, server: Server, books: Books) -> None:
+def test_a_connection_that_breaks_inside_the_work_repeats_it_and_it_lands_once(
+    store: MongoStore, server: Server, books: Books
+) -> None:
     calls: list[int] = []
 
     def work(session: MongoSession) -> Changes:
@@ -160,7 +167,9 @@ def test_a_server_that_is_gone_inside_the_work_is_an_outage_and_after_a_new_clai
     assert books.lines() == ["again"]
 
 
-def test_an_owner_claimed_away_inside_its_work_is_fenced_and_nothing_of_it_lands(store: MongoStore, server: Server, books: Books) -> None:
+def test_an_owner_claimed_away_inside_its_work_is_fenced_and_nothing_of_it_lands(
+    store: MongoStore, server: Server, books: Books
+) -> None:
     direct = opened(server.url)
     owners: list[Any] = []
 

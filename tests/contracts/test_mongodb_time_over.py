@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,16 +24,28 @@ class WithinTheLimit:
         call()
 
 
+def in_session(used: list[Any], concern: Any, client: connection.Client, work: Callable[[Any], Any]) -> Any:
+    with client.start_session() as session:
+        used.append(session.session_id)
+        return connection.transact(session, concern, work, 1000)
+
+
 @pytest.mark.parametrize("where", ["work", "commit"])
 @pytest.mark.parametrize("ended", [True, False], ids=["", "twin"])
-def test_a_step_whose_time_is_over_leaves_no_lock_behind(mongodb_url: str, ns: str, monkeypatch: Patch, where: str, ended: bool) -> None:
-    """The driver sends nothing after its deadline, no abort either: whoever waited next held a lock of its own then, and so on."""
-    first, other = connection.client(mongodb_url), connection.client(mongodb_url)  # of one, the next session would be the same again
+def test_a_step_whose_time_is_over_leaves_no_lock_behind(
+    mongodb_url: str, ns: str, monkeypatch: Patch, where: str, ended: bool
+) -> None:
+    """The driver sends nothing after its deadline, no abort either: whoever waited next held a lock of its own then,
+    and so on."""
+    # of one, the next session would be the same again
+    first, other = connection.client(mongodb_url), connection.client(mongodb_url)
     data = first.get_database(ns, write_concern=connection.database(first).write_concern)
     data.create_collection("late")
 
     def raised(session: Any) -> Any:
-        return session.client[ns]["late"].find_one_and_update({"_id": 1}, {"$inc": {"n": 1}}, upsert=True, session=session)
+        return session.client[ns]["late"].find_one_and_update(
+            {"_id": 1}, {"$inc": {"n": 1}}, upsert=True, session=session
+        )
 
     def late(session: Any) -> None:
         raised(session)
@@ -41,12 +54,7 @@ def test_a_step_whose_time_is_over_leaves_no_lock_behind(mongodb_url: str, ns: s
             raised(session)
 
     used: list[Any] = []
-
-    def transact(client: connection.Client, work: Callable[[Any], Any]) -> Any:
-        with client.start_session() as session:
-            used.append(session.session_id)
-            return connection.transact(session, data.write_concern, work, 1000)
-
+    transact = partial(in_session, used, data.write_concern)
     if not ended:
         monkeypatch.setattr(connection, "Context", WithinTheLimit)
     try:
@@ -69,7 +77,10 @@ def test_a_commit_in_doubt_does_not_wait_twice_for_a_server_that_is_gone(
 ) -> None:
     """Once for its outcome; telling it to forget the session has a limit of its own."""
     wire = proxy(mongodb_url)
-    near, other = connection.client(mongodb_url.replace(f":{urlsplit(mongodb_url).port}", f":{wire.port}")), connection.client(mongodb_url)
+    near, other = (
+        connection.client(mongodb_url.replace(f":{urlsplit(mongodb_url).port}", f":{wire.port}")),
+        connection.client(mongodb_url),
+    )
     data = near.get_database(ns, write_concern=connection.database(near).write_concern)
     data.create_collection("late")
 

@@ -20,7 +20,9 @@ def test_an_unknown_scheme_lists_the_known_ones_and_quotes_no_secret(url: str) -
 
 
 def test_162_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name == "redis" or name.startswith(("redis.", "sluicegate.connectors.redis."))]:
+    for name in [
+        name for name in sys.modules if name == "redis" or name.startswith(("redis.", "sluicegate.connectors.redis."))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(ConfigurationError) as caught:
@@ -49,7 +51,9 @@ def test_a_refused_password_is_an_error_without_the_password(redis_url: str) -> 
     assert "hush" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite://rel.db", "sqlite:///:memory:", "sqlite:///x.db?mode=ro"])
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///", "sqlite://rel.db", "sqlite:///:memory:", "sqlite:///x.db?mode=ro"]
+)
 def test_a_sqlite_url_that_cannot_be_is_refused_with_the_right_form(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"sqlite:///relative/path\.db"):
         open_store(url)

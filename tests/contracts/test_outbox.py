@@ -101,7 +101,9 @@ def test_a_row_that_is_reported_dead_and_delivered_at_once_is_kept_as_dead(store
 
 
 @pytest.mark.parametrize("wrong", [[3], [2], [4, 4], [5, 4]])
-def test_numbers_that_do_not_grow_are_refused_before_anything_changes(store: Store, partition: Partition, wrong: list[int]) -> None:
+def test_numbers_that_do_not_grow_are_refused_before_anything_changes(
+    store: Store, partition: Partition, wrong: list[int]
+) -> None:
     claim = store.commit(claimed(store, partition), Changes(1, outbox=rows(3)))
     before = picture(store, partition)
     with pytest.raises(ValueError, match="must grow"):

@@ -1,4 +1,5 @@
-"""A disk whose syncs fail, and a power loss that takes what was not synced: all that was acknowledged is there, and each commit as a whole.
+"""A disk whose syncs fail, and a power loss that takes what was not synced: all that was acknowledged is there, and
+each commit as a whole.
 
 The store's process asks us for each sync (tests/servers/disk.py). Each backend's twin acknowledges before it syncs.
 """
@@ -22,7 +23,8 @@ from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
 
 OwnServer = Callable[..., Server]
-SETTINGS = {"redis": (), "postgresql": ("recovery_init_sync_method=syncfs",)}  # a thousand files that we would be asked for, one by one
+# a thousand files that we would be asked for, one by one
+SETTINGS = {"redis": (), "postgresql": ("recovery_init_sync_method=syncfs",)}
 NOT_DURABLE = {"redis": ("--appendfsync", "no"), "postgresql": ("synchronous_commit=off", "wal_writer_delay=10s")}
 KINDS = {"redis": Valkey, "postgresql": Postgres}
 SAID = {"redis": "fsync", "postgresql": "PANIC"}
@@ -30,7 +32,8 @@ SAID = {"redis": "fsync", "postgresql": "PANIC"}
 
 @dataclass
 class Site:
-    """A store, its disk, and one process that commits to it: the store's own with SQLite, else `server` has the disk."""
+    """A store, its disk, and one process that commits to it: the store's own with SQLite, else `server` has the
+    disk."""
 
     url: str
     partition: Partition
@@ -119,7 +122,9 @@ each_backend = pytest.mark.parametrize("backend", ["sqlite", "redis", "postgresq
 
 
 @each_backend
-def test_a_power_loss_takes_no_commit_that_was_acknowledged_and_no_part_of_one(site: Callable[..., Site], backend: str) -> None:
+def test_a_power_loss_takes_no_commit_that_was_acknowledged_and_no_part_of_one(
+    site: Callable[..., Site], backend: str
+) -> None:
     place = site(backend)
     for _ in range(2):
         worker, before = place.begin(), place.disk.synced
@@ -131,7 +136,9 @@ def test_a_power_loss_takes_no_commit_that_was_acknowledged_and_no_part_of_one(s
 
 
 @each_backend
-def test_a_store_that_acknowledges_before_it_syncs_loses_commits_with_the_power(site: Callable[..., Site], backend: str) -> None:
+def test_a_store_that_acknowledges_before_it_syncs_loses_commits_with_the_power(
+    site: Callable[..., Site], backend: str
+) -> None:
     place = site(backend, durable=False)
     worker = place.begin()
     acknowledged = place.acknowledged(worker, [worker.heard() for _ in range(20)])
@@ -165,7 +172,9 @@ def test_nothing_is_acknowledged_whose_sync_failed_and_that_is_said(site: Callab
     assert int(again.heard()) in (acknowledged + 1, acknowledged + 2)
 
 
-def test_after_a_sync_that_failed_once_a_sqlite_store_goes_on_and_keeps_what_it_acknowledges(site: Callable[..., Site]) -> None:
+def test_after_a_sync_that_failed_once_a_sqlite_store_goes_on_and_keeps_what_it_acknowledges(
+    site: Callable[..., Site],
+) -> None:
     place = site("sqlite")
     worker = place.begin()
     first = worker.heard()

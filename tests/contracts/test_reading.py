@@ -18,12 +18,20 @@ def test_a_partition_that_was_never_claimed_is_none(store: Store, partition: Par
 def test_reading_fences_nobody(store: Store, partition: Partition) -> None:
     claim = store.commit(claimed(store, partition), Changes(1, entries=[b"a"], outbox=rows(1, 2)))
     view = seen(store, partition)
-    assert (view.claim.token, view.claim.version, view.entries, view.unsent, view.dead) == (claim.token, 1, [b"a"], 2, 0)
+    assert (view.claim.token, view.claim.version, view.entries, view.unsent, view.dead) == (
+        claim.token,
+        1,
+        [b"a"],
+        2,
+        0,
+    )
     assert store.commit(claim, Changes(2)).offset == 2
 
 
 def test_the_partitions_of_an_app_are_listed_in_order_of_number_not_of_text(store: Store, ns: str) -> None:
-    known = [Partition(ns, agent, topic, number) for agent in ("a", "b.c") for topic in ("t", "t-2") for number in (2, 10, 1)]
+    known = [
+        Partition(ns, agent, topic, number) for agent in ("a", "b.c") for topic in ("t", "t-2") for number in (2, 10, 1)
+    ]
     for partition in known:
         claimed(store, partition)
     claimed(store, Partition(f"{ns}x", "a", "t", 1))
@@ -39,7 +47,10 @@ def test_a_reader_never_sees_half_a_commit(store: Store, store_url: str, partiti
         claim, deadline = claimed(store, partition), time.monotonic() + 20
         for offset in itertools.count(1):
             claim = store.commit(
-                claim, Changes(offset, entries=[b"%d" % offset], keep_from=offset, outbox=rows(offset), dispatched=[offset - 1])
+                claim,
+                Changes(
+                    offset, entries=[b"%d" % offset], keep_from=offset, outbox=rows(offset), dispatched=[offset - 1]
+                ),
             )
             if enough.is_set() or time.monotonic() > deadline:
                 return

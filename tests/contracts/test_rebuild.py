@@ -36,7 +36,9 @@ def ids(store: Store, partition: Partition) -> list[str]:
     return [row.id for row in store.pending(partition, 0, 100)]
 
 
-def test_a_lost_state_is_rebuilt_after_a_run_that_was_killed_half_way(monkeypatch: pytest.MonkeyPatch, store: Store, ns: str) -> None:
+def test_a_lost_state_is_rebuilt_after_a_run_that_was_killed_half_way(
+    monkeypatch: pytest.MonkeyPatch, store: Store, ns: str
+) -> None:
     monkeypatch.setattr(rebuild_write, "COMMIT_BYTES", 1)
     monkeypatch.setattr(rebuild_write, "COMMIT_ROWS", 1)
     agent = an_agent(ns, count=3, since_first=600.0, compute=(Reducer("all", "collect", "n"),))

@@ -20,15 +20,31 @@ SERVED = {
     "redis://h": ("", (("h", 6379),), "", {}),
     "redis://:p%40ss@h:7/3": ("", (("h", 7),), "", {"password": "p@ss", "db": 3}),
     "rediss://u:p@[::1]:7/0?ssl_ca_certs=/ca.pem": (
-        "", (("::1", 7),), "", {"username": "u", "password": "p", "db": 0, "ssl": True, "ssl_ca_certs": "/ca.pem"},
+        "",
+        (("::1", 7),),
+        "",
+        {"username": "u", "password": "p", "db": 0, "ssl": True, "ssl_ca_certs": "/ca.pem"},
     ),
-    "redis+sentinel://u:p@a,b:7/main/2": ("sentinel", (("a", 26379), ("b", 7)), "main", {"username": "u", "password": "p", "db": 2}),
-    "rediss+sentinel://a/main?ssl_check_hostname=false": ("sentinel", (("a", 26379),), "main", {"ssl": True, "ssl_check_hostname": False}),
+    "redis+sentinel://u:p@a,b:7/main/2": (
+        "sentinel",
+        (("a", 26379), ("b", 7)),
+        "main",
+        {"username": "u", "password": "p", "db": 2},
+    ),
+    "rediss+sentinel://a/main?ssl_check_hostname=false": (
+        "sentinel",
+        (("a", 26379),),
+        "main",
+        {"ssl": True, "ssl_check_hostname": False},
+    ),
     "redis+cluster://:p@a:1,b:2": ("cluster", (("a", 1), ("b", 2)), "", {"password": "p"}),
     "rediss+cluster://a/0?ssl_cert_reqs=none&socket_timeout=3": (
-        "cluster", (("a", 6379),), "", {"ssl": True, "ssl_cert_reqs": "none", "socket_timeout": 3.0},
+        "cluster",
+        (("a", 6379),),
+        "",
+        {"ssl": True, "ssl_cert_reqs": "none", "socket_timeout": 3.0},
     ),
-}  # fmt: skip
+}
 REFUSED = [
     "redis://",
     "redis://hush@",
@@ -77,11 +93,17 @@ def test_sentinels_have_their_own_login_and_short_timeouts() -> None:
     client = addresses.server("redis+sentinel://u:p@a/main?sentinel_username=su&sentinel_password=sp")()
     [sentinel] = addresses.sentinels(client)
     options = sentinel.connection_pool.connection_kwargs
-    assert (options["username"], options["password"], options["socket_timeout"]) == ("su", "sp", addresses.SENTINEL_SECONDS)
+    assert (options["username"], options["password"], options["socket_timeout"]) == (
+        "su",
+        "sp",
+        addresses.SENTINEL_SECONDS,
+    )
     assert client.connection_pool.connection_kwargs["password"] == "p"
 
 
-@pytest.mark.parametrize("url", ["redis+sentinel://127.0.0.1:1,127.0.0.1:2/main", "redis+cluster://127.0.0.1:1,127.0.0.1:2"])
+@pytest.mark.parametrize(
+    "url", ["redis+sentinel://127.0.0.1:1,127.0.0.1:2/main", "redis+cluster://127.0.0.1:1,127.0.0.1:2"]
+)
 def test_where_nobody_answers_the_result_is_unknown(url: str, partition: Partition) -> None:
     store = open_store(url)
     for action in (lambda: claimed(store, partition), store.level, store.migrate, lambda: store.partitions("app")):
@@ -95,7 +117,8 @@ def test_a_server_that_is_no_cluster_is_no_cluster(redis_url: str, partition: Pa
         open_store(redis_url.replace("redis://", "redis+cluster://")).read(partition)
 
 
-# -- TLS: the server of the tests is built without it, so something before it speaks it -----------------------------------
+# -- TLS: the server of the tests is built without it, so something before it speaks it
+# -----------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +127,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tls") / "cert.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"]
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", *subject]
-    subprocess.run([*made, "-keyout", str(path.with_suffix(".key")), "-out", str(path)], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [*made, "-keyout", str(path.with_suffix(".key")), "-out", str(path)],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
     return path
 
 
@@ -139,7 +167,9 @@ def tls_port(certificate: Path, redis_url: str) -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_store_over_tls_trusts_the_authority_that_the_url_names(tls_port: int, certificate: Path, partition: Partition) -> None:
+def test_a_store_over_tls_trusts_the_authority_that_the_url_names(
+    tls_port: int, certificate: Path, partition: Partition
+) -> None:
     store = opened(f"rediss://localhost:{tls_port}/0?ssl_ca_certs={certificate}")
     assert store.commit(claimed(store, partition), Changes(7, entries=[b"e"])).offset == 7
     store.close()
@@ -153,7 +183,9 @@ def test_a_store_over_tls_trusts_the_authority_that_the_url_names(tls_port: int,
         pytest.param("localhost", "?ssl_ca_certs={}.absent", id="a file that is not there"),
     ],
 )
-def test_no_other_certificate_is_trusted(tls_port: int, certificate: Path, host: str, options: str, partition: Partition) -> None:
+def test_no_other_certificate_is_trusted(
+    tls_port: int, certificate: Path, host: str, options: str, partition: Partition
+) -> None:
     store = open_store(f"rediss://{host}:{tls_port}/0{options.format(certificate)}")
     with pytest.raises(PersistenceError):
         store.read(partition)

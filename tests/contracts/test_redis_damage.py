@@ -25,7 +25,9 @@ def log_of(server: Server) -> Path:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_a_commit_whose_end_is_torn_off_the_file_is_gone_as_a_whole(own_server: OwnServer, partition: Partition, share: float) -> None:
+def test_a_commit_whose_end_is_torn_off_the_file_is_gone_as_a_whole(
+    own_server: OwnServer, partition: Partition, share: float
+) -> None:
     server = own_server(Valkey)
     store = opened(server.url)
     claim = store.commit(claimed(store, partition), Changes(5, entries=[b"a", b"b"], outbox=rows(1, 2)))

@@ -1,4 +1,5 @@
-"""Redis servers that take each other's place: the store goes on, and what was lost on the way is never taken for done."""
+"""Redis servers that take each other's place: the store goes on, and what was lost on the way is never taken for
+done."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -174,17 +175,24 @@ def test_a_cluster_is_as_durable_as_each_of_its_primaries_and_goes_on_when_a_rep
         store.commit(claims[partitions[0]], Changes(99))
 
 
-def test_keys_that_moved_to_another_node_are_followed(own_server: OwnServer, closing: Callable[[str], Store], partition: Partition) -> None:
+def test_keys_that_moved_to_another_node_are_followed(
+    own_server: OwnServer, closing: Callable[[str], Store], partition: Partition
+) -> None:
     nodes = cluster(own_server)
     store = closing(cluster_url(nodes))
     slot = ask(nodes[0], "CLUSTER", "KEYSLOT", _keys(partition)[0])
     owner = next(node for node in nodes if _owns(node, slot))
     heir = next(node for node in nodes if node is not owner)
     assert store.read(partition) is None
-    ask(heir, "CLUSTER", "BUMPEPOCH")  # else the others may hold that the slot is still the former one's, and persuade the heir
+    # else the others may hold that the slot is still the former one's, and persuade the heir
+    ask(heir, "CLUSTER", "BUMPEPOCH")
     for node in (heir, owner):
         ask(node, "CLUSTER", "SETSLOT", slot, "NODE", ask(heir, "CLUSTER", "MYID"))
-    wait_until(lambda: [node for node in nodes if _sees(node, slot) == ask(heir, "CLUSTER", "MYID")] == nodes, 20, "that all nodes agree")
+    wait_until(
+        lambda: [node for node in nodes if _sees(node, slot) == ask(heir, "CLUSTER", "MYID")] == nodes,
+        20,
+        "that all nodes agree",
+    )
     assert store.commit(claimed(store, partition), Changes(5, entries=[b"e"])).offset == 5
     assert ask(heir, "CLUSTER", "COUNTKEYSINSLOT", slot) == 2
 
@@ -195,4 +203,6 @@ def _owns(node: Server, slot: int) -> bool:
 
 def _sees(node: Server, slot: int) -> Any:
     """Which node has the slot, as far as this one knows."""
-    return next((primary[2] for first, last, primary, *_ in ask(node, "CLUSTER", "SLOTS") if first <= slot <= last), None)
+    return next(
+        (primary[2] for first, last, primary, *_ in ask(node, "CLUSTER", "SLOTS") if first <= slot <= last), None
+    )

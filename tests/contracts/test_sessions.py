@@ -43,7 +43,9 @@ def test_what_the_work_writes_and_the_changes_land_together(store: Store, books:
 
 
 @pytest.mark.parametrize("error", [Unhappy("no"), KeyError("x"), ValueError("x")], ids=["own", "key", "value"])
-def test_an_exception_of_the_work_comes_out_unchanged_and_leaves_nothing(store: Store, books: Books, error: Exception) -> None:
+def test_an_exception_of_the_work_comes_out_unchanged_and_leaves_nothing(
+    store: Store, books: Books, error: Exception
+) -> None:
     application.a_failing_work_leaves_nothing(store, books, error)
 
 

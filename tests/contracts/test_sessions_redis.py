@@ -1,6 +1,5 @@
 """Redis sessions: queued commands in one MULTI and EXEC with the commit, and what Redis refuses, early or late."""
 
-
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +33,8 @@ def nothing_but(store: Store, books: Books, before: object) -> bool:
     return books.lines() == [] and picture(store, books.partition) == before
 
 
-# -- refused before anything runs ----------------------------------------------------------------------------------------
+# -- refused before anything runs
+# ----------------------------------------------------------------------------------------
 
 ENDS: dict[str, Callable[[Any], object]] = {
     "execute": lambda pipeline: pipeline.execute(),
@@ -83,7 +83,9 @@ def test_a_command_that_no_redis_takes_is_not_committed(store: Store, books: Boo
 
     claim = claimed(store, books.partition)
     before = picture(store, books.partition)
-    with pytest.raises(NotCommitted, match="RPUSH was refused before anything ran: wrong number of arguments") as caught:
+    with pytest.raises(
+        NotCommitted, match="RPUSH was refused before anything ran: wrong number of arguments"
+    ) as caught:
         store.commit_with(claim, work)
     assert PAYLOAD not in str(caught.value)
     assert nothing_but(store, books, before)
@@ -92,7 +94,9 @@ def test_a_command_that_no_redis_takes_is_not_committed(store: Store, books: Boo
 
 @cluster_only
 @pytest.mark.parametrize("name", ["users:7", "publish"])
-def test_keys_that_lie_elsewhere_in_the_cluster_are_refused_before_anything_is_sent(store: Store, books: Books, name: str) -> None:
+def test_keys_that_lie_elsewhere_in_the_cluster_are_refused_before_anything_is_sent(
+    store: Store, books: Books, name: str
+) -> None:
     def work(session: RedisSession) -> Changes:
         books.enter(session, "line")
         session.pipeline.publish("channel", "x") if name == "publish" else session.pipeline.set(name, "x")
@@ -105,7 +109,9 @@ def test_keys_that_lie_elsewhere_in_the_cluster_are_refused_before_anything_is_s
     assert nothing_but(store, books, before)
 
 
-def test_a_server_without_memory_takes_nothing_of_a_unit_of_work(own_server: Callable[..., Server], partition: Partition) -> None:
+def test_a_server_without_memory_takes_nothing_of_a_unit_of_work(
+    own_server: Callable[..., Server], partition: Partition
+) -> None:
     nothing_without_memory(own_server(Valkey, args=("--maxmemory-policy", "noeviction")).url, partition)
 
 
@@ -140,7 +146,8 @@ def nothing_without_memory(url: str, partition: Partition) -> None:
     assert raised is PersistenceError
 
 
-# -- refused while the others run ----------------------------------------------------------------------------------------
+# -- refused while the others run
+# ----------------------------------------------------------------------------------------
 
 
 @redis_only
@@ -176,11 +183,14 @@ def test_scripts_of_the_application_run_inside_the_unit(store_url: str, books: B
     assert books.lines() == ["by script"]
 
 
-# -- fenced, lost, damaged -----------------------------------------------------------------------------------------------
+# -- fenced, lost, damaged
+# -----------------------------------------------------------------------------------------------
 
 
 @redis_only
-def test_an_owner_claimed_away_inside_its_work_is_fenced_and_nothing_of_it_lands(store: Store, store_url: str, books: Books) -> None:
+def test_an_owner_claimed_away_inside_its_work_is_fenced_and_nothing_of_it_lands(
+    store: Store, store_url: str, books: Books
+) -> None:
     claimed_away(store, store_url, books)
 
 
@@ -220,7 +230,11 @@ def test_keys_of_ours_that_are_damaged_keep_the_work_from_running(store: Any, bo
 
 @pytest.mark.parametrize("when", ["work", "exec"])
 def test_a_wire_that_breaks_is_an_outage_and_never_a_fence(
-    own_server: Callable[..., Server], proxy: Callable[..., Proxy], partition: Partition, monkeypatch: pytest.MonkeyPatch, when: str
+    own_server: Callable[..., Server],
+    proxy: Callable[..., Proxy],
+    partition: Partition,
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
 ) -> None:
     """redis-py says WatchError of a connection that breaks under a watch, although the EXEC may have landed."""
     monkeypatch.setattr(addresses, "REPLY_SECONDS", 0.4)

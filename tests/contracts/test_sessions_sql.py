@@ -30,7 +30,8 @@ class Note(Model):
     at: Mapped[int]
 
 
-# -- what works ----------------------------------------------------------------------------------------------------------
+# -- what works
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_core_tables_and_text_read_what_the_same_work_wrote(store: Store, url: str, partition: Partition) -> None:
@@ -42,7 +43,9 @@ def test_core_tables_and_text_read_what_the_same_work_wrote(store: Store, url: s
     assert notes(url) == [(1, 12), (2, 23)]
 
 
-def test_the_drivers_connection_is_the_transactions_own(store: Store, url: str, partition: Partition, product: str) -> None:
+def test_the_drivers_connection_is_the_transactions_own(
+    store: Store, url: str, partition: Partition, product: str
+) -> None:
     mark = "?" if product == "sqlite" else "%s"
 
     def many(session: SqlSession) -> None:
@@ -89,20 +92,26 @@ def test_a_nested_transaction_that_fails_undoes_only_its_own(store: Store, url: 
     assert [number for number, _ in notes(url)] == [1, 3]
 
 
-def test_an_error_of_the_driver_that_the_work_lets_through_comes_out_unchanged(store: Store, url: str, partition: Partition) -> None:
+def test_an_error_of_the_driver_that_the_work_lets_through_comes_out_unchanged(
+    store: Store, url: str, partition: Partition
+) -> None:
     claim = claimed(store, partition)
     with pytest.raises(sqlalchemy.exc.IntegrityError) as caught:
         store.commit_with(claim, doing(lambda s: note(s, 1), lambda s: note(s, 1)))
     assert type(caught.value.orig).__module__.split(".")[0] in ("psycopg", "pymysql", "sqlite3")
     assert nothing_landed(store, url, partition)
     with pytest.raises(sqlalchemy.exc.ProgrammingError if "sqlite" not in url else sqlalchemy.exc.OperationalError):
-        store.commit_with(claim, doing(lambda s: note(s, 1), lambda s: s.connection.execute(text("select * from nowhere"))))
+        store.commit_with(
+            claim, doing(lambda s: note(s, 1), lambda s: s.connection.execute(text("select * from nowhere")))
+        )
     assert nothing_landed(store, url, partition)
     assert store.commit_with(claim, doing(lambda s: note(s, 1))).offset == 5
 
 
 @on_servers
-def test_after_an_exception_of_the_work_the_connection_serves_on(store: Store, partition: Partition, product: str) -> None:
+def test_after_an_exception_of_the_work_the_connection_serves_on(
+    store: Store, partition: Partition, product: str
+) -> None:
     served = []
     ask = text("select pg_backend_pid()" if product == "postgresql" else "select connection_id()")
 
@@ -119,7 +128,8 @@ def test_after_an_exception_of_the_work_the_connection_serves_on(store: Store, p
     assert served[0] == served[1]
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------------
+# -- what is refused
+# -----------------------------------------------------------------------------------------------------
 
 ENDS: dict[str, Callable[[SqlSession], object]] = {
     "commit": lambda session: session.connection.commit(),
@@ -174,7 +184,9 @@ def an_ended_transaction_lands_nothing_of_ours(store: Store, partition: Partitio
 
 
 @pytest.mark.parametrize("product", ["sqlite"], indirect=True)
-def test_sessions_on_sqlite_without_sqlalchemy_name_the_extra(store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_on_sqlite_without_sqlalchemy_name_the_extra(
+    store: Store, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "sluicegate.connectors.sql.lending", None)
     monkeypatch.delattr(sluicegate.connectors.sql, "lending")
     with pytest.raises(ConfigurationError, match=r"sluicegate\[sqlite\]"):
@@ -220,7 +232,9 @@ def test_an_error_that_the_work_catches_outside_of_a_nested_transaction_is_not_c
 
 
 @pytest.mark.parametrize("product", ["postgresql", "sqlite"], indirect=True)
-def test_a_deferred_constraint_at_the_commit_is_not_committed(store: Any, url: str, partition: Partition, product: str) -> None:
+def test_a_deferred_constraint_at_the_commit_is_not_committed(
+    store: Any, url: str, partition: Partition, product: str
+) -> None:
     outside(url, "create table parts (note integer references notes (id) deferrable initially deferred)")
     if product == "sqlite":
         store._product.file.connection(create=False).execute("pragma foreign_keys = on")
@@ -229,4 +243,6 @@ def test_a_deferred_constraint_at_the_commit_is_not_committed(store: Any, url: s
     assert error_of(lambda: store.commit_with(claim, doing(dangling))) is NotCommitted
     assert nothing_landed(store, url, partition)
     assert outside(url, "select * from parts") == []
-    assert store.commit_with(claim, doing(lambda s: note(s, 99), lambda s: s.connection.execute(text("insert into notes values (1, 1)"))))
+    assert store.commit_with(
+        claim, doing(lambda s: note(s, 99), lambda s: s.connection.execute(text("insert into notes values (1, 1)")))
+    )

@@ -26,7 +26,8 @@ from tests.contracts.test_sql_servers import _deliver as deliver
 from tests.servers import Proxy
 from tests.waiting import wait_until
 
-# -- repeated as a whole -------------------------------------------------------------------------------------------------
+# -- repeated as a whole
+# -------------------------------------------------------------------------------------------------
 
 
 @on_servers
@@ -97,11 +98,17 @@ def test_a_work_that_never_gets_through_is_given_up(store: Store, url: str, part
     assert nothing_landed(store, url, partition)
 
 
-# -- the connection fails ------------------------------------------------------------------------------------------------
+# -- the connection fails
+# ------------------------------------------------------------------------------------------------
 
 KILL = {
-    "postgresql": "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()",
-    "mariadb": "select concat('kill ', id) from information_schema.processlist where db = database() and id <> connection_id()",
+    "postgresql": (
+        "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname "
+        "= current_database()"
+    ),
+    "mariadb": (
+        "select concat('kill ', id) from information_schema.processlist where db = database() and id <> connection_id()"
+    ),
 }
 
 
@@ -151,7 +158,10 @@ def test_a_connection_killed_before_the_first_work_is_an_outage_and_no_work_was_
 
     monkeypatch.setattr(dialect, "initialize", dies)
     tries: list[SqlSession] = []
-    assert error_of(lambda: store.commit_with(claim, lambda session: (tries.append(session), Changes(5))[1])) is PersistenceError
+    assert (
+        error_of(lambda: store.commit_with(claim, lambda session: (tries.append(session), Changes(5))[1]))
+        is PersistenceError
+    )
     assert not tries
     assert store.commit_with(claim, lambda session: Changes(5)).offset == 5
 
@@ -215,7 +225,9 @@ def test_an_owner_stopped_inside_its_unit_of_work_is_freed_within_seconds_and_la
 
 
 @pytest.mark.parametrize("product", ["postgresql"], indirect=True)
-def test_a_work_that_hangs_before_its_first_statement_is_ended_by_the_server(store: Store, url: str, partition: Partition) -> None:
+def test_a_work_that_hangs_before_its_first_statement_is_ended_by_the_server(
+    store: Store, url: str, partition: Partition
+) -> None:
     assert ended_by_the_server(store, url, partition)
 
 
@@ -223,7 +235,9 @@ def test_a_work_that_hangs_before_its_first_statement_is_ended_by_the_server(sto
 def test_a_work_that_hangs_goes_on_holding_its_row_without_the_servers_timer(
     url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql, "SETTINGS", ("set idle_in_transaction_session_timeout = '0'", *postgresql.SETTINGS[1:]))
+    monkeypatch.setattr(
+        postgresql, "SETTINGS", ("set idle_in_transaction_session_timeout = '0'", *postgresql.SETTINGS[1:])
+    )
     assert not ended_by_the_server(opened(url), url, partition)
 
 
@@ -245,7 +259,9 @@ def ended_by_the_server(store: Store, url: str, partition: Partition) -> bool:
 
 
 @on_servers
-def test_a_commit_whose_reply_is_lost_is_unknown_and_the_next_claim_shows_both(far: Store, wire: Proxy, books: Books) -> None:
+def test_a_commit_whose_reply_is_lost_is_unknown_and_the_next_claim_shows_both(
+    far: Store, wire: Proxy, books: Books
+) -> None:
     def work(session: SqlSession) -> Changes:
         books.enter(session, "line")
         wire.hold("to-server", b"commit")

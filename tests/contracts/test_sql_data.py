@@ -33,7 +33,9 @@ def test_emptied_tables_fence_and_get_another_name(url: str, partition: Partitio
 def test_237_dropped_tables_fence_and_say_what_to_run(url: str, partition: Partition) -> None:
     store = opened(url)
     claim = claimed(store, partition)
-    execute(url, *(f"drop table sluicegate_{table}" for table in ("meta", "claim", "changelog", "outbox", "dead", "step")))
+    execute(
+        url, *(f"drop table sluicegate_{table}" for table in ("meta", "claim", "changelog", "outbox", "dead", "step"))
+    )
     with pytest.raises(Fenced):
         store.commit(claim, Changes(6))
     with pytest.raises(SystemNotReady, match="sluicegate migrate"):
@@ -63,7 +65,9 @@ def test_a_migration_killed_between_two_statements_is_finished_by_the_next(
     assert store.commit(claimed(store, partition), Changes(1)).offset == 1
 
 
-def test_a_later_step_keeps_the_data_of_the_earlier_ones(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_step_keeps_the_data_of_the_earlier_ones(
+    url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = opened(url)
     store.commit(claimed(store, partition), Changes(7, entries=[b"e"]))
     extra = tables.Table("sluicegate_more", [tables.Column("x", "count")], ["x"])
@@ -76,7 +80,13 @@ def test_a_later_step_keeps_the_data_of_the_earlier_ones(url: str, partition: Pa
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://u:hush@h:port/db?nonsense=1", "mysql://u:hush@h", "mariadb://u:hush@h/db?nonsense=1", "mysql://u:hush@h:x/db"]
+    "url",
+    [
+        "postgresql://u:hush@h:port/db?nonsense=1",
+        "mysql://u:hush@h",
+        "mariadb://u:hush@h/db?nonsense=1",
+        "mysql://u:hush@h:x/db",
+    ],
 )
 def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError, match="URL cannot be read") as caught:
@@ -91,7 +101,9 @@ def test_errors_say_neither_passwords_nor_payloads(url: str, partition: Partitio
     store = opened(url)
     claim = claimed(store, partition)
     execute(
-        url, "drop table sluicegate_changelog", "create table sluicegate_changelog (partition_key integer, number integer, entry integer)"
+        url,
+        "drop table sluicegate_changelog",
+        "create table sluicegate_changelog (partition_key integer, number integer, entry integer)",
     )
     with pytest.raises(PersistenceError) as failed:
         store.commit(claim, Changes(1, entries=[b"hush-entry"]))

@@ -19,12 +19,19 @@ WRONG = [
     (Mariadb, "--innodb-flush-log-at-trx-commit=0", "innodb_flush_log_at_trx_commit is 0, not 1"),
     (Mariadb, "--skip-innodb-doublewrite", "innodb_doublewrite is OFF, not ON"),
     (Mariadb, "--log-bin=log", "sync_binlog is 0, not 1"),
-    (Mariadb, "--max-allowed-packet=1M", "max_allowed_packet is 1048576, below 10485760: large entries would be refused"),
+    (
+        Mariadb,
+        "--max-allowed-packet=1M",
+        "max_allowed_packet is 1048576, below 10485760: large entries would be refused",
+    ),
 ]
 SHOWN = {
-    "version": "8.0.36", "innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON", "read_only": "OFF",
+    "version": "8.0.36",
+    "innodb_flush_log_at_trx_commit": "1",
+    "innodb_doublewrite": "ON",
+    "read_only": "OFF",
     "max_allowed_packet": "67108864",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fixture", ["postgres_url", "mariadb_url"])
@@ -33,7 +40,9 @@ def test_a_server_that_syncs_every_commit_is_durable(fixture: str, request: pyte
 
 
 @pytest.mark.parametrize(("kind", "setting", "reason"), WRONG)
-def test_one_wrong_setting_makes_a_server_lossy(own_server: Callable[..., Server], kind: type, setting: str, reason: str) -> None:
+def test_one_wrong_setting_makes_a_server_lossy(
+    own_server: Callable[..., Server], kind: type, setting: str, reason: str
+) -> None:
     assert opened(own_server(kind, args=[setting]).url).level() == Level("lossy", (reason,))
 
 
@@ -50,7 +59,9 @@ def test_a_postgresql_in_recovery_is_lossy(own_server: Callable[..., Server]) ->
     server.stop()
     (server.place.data / "standby.signal").touch()
     server.restart()
-    assert opened_unmigrated(server.url).level() == Level("lossy", ("the server is in recovery: a replica, not the primary",))
+    assert opened_unmigrated(server.url).level() == Level(
+        "lossy", ("the server is in recovery: a replica, not the primary",)
+    )
 
 
 def test_a_mariadb_that_only_reads_is_lossy(own_server: Callable[..., Server]) -> None:

@@ -113,15 +113,23 @@ def test_a_commit_cut_off_before_its_end_landed_nothing(store: Store, wire: Prox
     assert store.commit(claimed(store, partition), Changes(3)).offset == 3
 
 
-def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_works(store: Store, wire: Proxy, partition: Partition) -> None:
+def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_works(
+    store: Store, wire: Proxy, partition: Partition
+) -> None:
     claim = claimed(store, partition)
     wire.refuse()
     wire.reset()
     calls = (
-        lambda: store.claim(partition, "t", "m"), lambda: store.commit(claim, Changes(1)), lambda: store.pending(partition, 0, 1),
-        lambda: store.acquit(partition, "t", ["p"]), lambda: store.read(partition), lambda: store.partitions(partition.app),
-        store.level, store.migrate, lambda: store.incarnation,
-    )  # fmt: skip
+        lambda: store.claim(partition, "t", "m"),
+        lambda: store.commit(claim, Changes(1)),
+        lambda: store.pending(partition, 0, 1),
+        lambda: store.acquit(partition, "t", ["p"]),
+        lambda: store.read(partition),
+        lambda: store.partitions(partition.app),
+        store.level,
+        store.migrate,
+        lambda: store.incarnation,
+    )
     for call in calls:
         with pytest.raises(PersistenceError):
             call()
@@ -129,7 +137,9 @@ def test_every_call_on_a_broken_wire_is_a_persistence_error_and_the_next_one_wor
     assert store.commit(claim, Changes(1)).offset == 1
 
 
-def test_a_server_that_hangs_ends_as_a_persistence_error(server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_ends_as_a_persistence_error(
+    server: Server, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sql_server, "REPLY_SECONDS", 1)
     store = opened(server.url)
     claim = claimed(store, partition)
@@ -185,7 +195,10 @@ def test_a_deadlock_is_repeated_as_a_whole_and_both_transactions_land(url: str, 
                 db.rows(statements.TRYING + store._product.locking, (sql_state._key(place),))
                 if at == 0 and len(tries) <= 2:
                     gate.wait(10)
-                db.run("update sluicegate_claim set version = version + 1 where partition_key = %s", (sql_state._key(place),))
+                db.run(
+                    "update sluicegate_claim set version = version + 1 where partition_key = %s",
+                    (sql_state._key(place),),
+                )
 
         store._database.run(work, store._product.begin)
 
@@ -204,7 +217,9 @@ def behind_the_times(url: str, partition: Partition) -> Claim:
         cursor.execute("begin")
         cursor.execute("update sluicegate_claim set trying = null")
         done = pool.submit(serializable.commit, claim, Changes(1, entries=[b"e"]))
-        waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%update sluicegate%'"
+        waits = (
+            "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%update sluicegate%'"
+        )
         wait_until(lambda: done.done() or execute(url, waits)[0][0], 10, "the commit's wait for the row")
         cursor.execute("commit")
         return done.result(30)
@@ -222,7 +237,9 @@ def test_without_the_repetition_a_serialization_failure_ends_the_commit(
         behind_the_times(database(postgres_url, ns), partition)
 
 
-def test_more_calls_than_connections_end_as_a_persistence_error(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_calls_than_connections_end_as_a_persistence_error(
+    url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sql_server, "CONNECTIONS", 1)
     monkeypatch.setattr(sql_server, "FREE_SECONDS", 0.2)
     store = opened(url)
@@ -234,7 +251,8 @@ def test_more_calls_than_connections_end_as_a_persistence_error(url: str, partit
 
 def test_a_server_without_free_connections_ends_as_a_persistence_error(own_server: Callable[..., Server]) -> None:
     server = own_server(
-        Postgres, args=["max_connections=5", "superuser_reserved_connections=0", "reserved_connections=0", "max_wal_senders=0"]
+        Postgres,
+        args=["max_connections=5", "superuser_reserved_connections=0", "reserved_connections=0", "max_wal_senders=0"],
     )
     with ExitStack() as others:
         for _ in range(5):
@@ -272,11 +290,15 @@ def test_a_row_that_is_there_already_fails_the_commit_as_a_whole(url: str, parti
     assert store.commit(claim, everything()).offset == 50
 
 
-def test_a_reader_overtaken_by_a_commit_sees_one_picture(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_overtaken_by_a_commit_sees_one_picture(
+    url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     overtaken(url, partition, monkeypatch)
 
 
-def test_without_its_transaction_a_reader_sees_half_a_commit(url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_transaction_a_reader_sees_half_a_commit(
+    url: str, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     product = type(open_store(url)._product)
     monkeypatch.setattr(product, "begin_reading", product.begin)
     with pytest.raises(AssertionError):

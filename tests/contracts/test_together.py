@@ -22,7 +22,12 @@ def test_each_gets_its_claim_in_the_order_of_the_question(store: Store, partitio
         view = seen(store, place)
         assert not isinstance(result, Exception)
         assert result == msgspec.structs.replace(view.claim, store_time=result.store_time)
-        assert (result.offset, result.version, view.entries, view.unsent) == (10 + place.number, 1, [b"e%d" % place.number], 2)
+        assert (result.offset, result.version, view.entries, view.unsent) == (
+            10 + place.number,
+            1,
+            [b"e%d" % place.number],
+            2,
+        )
         assert result.store_time > 0
 
 

@@ -1,4 +1,5 @@
-"""Each protection has a twin: the same scenario, on a store from which a named protection was taken, must fail by its own verdict."""
+"""Each protection has a twin: the same scenario, on a store from which a named protection was taken, must fail by its
+own verdict."""
 
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,9 @@ def no_token(patch: Patch, backend: str) -> None:
     elif backend in SQL:
         without(patch, statements, "FENCE", "and token = %s", "and %s <> '~'")
     elif backend == "mongodb":
-        patch.setattr(mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "version": claim.version})
+        patch.setattr(
+            mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "version": claim.version}
+        )
     else:
         without(patch, scripts, "COMMIT", "held[1] ~= ARGV[1] or ")
 
@@ -60,17 +63,23 @@ def no_version(patch: Patch, backend: str) -> None:
         # What else would stop the second commit by chance, the entry's number, is out of the way too.
         take_out(patch, overwriting(f"connectors/sql/{SQL[backend]}.py"))
     elif backend == "mongodb":
-        patch.setattr(mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "token": claim.token})
+        patch.setattr(
+            mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "token": claim.token}
+        )
         patch.setattr(mongodb_state, "_insert", replaced)
     else:
         without(patch, scripts, "COMMIT", " or held[2] ~= ARGV[2]")
-        without(patch, scripts, "COMMIT", "if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end")
+        without(
+            patch, scripts, "COMMIT", "if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[3]) then return {'damaged'} end"
+        )
 
 
 def up_to_the_highest(patch: Patch, backend: str) -> None:
     if backend == "memory":
         patch.setattr(
-            memory_state, "_settle", lambda row, changes: [row.unsent.pop(n, None) for n in range(max(changes.dispatched, default=0) + 1)]
+            memory_state,
+            "_settle",
+            lambda row, changes: [row.unsent.pop(n, None) for n in range(max(changes.dispatched, default=0) + 1)],
         )
     elif backend in SQL:
         highest = "max" if backend == "sqlite" else "greatest"
@@ -104,22 +113,30 @@ def test_without_the_protection_the_scenario_fails(
         scenario(opened(store_url), partition)
 
 
-def test_without_its_checks_the_redis_script_leaves_half_a_commit(redis_url: str, partition: Partition, monkeypatch: Patch) -> None:
+def test_without_its_checks_the_redis_script_leaves_half_a_commit(
+    redis_url: str, partition: Partition, monkeypatch: Patch
+) -> None:
     without(monkeypatch, scripts, "COMMIT", "if found ~= 'none' and found ~= kind then return {'damaged'} end")
     spoil, repair = plant(redis_url, partition, "outbox")
     with pytest.raises(AssertionError):
         scenarios.a_failing_commit_changes_nothing(opened(redis_url), partition, spoil, repair)
 
 
-def test_without_its_transaction_sqlite_leaves_half_a_commit(tmp_path: Path, partition: Partition, monkeypatch: Patch) -> None:
+def test_without_its_transaction_sqlite_leaves_half_a_commit(
+    tmp_path: Path, partition: Partition, monkeypatch: Patch
+) -> None:
     no_transactions(monkeypatch.setattr)
     store = opened(f"sqlite:///{tmp_path}/state.db")
     with pytest.raises(AssertionError):
         scenarios.a_failing_commit_changes_nothing(store, partition, *sqlite_trigger(tmp_path / "state.db"))
 
 
-def test_without_its_transaction_a_sqlite_reader_sees_half_a_commit(tmp_path: Path, partition: Partition, monkeypatch: Patch) -> None:
+def test_without_its_transaction_a_sqlite_reader_sees_half_a_commit(
+    tmp_path: Path, partition: Partition, monkeypatch: Patch
+) -> None:
     scenarios.a_reader_overtaken_by_a_commit_sees_one_picture(f"sqlite:///{tmp_path}/state.db", partition, monkeypatch)
     no_transactions(monkeypatch.setattr)
     with pytest.raises(AssertionError):
-        scenarios.a_reader_overtaken_by_a_commit_sees_one_picture(f"sqlite:///{tmp_path}/state.db", partition, monkeypatch)
+        scenarios.a_reader_overtaken_by_a_commit_sees_one_picture(
+            f"sqlite:///{tmp_path}/state.db", partition, monkeypatch
+        )

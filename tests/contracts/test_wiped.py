@@ -90,7 +90,9 @@ def test_a_row_keeps_the_name_of_the_data_it_was_made_in(tmp_path: Path, partiti
     assert claimed(store, partition._replace(number=4)).incarnation == "another"
 
 
-def test_a_redis_row_keeps_the_name_of_the_data_it_was_made_in(own_server: Callable[..., Server], partition: Partition) -> None:
+def test_a_redis_row_keeps_the_name_of_the_data_it_was_made_in(
+    own_server: Callable[..., Server], partition: Partition
+) -> None:
     server = own_server(Valkey)
     store = opened(server.url)
     name = claimed(store, partition).incarnation

@@ -1,9 +1,9 @@
 """A worker as a process of its own: it does what its standard input tells it, one line each, and answers with one line.
 
-`claim TOKEN` · `commit OFFSET` · `work OFFSET` (a unit of work that enters the offset in the books, says `working` and waits for one more
-line before it returns) · `loop` (commits for ever, prints each offset once acknowledged) · `stall TEXT` (the SQL
-statement that begins with TEXT never returns; SQLite calls us before it runs) · the twins' switches: `no-transactions`, and
-`synchronous LEVEL` of SQLite.
+`claim TOKEN` · `commit OFFSET` · `work OFFSET` (a unit of work that enters the offset in the books, says `working` and
+waits for one more line before it returns) · `loop` (commits for ever, prints each offset once acknowledged) · `stall
+TEXT` (the SQL statement that begins with TEXT never returns; SQLite calls us before it runs) · the twins' switches:
+`no-transactions`, and `synchronous LEVEL` of SQLite.
 """
 
 import subprocess

@@ -14,7 +14,16 @@ def fuzzed(record_property: Callable[[str, object], None]) -> Callable[[int], No
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [report for each in terminalreporter.stats.values() for report in each if isinstance(report, pytest.TestReport)]
-    counts = [int(str(value)) for report in reports for name, value in report.user_properties if name == "fuzzed" and report.when == "call"]
+    reports = [
+        report for each in terminalreporter.stats.values() for report in each if isinstance(report, pytest.TestReport)
+    ]
+    counts = [
+        int(str(value))
+        for report in reports
+        for name, value in report.user_properties
+        if name == "fuzzed" and report.when == "call"
+    ]
     if counts:
-        terminalreporter.write_line(f"fuzzed: {sum(counts):,} hostile inputs in {len(counts)} tests, SLUICEGATE_FUZZ_SEED={SEED}")
+        terminalreporter.write_line(
+            f"fuzzed: {sum(counts):,} hostile inputs in {len(counts)} tests, SLUICEGATE_FUZZ_SEED={SEED}"
+        )

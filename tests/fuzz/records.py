@@ -91,13 +91,22 @@ def _avro(frame: bytes = b"", **values: Any) -> bytes:
     return frame + stream.getvalue()
 
 
-AVROS = [_avro(user="ann", n=1, s=CANARY), _avro(user="bob", n=2.5, s=CANARY * 20, tags=[]), _avro(user="", n=-1, s=CANARY, more={})]
+AVROS = [
+    _avro(user="ann", n=1, s=CANARY),
+    _avro(user="bob", n=2.5, s=CANARY * 20, tags=[]),
+    _avro(user="", n=-1, s=CANARY, more={}),
+]
 FRAME = b"\x00\x00\x00\x00\x07"
 FRAMED = [FRAME + each for each in AVROS] + [b"\x00\x00\x00\x00\x08" + AVROS[0]]
 BACKWARDS = [each[::-1] for each in JSONS]
 KEYS: list[bytes | None] = [b"a", b"b", b"c\xff\xfe", b"", "ü".encode(), b"d", b"e"]
 
-COUNT, SUM, MAX, MEAN = Reducer("many", "count"), Reducer("sum", "sum", "n"), Reducer("max", "max", "n"), Reducer("mean", "mean", "n")
+COUNT, SUM, MAX, MEAN = (
+    Reducer("many", "count"),
+    Reducer("sum", "sum", "n"),
+    Reducer("max", "max", "n"),
+    Reducer("mean", "mean", "n"),
+)
 ALL = Reducer("all", "collect")
 FIRST, LAST = Reducer("first", "first", "deep"), Reducer("last", "last", "tags")
 VALUES = (FIRST, LAST, Reducer("kinds", "distinct", "s"), Reducer("some", "collect", "tags"))
@@ -113,17 +122,31 @@ RULES: dict[str, tuple[list[bytes], dict[str, Any], dict[str, Any]]] = {
     "values of any kind": (JSONS, {}, {"count": 20, "compute": VALUES, "on_missing": "ignore"}),
     "whole messages": (JSONS, {}, {"count": 25, "compute": (ALL,)}),
     "whole messages and values": (JSONS, {}, {"key": "user", "since_first": 1.0, "compute": (ALL, *VALUES)}),
-    "little room": (JSONS, {"max_record_bytes": 300}, {"compute": (ALL,), "count": 90, "max_bytes": 2000, "max_buffered_bytes": 9000}),
-    "no room": (JSONS, {}, {"compute": (ALL,), "count": 5, "max_bytes": 4000, "max_groups": 3, "on_full": "dead-letter"}),
+    "little room": (
+        JSONS,
+        {"max_record_bytes": 300},
+        {"compute": (ALL,), "count": 90, "max_bytes": 2000, "max_buffered_bytes": 9000},
+    ),
+    "no room": (
+        JSONS,
+        {},
+        {"compute": (ALL,), "count": 5, "max_bytes": 4000, "max_groups": 3, "on_full": "dead-letter"},
+    ),
     "a reducer of the user's": (JSONS, {}, {"count": 9, "compute": (TEXTS,)}),
     "raw": (JSONS, {"format": "raw"}, {"count": 25, "compute": (ALL, COUNT)}),
-    "a codec of the user's": (BACKWARDS, {"format": "tests.unit.aggregation.formats:backwards"}, {"count": 30, "compute": (SUM, ALL)}),
+    "a codec of the user's": (
+        BACKWARDS,
+        {"format": "tests.unit.aggregation.formats:backwards"},
+        {"count": 30, "compute": (SUM, ALL)},
+    ),
     "avro": (AVROS, {"format": "avro", "avro": AVRO}, {"count": 30, "compute": (SUM, MAX)}),
     "avro by a field": (AVROS, {"format": "avro", "avro": AVRO}, {"key": "user", "count": 30, "compute": (ANY, ALL)}),
     "avro with a frame": (
-        FRAMED, {"format": "avro", "avro": Avro(AVRO.schema, framing="confluent", schema_id=7)}, {"count": 30, "compute": (SUM, ALL)}
+        FRAMED,
+        {"format": "avro", "avro": Avro(AVRO.schema, framing="confluent", schema_id=7)},
+        {"count": 30, "compute": (SUM, ALL)},
     ),
-}  # fmt: skip
+}
 
 
 def agent(name: str) -> Agent:

@@ -1,4 +1,5 @@
-"""From which numbers a run is drawn: always the same in `make test`, others each day elsewhere, and those of a seed that is given.
+"""From which numbers a run is drawn: always the same in `make test`, others each day elsewhere, and those of a seed
+that is given.
 
     SLUICEGATE_FUZZ_SEED=739577 python -m pytest tests/fuzz -k the_one_that_failed
 

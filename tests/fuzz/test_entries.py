@@ -1,4 +1,5 @@
-"""Changelog entries that are not what was written: a loud gap (ChangelogIncomplete), and never a state that ends the worker."""
+"""Changelog entries that are not what was written: a loud gap (ChangelogIncomplete), and never a state that ends the
+worker."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,7 +30,11 @@ NOW = 1_700_000_000.0
 
 def fresh(name: str) -> tuple[Groups, KnownIds, Sealed, Changelog]:
     about = agent(name)
-    groups, seen, sealed = Groups(Rule(about, formats.reads(about))), KnownIds("key:", 3600.0, 1000), Sealed(place=("in", 0))
+    groups, seen, sealed = (
+        Groups(Rule(about, formats.reads(about))),
+        KnownIds("key:", 3600.0, 1000),
+        Sealed(place=("in", 0)),
+    )
     return groups, seen, sealed, Changelog(groups, 1, seen, sealed)
 
 

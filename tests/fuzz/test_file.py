@@ -42,7 +42,9 @@ def test_a_file_with_other_bytes_is_judged(tmp_path: Path, fuzzed: Callable[[int
     fuzzed(TIMES * FILES)
 
 
-LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
+)
 BOMBS = {
     "aliases of aliases": LAUGHS,
     "very many aliases": "a: &a 1\n" + "".join(f"b{n}: *a\n" for n in range(200)),
@@ -72,7 +74,9 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_file_that_is_meant_to_be_slow_is_refused_soon(name: str, tmp_path: Path, fuzzed: Callable[[int], None]) -> None:
+def test_a_file_that_is_meant_to_be_slow_is_refused_soon(
+    name: str, tmp_path: Path, fuzzed: Callable[[int], None]
+) -> None:
     content = BOMBS[name].encode()
     assert len(content) <= LARGE
     assert not judged(tmp_path / "f.yaml", content)

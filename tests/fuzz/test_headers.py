@@ -1,4 +1,5 @@
-"""Headers of any names and bytes: who they name, the trace they carry, the id they hold, and the dead letter that they go into."""
+"""Headers of any names and bytes: who they name, the trace they carry, the id they hold, and the dead letter that they
+go into."""
 
 from collections.abc import Callable
 from random import Random
@@ -23,10 +24,26 @@ from tests.fuzz.records import JSONS, Hostile
 from tests.fuzz.seeds import TIMES, drawn, replayable
 
 RECORDS = 8_000
-NAMES = ["sluicegate-shard", "sluicegate-seq", "sluicegate-id", "sluicegate-dead-reason", "traceparent", "id", "", "\x00", "\n", "ü" * 50]
+NAMES = [
+    "sluicegate-shard",
+    "sluicegate-seq",
+    "sluicegate-id",
+    "sluicegate-dead-reason",
+    "traceparent",
+    "id",
+    "",
+    "\x00",
+    "\n",
+    "ü" * 50,
+]
 VALUES = [
-    b"app/a/other/0>in#token", b"17", b"999999999999999999", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"a" * 64, b"",
-]  # fmt: skip
+    b"app/a/other/0>in#token",
+    b"17",
+    b"999999999999999999",
+    b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    b"a" * 64,
+    b"",
+]
 AGENT = Agent(
     "fuzz",
     ("in",),
@@ -39,15 +56,22 @@ AGENT = Agent(
 
 
 def some(random: Random, mutator: Mutator) -> Headers:
-    found = [(random.choice(NAMES), random.choice([None, mutator.one(), random.choice(VALUES)])) for _ in range(random.randrange(6))]
-    return found if random.random() < 0.9 else [*found, (NAMES[0], VALUES[0]), (NAMES[1], b"%d" % random.randrange(100))]
+    found = [
+        (random.choice(NAMES), random.choice([None, mutator.one(), random.choice(VALUES)]))
+        for _ in range(random.randrange(6))
+    ]
+    return (
+        found if random.random() < 0.9 else [*found, (NAMES[0], VALUES[0]), (NAMES[1], b"%d" % random.randrange(100))]
+    )
 
 
 def test_headers_of_any_bytes_hurt_nobody(fuzzed: Callable[[int], None]) -> None:
     random, codec = drawn("headers"), formats.reads(AGENT)
     mutator, groups, senders = Mutator(random, VALUES), Groups(Rule(AGENT, codec)), ReceivedShards("in")
     dedupe = DuplicateFilter(IdRule(AGENT, codec))
-    rows = Rows(Partition("app", "fuzz", "in", 0), AGENT, formats.writes(AGENT), LogProducer(Log(partitions=2)), 1_000_000)
+    rows = Rows(
+        Partition("app", "fuzz", "in", 0), AGENT, formats.writes(AGENT), LogProducer(Log(partitions=2)), 1_000_000
+    )
     with replayable():
         for offset in range(TIMES * RECORDS):
             value = random.choice([JSONS[0], b"{"])

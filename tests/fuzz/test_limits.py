@@ -1,5 +1,5 @@
-"""The limits of what a record may be (docs/operations.md has the table): at each of them a dead letter with all its bytes, and the next
-record goes on."""
+"""The limits of what a record may be (docs/operations.md has the table): at each of them a dead letter with all its
+bytes, and the next record goes on."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -46,7 +46,8 @@ def of_every_depth(agent: Agent, depths: Iterable[int]) -> list[tuple[str, bytes
 
 
 def test_a_document_that_is_nested_too_deep_is_a_dead_letter_where_its_values_are_kept() -> None:
-    """Of one, of some 980 levels, it was so that it could be read and not be written into the changelog: it ended the process."""
+    """Of one, of some 980 levels, it was so that it could be read and not be written into the changelog: it ended the
+    process."""
     depths = [*range(DEEPEST + 1, 1000, 3 if TIMES == 1 else 1), 5_000, 200_000]
     assert of_every_depth(an_agent(), depths) == [("undecodable", nested(levels)) for levels in depths]
 
@@ -63,7 +64,9 @@ def test_one_of_just_so_many_levels_is_kept_and_comes_out() -> None:
     assert (letters, results[0]["first"]) == ([], json.loads(value)["deep"])
 
 
-@pytest.mark.parametrize("agent", [an_agent(count=0, handler="keep"), an_agent(compute=(Reducer("all", "collect"),), handler="keep")])
+@pytest.mark.parametrize(
+    "agent", [an_agent(count=0, handler="keep"), an_agent(compute=(Reducer("all", "collect"),), handler="keep")]
+)
 def test_a_handler_is_not_called_with_it(agent: Agent) -> None:
     handlers.called.clear()
     _, letters = outcome(agent, nested(DEEPEST + 1), GOOD, GOOD)
@@ -114,7 +117,10 @@ def test_an_output_of_a_handler_that_no_broker_takes_is_a_dead_letter_of_its_mes
 
 
 def test_a_record_with_very_many_headers_and_large_ones_goes_its_way(fuzzed: Callable[[int], None]) -> None:
-    headers = [(f"h{number}", b"x" * 4096) for number in range(200)] + [("traceparent", b"y" * 1000), ("traceparent", None)]
+    headers = [(f"h{number}", b"x" * 4096) for number in range(200)] + [
+        ("traceparent", b"y" * 1000),
+        ("traceparent", None),
+    ]
     results, letters = outcome(an_agent(count=1), GOOD, headers=headers)
     assert (len(results), letters) == (1, [])
     _, letters = outcome(an_agent(count=1), b"{", headers=headers)

@@ -1,4 +1,5 @@
-"""Requests of any bytes to the HTTP port: each is answered or closed, no page's body goes to whom it is not for, and the port goes on."""
+"""Requests of any bytes to the HTTP port: each is answered or closed, no page's body goes to whom it is not for, and
+the port goes on."""
 
 import contextlib
 import http.client
@@ -24,7 +25,9 @@ GOOD = [
 
 @pytest.fixture
 def port() -> Iterator[HttpPort]:
-    started = serve(Http(port=0, token=SECRET), {"/status": lambda: document(HIDDEN), "/metrics": lambda: document("open")})
+    started = serve(
+        Http(port=0, token=SECRET), {"/status": lambda: document(HIDDEN), "/metrics": lambda: document("open")}
+    )
     yield started
     started.shutdown()
     started.server_close()
@@ -33,7 +36,10 @@ def port() -> Iterator[HttpPort]:
 def answer(port: HttpPort, request: bytes) -> bytes:
     """All that comes back. Raises TimeoutError when the port neither answers nor closes."""
     got = b""
-    with socket.create_connection(("127.0.0.1", port.number), timeout=60) as connection, contextlib.suppress(ConnectionError):
+    with (
+        socket.create_connection(("127.0.0.1", port.number), timeout=60) as connection,
+        contextlib.suppress(ConnectionError),
+    ):
         connection.sendall(request)
         with contextlib.suppress(OSError):  # it has closed before it had read everything
             connection.shutdown(socket.SHUT_WR)

@@ -1,5 +1,5 @@
-"""Records of any bytes: each ends in a group, or as a dead letter with its bytes and without a word of them; nothing is lost, and the
-state that is left goes through the changelog."""
+"""Records of any bytes: each ends in a group, or as a dead letter with its bytes and without a word of them; nothing is
+lost, and the state that is left goes through the changelog."""
 
 import json
 from collections import Counter

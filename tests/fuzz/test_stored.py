@@ -1,4 +1,5 @@
-"""A store whose rows are not what was written: whoever reads gets what is there or one of our errors, and never another one."""
+"""A store whose rows are not what was written: whoever reads gets what is there or one of our errors, and never another
+one."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -38,7 +39,9 @@ def filled(url: str) -> None:
     now = datetime.now(UTC)
     for _ in range(3):
         store.timeouts.insert(Timeout(uuid4(), "t", now - timedelta(days=1), b"k", b"v", [("h", b"x")], "owner"))
-    store.buffer.insert("b", [Entry(f"m{n}", f"c{n}", "json", b"{}", [("h", b"x"), ("i", None)], "g") for n in range(3)])
+    store.buffer.insert(
+        "b", [Entry(f"m{n}", f"c{n}", "json", b"{}", [("h", b"x"), ("i", None)], "g") for n in range(3)]
+    )
     messages = [OutboxMessage("t", b"k", b"v" * 20, [("h", b"x"), ("i", None)], f"m{n}") for n in range(4)]
     store.outbox.add(None, messages, require_transaction=False)
     store.close()
@@ -64,19 +67,32 @@ def reads(url: str) -> Iterator[Callable[[], Any]]:
 def cells(path: Path) -> list[tuple[str, str, int]]:
     """(table, column, rowid) of all texts and bytes that are kept."""
     with closing(sqlite3.connect(path)) as db:
-        tables = [name for (name,) in db.execute("select name from sqlite_master where type = 'table'") if name not in PLAIN]
+        tables = [
+            name for (name,) in db.execute("select name from sqlite_master where type = 'table'") if name not in PLAIN
+        ]
         found = []
         for table in tables:
             names = [column[1] for column in db.execute(f"pragma table_info({table})")]
             with suppress(sqlite3.OperationalError):  # without rowid
                 for number, *values in db.execute(f"select rowid, * from {table}"):
-                    found += [(table, name, number) for name, value in zip(names, values, strict=True) if isinstance(value, str | bytes)]
+                    found += [
+                        (table, name, number)
+                        for name, value in zip(names, values, strict=True)
+                        if isinstance(value, str | bytes)
+                    ]
         return found
 
 
 def damaged(random: Random, old: str | bytes) -> str | bytes:
     """Other bytes or letters. (Numbers have columns that take nothing else, but in SQLite.)"""
-    bad = random.choice([Mutator(random, [old.encode() if isinstance(old, str) else old]).one(), b"", b"\xff\x00", b"\xdd\xff\xff\xff\xff"])
+    bad = random.choice(
+        [
+            Mutator(random, [old.encode() if isinstance(old, str) else old]).one(),
+            b"",
+            b"\xff\x00",
+            b"\xdd\xff\xff\xff\xff",
+        ]
+    )
     return bad.decode("utf-8", "replace").replace("\x00", "?") if isinstance(old, str) else bad
 
 
@@ -86,7 +102,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "good.db"
 
 
-def test_a_stored_cell_of_another_value_is_read_or_is_one_of_our_errors(path: Path, fuzzed: Callable[[int], None]) -> None:
+def test_a_stored_cell_of_another_value_is_read_or_is_one_of_our_errors(
+    path: Path, fuzzed: Callable[[int], None]
+) -> None:
     random, copy, errors, known = drawn("stored"), path.with_name("bad.db"), 0, cells(path)
     with closing(sqlite3.connect(path)) as good, replayable():
         for _ in range(TIMES * CELLS):
@@ -110,7 +128,9 @@ def test_a_stored_cell_of_another_value_is_read_or_is_one_of_our_errors(path: Pa
     fuzzed(TIMES * CELLS)
 
 
-def test_an_entry_of_a_shared_buffer_that_is_no_record_of_ours_is_one_of_our_errors(fuzzed: Callable[[int], None]) -> None:
+def test_an_entry_of_a_shared_buffer_that_is_no_record_of_ours_is_one_of_our_errors(
+    fuzzed: Callable[[int], None],
+) -> None:
     good = [packed(Hostile(n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)]), "topic-id", 1.0) for n in (1, 70_000)]
     items = [encode_item((n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)], (1, n))) for n in (1, 70_000)]
     good += [pack.data for pack in packs(RecordRun([1, 70_000], ["g", "g"], items), Common("in", "topic-id", 0, 1.0))]

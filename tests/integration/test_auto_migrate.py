@@ -1,4 +1,5 @@
-"""Who migrates: `run` where the file or the kind of store says so, else `sluicegate migrate`, which the refusal names."""
+"""Who migrates: `run` where the file or the kind of store says so, else `sluicegate migrate`, which the refusal
+names."""
 
 import json
 import os
@@ -29,11 +30,19 @@ def fresh(request: pytest.FixtureRequest, own_server: Callable[..., Server], tmp
 
 def sluicegate(folder: Path, store: str, *command: str, **more: object) -> tuple[int, str]:
     rule = {"from": "in", "aggregate": {"count": 2}, "to": {"topic": "out"}}
-    document = {"app": "shop", "kafka": {"bootstrap.servers": NOBODY}, "store": store, "http": False, "agents": {"a": rule}} | more
+    document = {
+        "app": "shop",
+        "kafka": {"bootstrap.servers": NOBODY},
+        "store": store,
+        "http": False,
+        "agents": {"a": rule},
+    } | more
     file = folder / "app.yaml"
     file.write_text(json.dumps(document | {"start_timeout": "3s", "accept_level": "volatile"}))
     environ = {key: value for key, value in os.environ.items() if not key.startswith("SLUICEGATE_")}
-    done = subprocess.run([str(SLUICEGATE), command[0], str(file), *command[1:]], env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [str(SLUICEGATE), command[0], str(file), *command[1:]], env=environ, capture_output=True, text=True, timeout=60
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -45,17 +54,22 @@ def to_do(folder: Path, store: str) -> list[str]:
         opened.close()
 
 
-def test_a_worker_that_may_not_migrate_says_what_to_run_ends_with_3_and_makes_nothing(fresh: str, tmp_path: Path) -> None:
+def test_a_worker_that_may_not_migrate_says_what_to_run_ends_with_3_and_makes_nothing(
+    fresh: str, tmp_path: Path
+) -> None:
     code, output = sluicegate(tmp_path, fresh, "run", auto_migrate=False)
     assert (code, REFUSAL in output, REMEDY in output) == (3, True, True), output
     assert to_do(tmp_path, fresh) != []
     assert sluicegate(tmp_path, fresh, "migrate", auto_migrate=False)[0] == 0
     assert to_do(tmp_path, fresh) == []
     code, output = sluicegate(tmp_path, fresh, "run", auto_migrate=False)
-    assert (code, REFUSAL in output, "store.ready" in output) == (3, False, True), output  # what lacks now is the broker
+    # what lacks now is the broker
+    assert (code, REFUSAL in output, "store.ready" in output) == (3, False, True), output
 
 
-def test_without_a_word_run_migrates_what_has_no_schema_of_an_operator_and_nothing_else(fresh: str, tmp_path: Path) -> None:
+def test_without_a_word_run_migrates_what_has_no_schema_of_an_operator_and_nothing_else(
+    fresh: str, tmp_path: Path
+) -> None:
     by_itself = fresh.startswith(("sqlite", "redis"))
     code, output = sluicegate(tmp_path, fresh, "run")
     assert (code, REFUSAL in output, to_do(tmp_path, fresh) == []) == (3, not by_itself, by_itself), output

@@ -1,4 +1,5 @@
-"""Avro in, Avro out, over a real broker and the product's own `run`; written and read by the avro package, not by our codec."""
+"""Avro in, Avro out, over a real broker and the product's own `run`; written and read by the avro package, not by our
+codec."""
 
 import io
 import json
@@ -6,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,18 @@ from tests.bench.load import create
 from tests.bench.results import reader
 from tests.waiting import wait_until
 
-ORDER = json.dumps({
-    "type": "record", "name": "Order", "namespace": "shop",
-    "fields": [{"name": "customer", "type": "string"}, {"name": "amount", "type": "double"}, {"name": "note", "type": ["null", "string"]}],
-})  # fmt: skip
+ORDER = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "namespace": "shop",
+        "fields": [
+            {"name": "customer", "type": "string"},
+            {"name": "amount", "type": "double"},
+            {"name": "note", "type": ["null", "string"]},
+        ],
+    }
+)
 FILE = """
 app: NS
 kafka: {bootstrap.servers: "KAFKA"}
@@ -75,8 +85,24 @@ def file(tmp_path: Path, kafka: str, ns: str) -> Path:
     return path
 
 
-def test_avro_comes_in_results_go_out_as_avro_and_what_does_not_decode_is_a_dead_letter(file: Path, kafka: str, ns: str) -> None:
-    shown = subprocess.run(command("check", str(file), "--json"), capture_output=True, text=True, timeout=60, check=True)
+def run_until(file: Path, done: Callable[[], bool]) -> int:
+    """The exit code of a worker that runs until `done`, and is asked to stop then."""
+    with (file.parent / "run.log").open("wb") as log:
+        worker = subprocess.Popen(command("run", str(file)), env={**os.environ}, stderr=log)
+        try:
+            wait_until(done, 90, "the results and the letter", pause=0.2)
+        finally:
+            worker.send_signal(signal.SIGTERM)
+            code = worker.wait(40)
+    return code
+
+
+def test_avro_comes_in_results_go_out_as_avro_and_what_does_not_decode_is_a_dead_letter(
+    file: Path, kafka: str, ns: str
+) -> None:
+    shown = subprocess.run(
+        command("check", str(file), "--json"), capture_output=True, text=True, timeout=60, check=True
+    )
     result = json.dumps(json.loads(shown.stdout)["schemas"]["baskets"])
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(KEYS * EACH):
@@ -88,17 +114,11 @@ def test_avro_comes_in_results_go_out_as_avro_and_what_does_not_decode_is_a_dead
     results, letters = [reader(kafka, f"{ns}-{name}") for name in ("baskets", "dead")]
     fired: list[Message] = []
     dead: list[Message] = []
-    with (file.parent / "run.log").open("wb") as log:
-        worker = subprocess.Popen(command("run", str(file)), env={**os.environ}, stderr=log)
-        try:
-            wait_until(lambda: taken(results, fired) >= KEYS and taken(letters, dead) >= 1, 90, "the results and the letter", pause=0.2)
-        finally:
-            worker.send_signal(signal.SIGTERM)
-            code = worker.wait(40)
-            taken(results, fired)
-            taken(letters, dead)
-            results.close()
-            letters.close()
+    code = run_until(file, lambda: taken(results, fired) >= KEYS and taken(letters, dead) >= 1)
+    taken(results, fired)
+    taken(letters, dead)
+    results.close()
+    letters.close()
     assert code == 0
     [letter] = dead
     headers = dict(letter.headers())

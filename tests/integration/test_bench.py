@@ -18,9 +18,14 @@ def test_the_bench_measures_the_loop_and_the_product_and_finds_their_results_rig
     assert list(throughput(kafka, ns, options)) == []
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [(row[0], row[-1]) for row in rows if row and row[0] in (LOOP, TIGHT, "memory", "sqlite")] == [
-        (LOOP, "1/1"), (TIGHT, "1/1"), ("memory", "1/1"), ("sqlite", "1/1"),
-        (LOOP, "1/1"), ("memory", "1/1"), ("sqlite", "1/1"),
-    ]  # fmt: skip
+        (LOOP, "1/1"),
+        (TIGHT, "1/1"),
+        ("memory", "1/1"),
+        ("sqlite", "1/1"),
+        (LOOP, "1/1"),
+        ("memory", "1/1"),
+        ("sqlite", "1/1"),
+    ]
 
 
 def test_the_bench_measures_handlers_with_and_without_a_database_and_finds_their_books_right(kafka, ns, capsys):
@@ -28,7 +33,9 @@ def test_the_bench_measures_handlers_with_and_without_a_database_and_finds_their
     assert list(handlers(kafka, ns, options)) == []
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     without, within = [(LOOP, "1/1"), ("memory", "1/1"), ("sqlite", "1/1")], [(LOOP, "1/1"), ("postgresql", "1/1")]
-    assert [(row[0], row[-1]) for row in rows if row and row[0] in (LOOP, "memory", "sqlite", "postgresql")] == 2 * without + 2 * within
+    assert [
+        (row[0], row[-1]) for row in rows if row and row[0] in (LOOP, "memory", "sqlite", "postgresql")
+    ] == 2 * without + 2 * within
 
 
 def test_the_bench_measures_failing_handlers_and_notices_a_wrong_count(kafka, ns, capsys, monkeypatch):
@@ -65,7 +72,9 @@ def payloads(key: str) -> list[bytes]:
 
 
 def expected() -> dict[str, load.Expected]:
-    return {key: load.Expected(4950, 99, blake2b(b"".join(payloads(key)), digest_size=16).digest()) for key in ("k0", "k1")}
+    return {
+        key: load.Expected(4950, 99, blake2b(b"".join(payloads(key)), digest_size=16).digest()) for key in ("k0", "k1")
+    }
 
 
 def numbers(key: str, **changed: object) -> bytes:
@@ -117,4 +126,7 @@ def test_the_bench_measures_the_dispatcher_and_finds_every_row_in_the_topic(kafk
     options = arguments(["--rounds", "1", "--jobs", "outbox,timeouts", "--stores", "sqlite", "--records", "2000"])
     assert list(dispatcher(kafka, 0, options)) == []
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [(row[0], row[1], row[-1]) for row in rows] == [("outbox", "sqlite", "right"), ("timeouts", "sqlite", "right")]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("outbox", "sqlite", "right"),
+        ("timeouts", "sqlite", "right"),
+    ]

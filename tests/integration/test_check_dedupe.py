@@ -1,4 +1,5 @@
-"""`check --connect` and the start of `run` compare what `dedupe` remembers with what the input topics really keep and get."""
+"""`check --connect` and the start of `run` compare what `dedupe` remembers with what the input topics really keep and
+get."""
 
 import json
 import subprocess
@@ -34,7 +35,8 @@ MORE = "ids are forgotten before their horizon: write max_ids: 6 (128 bytes each
 
 @pytest.fixture
 def file(kafka, ns, make_topic, tmp_path):
-    """Two topics, one of which keeps its records for ever and got three in the last hour, and nine in 1970; the other two."""
+    """Two topics, one of which keeps its records for ever and got three in the last hour, and nine in 1970; the other
+    two."""
     make_topic(f"{ns}.hour", retention_ms=3_600_000)
     make_topic(f"{ns}.ever", 2, retention_ms=-1)
     for name in ("out", "dead"):
@@ -92,6 +94,8 @@ def test_as_many_ids_as_records_are_enough(busiest, warned):
     ],
 )
 def test_what_nobody_knows_counts_as_longer(kept, words, hint):
-    agent = Agent("sums", ("in",), Aggregation(count=2), Destination("out"), "dead", dedupe=Deduplication("key", horizon=3600.0))
+    agent = Agent(
+        "sums", ("in",), Aggregation(count=2), Destination("out"), "dead", dedupe=Deduplication("key", horizon=3600.0)
+    )
     found = outlived(agent, "in", kept)
     assert (found.ok, words in found.text, found.hint) == (True, True, hint)

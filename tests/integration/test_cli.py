@@ -23,7 +23,9 @@ def file(tmp_path, kafka, ns):
     text = FILE.replace("count: 2", "count: 2, on_missing: skip")
     for word in ("orders", "refunds", "shop", "alerts"):
         text = text.replace(word, f"{ns}-{word}")
-    return written(tmp_path, kafka, text.replace("totals}", f"{ns}-totals}}").replace("from: totals", f"from: {ns}-totals"))
+    return written(
+        tmp_path, kafka, text.replace("totals}", f"{ns}-totals}}").replace("from: totals", f"from: {ns}-totals")
+    )
 
 
 def sluicegate(*args):
@@ -34,8 +36,12 @@ def test_topics_are_missing_then_made_then_left_alone(file, ns, make_topic):
     make_topic(f"{ns}-orders", 3)
     looked = sluicegate("topics", file, "--partitions", "2", "--json")
     assert looked.returncode == 3
-    found = {t["topic"].removeprefix(f"{ns}-"): (t["partitions"], t["wanted"]) for t in json.loads(looked.stdout)["topics"]}
-    wanted = {"orders": (3, 3), "refunds": (None, 2)} | dict.fromkeys(("totals", "alerts", "shop.dead", "alerts.dead"), (None, 3))
+    found = {
+        t["topic"].removeprefix(f"{ns}-"): (t["partitions"], t["wanted"]) for t in json.loads(looked.stdout)["topics"]
+    }
+    wanted = {"orders": (3, 3), "refunds": (None, 2)} | dict.fromkeys(
+        ("totals", "alerts", "shop.dead", "alerts.dead"), (None, 3)
+    )
     assert found == wanted
     assert sluicegate("check", file, "--connect").returncode == 3
 
@@ -93,7 +99,9 @@ def test_221_run_fires_what_the_file_says_and_status_watches_it(file, kafka, ns,
     wait_until(lambda: sluicegate("topics", file).returncode == 0, 20, "all topics to be there")
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen([SLUICEGATE, "run", file], stdout=subprocess.PIPE, stderr=log)
-        watch = subprocess.Popen([SLUICEGATE, "status", file, "--watch", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        watch = subprocess.Popen(
+            [SLUICEGATE, "status", file, "--watch", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
     try:
         producer = Producer({"bootstrap.servers": kafka})
         for amount in (1, 2, 40):

@@ -84,7 +84,9 @@ def held(file: str) -> int:
     return sum(each["count"] for each in sluicegate("groups", "ls", file, "sums", "--json")["groups"])
 
 
-def test_groups_are_listed_explained_fired_and_dropped_while_three_workers_run(live: Run, file: str, kafka: str, ns: str) -> None:
+def test_groups_are_listed_explained_fired_and_dropped_while_three_workers_run(
+    live: Run, file: str, kafka: str, ns: str
+) -> None:
     results = Results(kafka, f"{ns}-out")
     send(kafka, ns, 1)
     send(kafka, ns, 2)
@@ -106,5 +108,7 @@ def test_groups_are_listed_explained_fired_and_dropped_while_three_workers_run(l
     assert results.draw() == wanted
     said = sluicegate("audit", file, "sums", "--json")["changes"]
     assert sorted((each["what"], each["key"]) for each in said if each["why"]) == [
-        ("groups drop", "k4"), ("groups fire", "k3"), ("groups fire", "k3"),
-    ]  # fmt: skip
+        ("groups drop", "k4"),
+        ("groups fire", "k3"),
+        ("groups fire", "k3"),
+    ]

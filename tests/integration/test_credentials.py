@@ -35,8 +35,10 @@ agents:
 NEW = "n3w-canary"
 ROTATING = ("redis", "postgresql", "mariadb")  # MongoDB leaves connections alone that the old password opened
 REFUSED = {
-    "certificate": "is not trusted", "password": "refuses user or password", "ours": "does not accept our certificate, or wants one",
-}  # fmt: skip
+    "certificate": "is not trusted",
+    "password": "refuses user or password",
+    "ours": "does not accept our certificate, or wants one",
+}
 
 
 def written(folder: Path, ns: str, kafka: str, store: str) -> str:
@@ -52,7 +54,9 @@ def test_what_is_refused_ends_the_start_with_3(
 ) -> None:
     """Long before `start_timeout`, of 30 s, and without a storm of tries."""
     signed, another = authority(own_folder() / "own"), authority(own_folder() / "another")
-    server = own_server(Valkey, tls=signed.certified("server"), args=["--tls-auth-clients", "yes"] if wrong == "ours" else [])
+    server = own_server(
+        Valkey, tls=signed.certified("server"), args=["--tls-auth-clients", "yes"] if wrong == "ours" else []
+    )
     admin = redis.Redis.from_url(server.url)
     before = connections(admin)
     trusted = another if wrong == "certificate" else signed
@@ -95,7 +99,9 @@ class Scene:
     def results(self) -> Iterator[bytes]:
         """The keys in the output, each id once: a repeat on the wire is allowed. Empty when there is nothing new."""
         seen = set[bytes]()
-        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.ns + "-reader", "auto.offset.reset": "earliest"})
+        consumer = Consumer(
+            {"bootstrap.servers": self.kafka, "group.id": self.ns + "-reader", "auto.offset.reset": "earliest"}
+        )
         consumer.subscribe([f"{self.ns}-out"])
         try:
             while True:
@@ -109,7 +115,12 @@ class Scene:
 
 @pytest.fixture(params=ROTATING)
 def scene(
-    request: pytest.FixtureRequest, own_server: Callable[..., Server], make_topic: Callable[..., str], tmp_path: Path, ns: str, kafka: str
+    request: pytest.FixtureRequest,
+    own_server: Callable[..., Server],
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+    ns: str,
+    kafka: str,
 ) -> Scene:
     for topic in (f"{ns}-in", f"{ns}-out", f"{ns}.dead"):
         make_topic(topic)

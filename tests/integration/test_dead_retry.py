@@ -1,4 +1,5 @@
-"""`dead retry` with the real command on a real broker: the agent that failed takes the record again, once, and no other agent does."""
+"""`dead retry` with the real command on a real broker: the agent that failed takes the record again, once, and no other
+agent does."""
 
 import json
 import subprocess

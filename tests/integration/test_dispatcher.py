@@ -86,7 +86,9 @@ class Calls:
         self.run = Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(path))
         bootstrap = self.run.wait("broker.embedded")[0]["bootstrap"]
         self.producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-        self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False, "log_level": 0})
+        self.consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False, "log_level": 0}
+        )
         self.consumer.assign([TopicPartition("answers", number, 0) for number in range(4)])
         self.answers: list[Any] = []
 

@@ -74,19 +74,34 @@ class Scene:
         return Counter([key for keys in completed for key in keys] + held)
 
     def expected(self) -> Counter[str]:
-        return Counter(entry_key(self.topic, number, offset) for number, fed in enumerate(self.fed) for offset in range(fed))
+        return Counter(
+            entry_key(self.topic, number, offset) for number, fed in enumerate(self.fed) for offset in range(fed)
+        )
 
     @contextmanager
     def worker(self, failpoints: str = "", without: str = "", **orders: Any) -> Iterator[subprocess.Popen[bytes]]:
         """A Faust worker, killed with -9 at the end of the block."""
-        told = {"group": self.topic, "topic": self.topic, "bootstrap": self.bootstrap, "store": self.url, "folder": str(self.folder)}
+        told = {
+            "group": self.topic,
+            "topic": self.topic,
+            "bootstrap": self.bootstrap,
+            "store": self.url,
+            "folder": str(self.folder),
+        }
         environment = {**os.environ, "SLUICEGATE_FAILPOINTS": failpoints}
         edited = self.folder / "twin"
         if without:
             environment |= twins.environment(without, edited)
-        command = [sys.executable, "-m", "tests.integration.filling.worker", json.dumps({**told, "instance": "one", **orders})]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.integration.filling.worker",
+            json.dumps({**told, "instance": "one", **orders}),
+        ]
         with open(self.folder / "worker.log", "ab") as log:
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent(9))
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=log, stderr=log, preexec_fn=die_with_parent(9)
+            )
             try:
                 yield process
             finally:
@@ -97,7 +112,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(request: pytest.FixtureRequest, kafka: str, ns: str, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Scene]:
+def scene(
+    request: pytest.FixtureRequest, kafka: str, ns: str, make_topic: Callable[..., str], tmp_path: Path
+) -> Iterator[Scene]:
     """On SQLite unless another store is asked for."""
     url = own_url("faust", getattr(request, "param", "sqlite"), request, tmp_path, ns)
     made = Scene(kafka, make_topic(ns, PARTITIONS), tmp_path, url)
@@ -146,7 +163,8 @@ def test_nothing_is_acknowledged_before_it_is_durable(scene: Scene, without: str
 
 
 def test_what_was_completed_and_is_read_again_does_not_come_in_again(scene: Scene) -> None:
-    """The first worker dies before its first commit to Kafka, with all of it in completed batches. (The twin: tests/unit.)"""
+    """The first worker dies before its first commit to Kafka, with all of it in completed batches. (The twin:
+    tests/unit.)"""
     scene.feed(140)
     with scene.worker(commit=3600.0):
         wait_until(lambda: len(scene.told()) == 28, SOON, "all full batches")

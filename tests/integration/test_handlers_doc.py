@@ -56,10 +56,14 @@ def folder(tmp_path: Path, kafka: str, postgres_url: str, ns: str) -> Path:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_its_file_enters_each_order_and_sends_each_invoice(module: str, folder: Path, kafka: str, postgres_url: str, ns: str) -> None:
+def test_its_file_enters_each_order_and_sends_each_invoice(
+    module: str, folder: Path, kafka: str, postgres_url: str, ns: str
+) -> None:
     (text,) = blocks("yaml")
     file = folder / "shop.yaml"
-    file.write_text(named(text, ns).replace("handler: shop:", f"handler: {module}:") + "http: {port: 0}\n", encoding="utf-8")
+    file.write_text(
+        named(text, ns).replace("handler: shop:", f"handler: {module}:") + "http: {port: 0}\n", encoding="utf-8"
+    )
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(MESSAGES):
         producer.produce(f"{ns}-orders", b'{"id":"%d","amount":%d}' % (number, number), key=str(number))
@@ -87,10 +91,14 @@ def test_the_tests_in_its_file_pass_without_a_server(options: tuple[str, ...], t
     [file], [sql] = blocks("yaml"), blocks("sql")
     (tmp_path / "shop.yaml").write_text(file, encoding="utf-8")
     (tmp_path / "orders.sql").write_text(sql, encoding="utf-8")
-    environ = {name: value for name, value in os.environ.items() if name not in ("KAFKA_BOOTSTRAP_SERVERS", "STORE_URL")}
+    environ = {
+        name: value for name, value in os.environ.items() if name not in ("KAFKA_BOOTSTRAP_SERVERS", "STORE_URL")
+    }
     command = [str(Path(sys.executable).with_name("sluicegate")), "test", "shop.yaml", *options]
     result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
-    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "2 of 2 tests passed"), result.stdout + result.stderr
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "2 of 2 tests passed"), (
+        result.stdout + result.stderr
+    )
 
 
 def test_every_argument_is_in_its_table() -> None:

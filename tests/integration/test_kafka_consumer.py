@@ -22,7 +22,9 @@ def trim(bootstrap: str, topic: str, below: int) -> None:
 
 
 @protocols
-def test_each_partition_is_read_from_where_it_is_started_to_its_end(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+def test_each_partition_is_read_from_where_it_is_started_to_its_end(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
     make_topic(ns, 4)
     for partition in range(4):
         fill(kafka, ns, partition, numbers(0, 200))
@@ -36,7 +38,9 @@ def test_each_partition_is_read_from_where_it_is_started_to_its_end(kafka: str, 
 
 
 @protocols
-def test_nothing_comes_out_of_a_partition_that_was_not_started(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+def test_nothing_comes_out_of_a_partition_that_was_not_started(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
     make_topic(ns, 2)
     consumer = joined(kafka, ns, ns, 2, **PROTOCOLS[protocol])
     for partition in range(2):
@@ -48,7 +52,9 @@ def test_nothing_comes_out_of_a_partition_that_was_not_started(kafka: str, ns: s
 
 
 @protocols
-def test_records_fetched_before_a_start_never_come_out_after_it(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+def test_records_fetched_before_a_start_never_come_out_after_it(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
     make_topic(ns, 2)
     for partition in range(2):
         fill(kafka, ns, partition, numbers(0, 20_000))
@@ -68,7 +74,9 @@ def test_records_fetched_before_a_start_never_come_out_after_it(kafka: str, ns: 
 
 
 @protocols
-def test_pausing_and_resuming_neither_loses_nor_repeats(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+def test_pausing_and_resuming_neither_loses_nor_repeats(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
     make_topic(ns, 2)
     for partition in range(2):
         fill(kafka, ns, partition, numbers(0, 5_000))
@@ -89,7 +97,9 @@ def test_pausing_and_resuming_neither_loses_nor_repeats(kafka: str, ns: str, mak
 
 
 @protocols
-def test_a_partition_paused_at_its_start_flows_after_it(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+def test_a_partition_paused_at_its_start_flows_after_it(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
     make_topic(ns)
     fill(kafka, ns, 0, numbers(0, 10))
     consumer = joined(kafka, ns, ns, **PROTOCOLS[protocol])
@@ -117,7 +127,9 @@ def test_an_offset_that_retention_passed_is_out_of_range_and_the_partition_can_b
     consumer.close()
 
 
-def test_an_eager_member_cannot_start_again_after_a_bad_offset_and_says_so(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+def test_an_eager_member_cannot_start_again_after_a_bad_offset_and_says_so(
+    kafka: str, ns: str, make_topic: MakeTopic
+) -> None:
     consumer = joined(kafka, ns, make_topic(ns), **EAGER)
     consumer.start(ns, 0, 5, -1)
     assert failure(consumer)[:2] == ((ns, 0), "out-of-range")
@@ -137,7 +149,9 @@ def test_a_log_that_ends_before_what_its_epoch_held_is_truncated(kafka: str, ns:
     consumer.close()
 
 
-def test_an_epoch_that_the_log_never_had_is_truncated_though_the_offset_is_there(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+def test_an_epoch_that_the_log_never_had_is_truncated_though_the_offset_is_there(
+    kafka: str, ns: str, make_topic: MakeTopic
+) -> None:
     make_topic(ns)
     fill(kafka, ns, 0, numbers(0, 10))
     consumer = joined(kafka, ns, ns)

@@ -1,4 +1,5 @@
-"""Kafka's past as a rebuild reads it: every record up to an end, however the log looks there, without being a member of the group."""
+"""Kafka's past as a rebuild reads it: every record up to an end, however the log looks there, without being a member of
+the group."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -41,7 +42,9 @@ def filled(kafka: str, topic: str, *batches: int, **settings: Any) -> None:
             producer.commit_transaction(20) if count > 0 else producer.abort_transaction(20)
 
 
-def test_all_records_come_up_to_an_end_and_none_behind_it(history: KafkaHistory, kafka: str, ns: str, make_topic: MakeTopic) -> None:
+def test_all_records_come_up_to_an_end_and_none_behind_it(
+    history: KafkaHistory, kafka: str, ns: str, make_topic: MakeTopic
+) -> None:
     topic = make_topic(f"{ns}-in")
     filled(kafka, topic, 25)
     assert history.spans(topic) == [(0, 25)]

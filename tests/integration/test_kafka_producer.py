@@ -73,11 +73,15 @@ def test_223_a_row_arrives_in_its_partition_with_key_value_and_headers_as_they_a
     assert first.headers() == [("sluicegate-seq", b"1"), ("empty", None)]
 
 
-def test_many_rows_arrive_once_and_in_order(kafka: str, ns: str, make_topic: MakeTopic, producer: KafkaProducer) -> None:
+def test_many_rows_arrive_once_and_in_order(
+    kafka: str, ns: str, make_topic: MakeTopic, producer: KafkaProducer
+) -> None:
     make_topic(ns)
     outcomes = Outcomes(producer)
     for number in range(5_000):
-        wait_until(lambda number=number: outcomes.send(number, ns, value=b"%d" % number) or not producer.poll(), pause=0)
+        wait_until(
+            lambda number=number: outcomes.send(number, ns, value=b"%d" % number) or not producer.poll(), pause=0
+        )
     assert set(outcomes.wait().values()) == {"delivered"}
     assert [message.value() for message in everything(kafka, ns, 0, 5_000)] == numbers(0, 5_000)
 
@@ -89,7 +93,9 @@ def test_a_full_queue_takes_nothing_and_says_so(ns: str) -> None:
     outcomes.producer.close()
 
 
-def test_a_row_too_large_for_the_client_is_rejected_by_the_next_poll(ns: str, make_topic: MakeTopic, producer: KafkaProducer) -> None:
+def test_a_row_too_large_for_the_client_is_rejected_by_the_next_poll(
+    ns: str, make_topic: MakeTopic, producer: KafkaProducer
+) -> None:
     make_topic(ns)
     outcomes = Outcomes(producer)
     assert outcomes.send(1, ns, value=bytes(1_100_000))
@@ -114,7 +120,9 @@ def test_of_a_batch_that_the_broker_refuses_only_the_row_at_fault_is_rejected(
     assert [message.value() for message in everything(kafka, ns, 0, 5)] == [b"small"] * 5
 
 
-def test_a_batch_too_large_as_a_whole_costs_no_row(kafka: str, ns: str, make_topic: MakeTopic, producer: KafkaProducer) -> None:
+def test_a_batch_too_large_as_a_whole_costs_no_row(
+    kafka: str, ns: str, make_topic: MakeTopic, producer: KafkaProducer
+) -> None:
     make_topic(ns, max_message_bytes=2000)
     outcomes = Outcomes(producer)
     for number in range(4):

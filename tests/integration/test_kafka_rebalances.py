@@ -15,7 +15,9 @@ from tests.waiting import wait_until
 MakeTopic = Callable[..., str]
 
 
-def test_members_that_do_not_agree_on_how_to_rebalance_end_with_a_reason(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+def test_members_that_do_not_agree_on_how_to_rebalance_end_with_a_reason(
+    kafka: str, ns: str, make_topic: MakeTopic
+) -> None:
     first = joined(kafka, ns, make_topic(ns), **EAGER)
     second = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
     with pytest.raises(SystemNotReady, match="INCONSISTENT_GROUP_PROTOCOL"):
@@ -24,7 +26,9 @@ def test_members_that_do_not_agree_on_how_to_rebalance_end_with_a_reason(kafka: 
     second.close()
 
 
-def test_of_two_members_with_one_instance_id_the_older_one_ends_with_a_reason(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+def test_of_two_members_with_one_instance_id_the_older_one_ends_with_a_reason(
+    kafka: str, ns: str, make_topic: MakeTopic
+) -> None:
     """Two deployments that were given the same `group.instance.id`: one of them must not go on as if it were alone."""
     same = {**COOPERATIVE, "group.instance.id": f"{ns}-1"}
     first = joined(kafka, ns, make_topic(ns), **same)
@@ -36,15 +40,17 @@ def test_of_two_members_with_one_instance_id_the_older_one_ends_with_a_reason(ka
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_member_that_closes_leaves_its_partitions_at_once(kafka: str, ns: str, make_topic: MakeTopic, protocol: str) -> None:
+def test_a_member_that_closes_leaves_its_partitions_at_once(
+    kafka: str, ns: str, make_topic: MakeTopic, protocol: str
+) -> None:
     settings = {**PROTOCOLS[protocol], "session.timeout.ms": 45_000} if protocol != "kip-848" else PROTOCOLS[protocol]
     joined(kafka, ns, make_topic(ns, 2), 2, **settings).close()
     joined(kafka, ns, ns, 2, **settings).close()
 
 
 class Member:
-    """A consumer of a storm: it starts what it is given where the group is, and remembers what it must read next, and the
-    leader epoch of what it read last: a broker that was killed begins a new one."""
+    """A consumer of a storm: it starts what it is given where the group is, and remembers what it must read next, and
+    the leader epoch of what it read last: a broker that was killed begins a new one."""
 
     def __init__(self, consumer: KafkaInput, reached: dict[int, int]) -> None:
         self.consumer, self.reached = consumer, reached
@@ -106,7 +112,9 @@ def test_in_a_storm_of_rebalances_every_started_partition_gives_its_records_in_o
 
 
 @pytest.mark.timeout(120)
-def test_reading_goes_on_where_it_was_when_the_broker_comes_back_from_kill_9(own_server: Any, ns: str, make_topic: MakeTopic) -> None:
+def test_reading_goes_on_where_it_was_when_the_broker_comes_back_from_kill_9(
+    own_server: Any, ns: str, make_topic: MakeTopic
+) -> None:
     server = own_server(Kafka)
     make_topic(ns, 1, server.url)
     fill(server.url, ns, 0, numbers(0, 100))
@@ -143,7 +151,9 @@ def test_a_member_has_joined_once_the_group_gave_it_something_or_nothing(
     second.close()
 
 
-def test_a_member_whose_session_ended_waits_for_its_group_again(own_server: Any, ns: str, make_topic: MakeTopic) -> None:
+def test_a_member_whose_session_ended_waits_for_its_group_again(
+    own_server: Any, ns: str, make_topic: MakeTopic
+) -> None:
     server = own_server(Kafka)
     make_topic(ns, 1, server.url)
     member = joined(server.url, ns, ns)

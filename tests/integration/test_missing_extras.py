@@ -1,6 +1,8 @@
-"""An extra that is not installed: `check` finds it, every command names the `pip install` line, and none says `unexpected`.
+"""An extra that is not installed: `check` finds it, every command names the `pip install` line, and none says
+`unexpected`.
 
-Each command is a process of its own in which the modules cannot be imported: `sitecustomize` takes them off the path, in children, too.
+Each command is a process of its own in which the modules cannot be imported: `sitecustomize` takes them off the path,
+in children, too.
 """
 
 import os
@@ -55,9 +57,18 @@ FILES = {
     "avro, the one that reads": ("fastavro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
     "avro, the one that compares": ("avro", SQLITE, "    format: avro\n    schema: in.avsc\n" + COUNT),
     "avro, written": ("fastavro", SQLITE, "    aggregate: {count: 2}\n    to: {topic: out, format: avro}\n"),
-    "avro, written, the one that compares": ("avro", SQLITE, "    aggregate: {count: 2}\n    to: {topic: out, format: avro}\n"),
+    "avro, written, the one that compares": (
+        "avro",
+        SQLITE,
+        "    aggregate: {count: 2}\n    to: {topic: out, format: avro}\n",
+    ),
 }
-AT = {"avro, written": "10:", "avro, written, the one that compares": "10:", "avro": "9:", "avro, the one that reads": "9:"}
+AT = {
+    "avro, written": "10:",
+    "avro, written, the one that compares": "10:",
+    "avro": "9:",
+    "avro, the one that reads": "9:",
+}
 AT |= {"avro, the one that compares": "9:"}
 
 
@@ -71,7 +82,9 @@ class Shop:
 
     def ended(self, missing: str, *command: str, **environ: str) -> subprocess.CompletedProcess[str]:
         blocked = {"PYTHONPATH": str(self.folder / "blocked"), "WITHOUT": missing}
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | blocked | environ
+        environment = (
+            {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | blocked | environ
+        )
         return subprocess.run(
             [COMMAND, *command], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60
         )
@@ -113,7 +126,9 @@ def test_run_ends_with_it_before_anything_runs(name: str, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if "sqlite" not in name])
-@pytest.mark.parametrize("command", [("status",), ("migrate",), ("groups", "ls"), ("outbox", "ls"), ("timeouts", "ls"), ("dead", "ls")])
+@pytest.mark.parametrize(
+    "command", [("status",), ("migrate",), ("groups", "ls"), ("outbox", "ls"), ("timeouts", "ls"), ("dead", "ls")]
+)
 def test_so_do_the_commands(command: tuple[str, ...], name: str, shop: Shop) -> None:
     missing, store, agent = FILES[name]
     shop.write(store, agent)

@@ -1,4 +1,5 @@
-"""`sluicegate run` against real stores: what a person must change ends it at once, with 3; a running process waits for the same."""
+"""`sluicegate run` against real stores: what a person must change ends it at once, with 3; a running process waits for
+the same."""
 
 import json
 import subprocess

@@ -54,7 +54,9 @@ def results(kafka: str, topic: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_226_its_file_and_its_commands_work_in_the_order_given(shop: tuple[Path, dict[str, str]], kafka: str, ns: str) -> None:
+def test_226_its_file_and_its_commands_work_in_the_order_given(
+    shop: tuple[Path, dict[str, str]], kafka: str, ns: str
+) -> None:
     folder, environ = shop
     for command in commands():
         if command[1] == "run":
@@ -62,7 +64,8 @@ def test_226_its_file_and_its_commands_work_in_the_order_given(shop: tuple[Path,
         else:
             done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=60)
             early = command == ["sluicegate", "check", "shop.yaml", "--connect"]
-            assert done.returncode == (3 if early else 0), f"{command}: {done.stdout}{done.stderr}"  # its topics come with the next command
+            # its topics come with the next command
+            assert done.returncode == (3 if early else 0), f"{command}: {done.stdout}{done.stderr}"
     assert "run" in [command[1] for command in commands()]
 
 
@@ -103,7 +106,17 @@ def test_its_test_passes_on_its_file(tmp_path: Path) -> None:
     driven, _code = blocks("python")
     (tmp_path / "shop.yaml").write_text("".join(blocks("yaml")), encoding="utf-8")
     (tmp_path / "test_shop.py").write_text(driven, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "sluicegate.streams.testing.plugin", "test_shop.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "sluicegate.streams.testing.plugin",
+        "test_shop.py",
+    ]
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # so that it is loaded once, installed or not
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
     assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr

@@ -49,7 +49,10 @@ def test_a_storm_of_restarts_ends_in_progress_and_without_a_dead_letter(scene: M
     "settings",
     [
         pytest.param({"partition.assignment.strategy": "range"}, id="eager"),
-        pytest.param({"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None}, id="consumer-protocol"),
+        pytest.param(
+            {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None},
+            id="consumer-protocol",
+        ),
     ],
 )
 def test_other_ways_to_share_partitions_work_too(scene: MakeScene, settings: dict[str, str | None]) -> None:  # noqa: F811

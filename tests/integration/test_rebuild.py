@@ -1,4 +1,5 @@
-"""`sluicegate replay --rebuild` on a real broker: the store is gone, what its workers held is restored, and nothing is sent twice."""
+"""`sluicegate replay --rebuild` on a real broker: the store is gone, what its workers held is restored, and nothing is
+sent twice."""
 
 import json
 import os
@@ -61,7 +62,9 @@ class Shop:
         Path(self.file).write_text(FILE.format(ns=ns, kafka=kafka, store=store))
         self.fed = 0
         self.call("topics", self.file, "--create", "--partitions", str(PARTITIONS), "--json")
-        self._consumer: Any = Consumer({"bootstrap.servers": kafka, "group.id": f"{ns}-test", "auto.offset.reset": "earliest"})
+        self._consumer: Any = Consumer(
+            {"bootstrap.servers": kafka, "group.id": f"{ns}-test", "auto.offset.reset": "earliest"}
+        )
         self._consumer.subscribe([f"{ns}-out"])
         self.found: list[tuple[str, str, list[int]]] = []
 
@@ -136,7 +139,9 @@ class Shop:
 
     def replay_killed(self) -> int:
         environ = {**os.environ, "SLUICEGATE_FAILPOINTS": "replay-half-way=kill@2"}
-        done = subprocess.run([SLUICEGATE, "replay", self.file, "fives", "--rebuild"], env=environ, capture_output=True, timeout=60)
+        done = subprocess.run(
+            [SLUICEGATE, "replay", self.file, "fives", "--rebuild"], env=environ, capture_output=True, timeout=60
+        )
         return done.returncode
 
 
@@ -147,7 +152,9 @@ def shop(tmp_path: Path, kafka: str, ns: str, gone: tuple[str, Wipe]) -> Iterato
     made.close()
 
 
-def test_after_the_store_is_gone_it_is_rebuilt_equals_the_oracle_and_a_second_run_adds_nothing(shop: Shop, gone: tuple[str, Wipe]) -> None:
+def test_after_the_store_is_gone_it_is_rebuilt_equals_the_oracle_and_a_second_run_adds_nothing(
+    shop: Shop, gone: tuple[str, Wipe]
+) -> None:
     wipe = gone[1]
     shop.migrate()
     shop.feed(400)

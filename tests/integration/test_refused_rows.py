@@ -1,4 +1,5 @@
-"""Outputs that a real broker will never take: a dead row, or with `on_error: {produce: stop}` a loud stop that loses nothing."""
+"""Outputs that a real broker will never take: a dead row, or with `on_error: {produce: stop}` a loud stop that loses
+nothing."""
 
 import json
 import random
@@ -19,7 +20,9 @@ NOISE = random.Random(7).randbytes(3 * SMALL).hex()  # larger than SMALL even wh
 def largest(app: Scene, size: int) -> None:
     """What the broker takes of a message of `out`."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, f"{app.name}.out")
-    resource.add_incremental_config(ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET))
+    resource.add_incremental_config(
+        ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    )
     admin = AdminClient({"bootstrap.servers": app.bootstrap})
     [done] = admin.incremental_alter_configs([resource]).values()
     done.result(30)
@@ -42,7 +45,9 @@ def sent(app: Scene) -> list[int]:
     return sorted({json.loads(record.value or b"{}")["total"] for record in app.records("out")})
 
 
-def test_a_row_that_the_broker_refuses_stops_its_partition_and_goes_out_when_the_broker_takes_it(scene: MakeScene) -> None:  # noqa: F811
+def test_a_row_that_the_broker_refuses_stops_its_partition_and_goes_out_when_the_broker_takes_it(
+    scene: MakeScene,  # noqa: F811
+) -> None:
     app = given(scene, "stop")
     worker = app.run()
     [halted] = worker.wait("partition.halted", code="produce-stopped")

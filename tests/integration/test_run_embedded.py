@@ -40,7 +40,9 @@ class Chain:
         self.run = Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(path))
         bootstrap = self.run.wait("broker.embedded")[0]["bootstrap"]
         self.producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-        self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False, "log_level": 0})
+        self.consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False, "log_level": 0}
+        )
         self.consumer.assign([TopicPartition("fours", number, 0) for number in range(4)])
         self.results: dict[str, dict[str, Any]] = {}
 

@@ -1,4 +1,5 @@
-"""A secret of the file is in nothing that comes out: words, JSON, logs down to debug, tracebacks, status, metrics, dead letters."""
+"""A secret of the file is in nothing that comes out: words, JSON, logs down to debug, tracebacks, status, metrics, dead
+letters."""
 
 import json
 import os
@@ -15,8 +16,17 @@ from sluicegate.connectors import _OPENERS
 
 SLUICEGATE = Path(sys.executable).with_name("sluicegate")
 NOBODY = "127.0.0.1:1"
-COMMANDS = [["check"], ["check", "--connect"], ["check", "--connect", "--json"], ["migrate"], ["migrate", "--dry-run"], ["status"],
-            ["status", "--json"], ["topics"], ["run"]]  # fmt: skip
+COMMANDS = [
+    ["check"],
+    ["check", "--connect"],
+    ["check", "--connect", "--json"],
+    ["migrate"],
+    ["migrate", "--dry-run"],
+    ["status"],
+    ["status", "--json"],
+    ["topics"],
+    ["run"],
+]
 EACH = [["check", "--connect", "--json"], ["run"]]  # of every scheme; the others do with the store what these do
 KAFKA_SECRETS = ("sasl.password", "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret")
 REST = {"redis+sentinel": "/main/0", "rediss+sentinel": "/main/0", "redis+cluster": "", "rediss+cluster": ""}
@@ -30,9 +40,18 @@ def canary() -> str:
 
 def document(name: str, store: str, bootstrap: str, canary: str, **more: object) -> dict[str, object]:
     """A file whose secrets all hold the canary."""
-    kafka = {"bootstrap.servers": bootstrap, "sasl.username": "u"} | {name: f"{canary}-{name}" for name in KAFKA_SECRETS}
+    kafka = {"bootstrap.servers": bootstrap, "sasl.username": "u"} | {
+        name: f"{canary}-{name}" for name in KAFKA_SECRETS
+    }
     rule = {"from": f"{name}.in", "aggregate": {"count": 2}, "to": {"topic": f"{name}.out"}}
-    rest = {"app": name, "kafka": kafka, "store": store, "start_timeout": "300ms", "dead_letters": f"{name}.dead", "agents": {"a": rule}}
+    rest = {
+        "app": name,
+        "kafka": kafka,
+        "store": store,
+        "start_timeout": "300ms",
+        "dead_letters": f"{name}.dead",
+        "agents": {"a": rule},
+    }
     return rest | {"http": {"port": 0, "token": canary + "-token"}} | more
 
 
@@ -58,7 +77,9 @@ def quiet_about(canary: str, file: Path, commands: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_store_that_nobody_answers_for_is_named_without_its_password(scheme: str, tmp_path: Path, canary: str) -> None:
+def test_a_store_that_nobody_answers_for_is_named_without_its_password(
+    scheme: str, tmp_path: Path, canary: str
+) -> None:
     file = tmp_path / "app.yaml"
     file.write_text(json.dumps(document("shop", address(scheme, f"user:{canary}", NOBODY), NOBODY, canary)))
     quiet_about(canary, file, COMMANDS if scheme == "redis" else EACH)
@@ -66,7 +87,9 @@ def test_a_store_that_nobody_answers_for_is_named_without_its_password(scheme: s
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
-    "spoil", [lambda url: url.replace(":1/", ":port/").replace(":1", ":port"), lambda url: url.replace("@", "@ ")], ids=["port", "host"]
+    "spoil",
+    [lambda url: url.replace(":1/", ":port/").replace(":1", ":port"), lambda url: url.replace("@", "@ ")],
+    ids=["port", "host"],
 )
 def test_a_store_url_that_cannot_be_read_is_refused_without_its_password(
     scheme: str, spoil: Callable[[str], str], tmp_path: Path, canary: str
@@ -83,7 +106,9 @@ SERVED = {"redis": "redis_url", "postgresql": "postgres_url", "mariadb": "mariad
 
 
 @pytest.mark.parametrize("scheme", SERVED)
-def test_a_refused_password_is_not_said(scheme: str, request: pytest.FixtureRequest, tmp_path: Path, canary: str) -> None:
+def test_a_refused_password_is_not_said(
+    scheme: str, request: pytest.FixtureRequest, tmp_path: Path, canary: str
+) -> None:
     """Of a user that no server here knows."""
     host = str(request.getfixturevalue(SERVED[scheme])).partition("://")[2].rpartition("@")[2].partition("/")[0]
     file = tmp_path / "app.yaml"

@@ -1,4 +1,5 @@
-"""A worker that runs, crashes, loses its store, is asked everything: no secret of its file is in anything that it says, writes or sends."""
+"""A worker that runs, crashes, loses its store, is asked everything: no secret of its file is in anything that it says,
+writes or sends."""
 
 import json
 import os
@@ -20,14 +21,32 @@ from tests.servers import Server, Valkey, free_port
 from tests.waiting import wait_until
 
 SLUICEGATE = str(Path(sys.executable).with_name("sluicegate"))
-KAFKA_SECRETS = ("sasl.password", "ssl.key.password", "ssl.keystore.password", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config")
+KAFKA_SECRETS = (
+    "sasl.password",
+    "ssl.key.password",
+    "ssl.keystore.password",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.config",
+)
 NAMES = ("store", "token", *KAFKA_SECRETS)
 ASKED = [
-    ["check"], ["check", "--connect", "--json"], ["status"], ["status", "--json"], ["topics", "--json"], ["audit"],
-    ["explain", "{id}"], ["explain", "nothing", "--json"], ["groups", "ls", "pairs"], ["groups", "show", "pairs", "open"],
-    ["parked", "ls", "pairs"], ["outbox", "ls"], ["timeouts", "ls"], ["dead", "ls"], ["migrate", "--dry-run"],
+    ["check"],
+    ["check", "--connect", "--json"],
+    ["status"],
+    ["status", "--json"],
+    ["topics", "--json"],
+    ["audit"],
+    ["explain", "{id}"],
+    ["explain", "nothing", "--json"],
+    ["groups", "ls", "pairs"],
+    ["groups", "show", "pairs", "open"],
+    ["parked", "ls", "pairs"],
+    ["outbox", "ls"],
+    ["timeouts", "ls"],
+    ["dead", "ls"],
+    ["migrate", "--dry-run"],
     ["replay", "pairs", "--rebuild", "--why", "w"],
-]  # fmt: skip
+]
 GROUPS = ("groups", "parked", "outbox", "timeouts", "dead")  # of commands
 # Each command in one process: starting one takes longer than what it does.
 EACH = """\
@@ -49,7 +68,9 @@ class Scene:
         self.canaries = Canaries(NAMES)
         self.log, self.file = folder / "log", folder / "app.yaml"
         with redis.Redis.from_url(server.url) as admin:
-            admin.execute_command("ACL", "SETUSER", "worker", "on", f">{self.canaries.secret('store')}", "~*", "&*", "+@all")
+            admin.execute_command(
+                "ACL", "SETUSER", "worker", "on", f">{self.canaries.secret('store')}", "~*", "&*", "+@all"
+            )
         (folder / "secret").write_text(self.canaries.secret("sasl.password") + "\n")
         self.file.write_text(json.dumps(self._document()))
         self.environ = os.environ | {"SLUICEGATE_LOG_LEVEL": "debug", "OTEL_TRACES_EXPORTER": "console"}
@@ -60,7 +81,12 @@ class Scene:
         rule = {"from": f"{self.ns}.in", "aggregate": {"count": 2}, "to": {"topic": f"{self.ns}.out"}}
         return {
             "app": self.ns,
-            "kafka": {"bootstrap.servers": self.kafka, "debug": "conf,security", **written, "sasl.password": "${file:secret}"},
+            "kafka": {
+                "bootstrap.servers": self.kafka,
+                "debug": "conf,security",
+                **written,
+                "sasl.password": "${file:secret}",
+            },
             "store": f"redis://worker:${{STORE_PASSWORD}}@127.0.0.1:{self.server.port}/0",
             "dead_letters": f"{self.ns}.dead",
             "http": {"port": self.port, "token": "${TOKEN}"},
@@ -78,7 +104,9 @@ class Scene:
 
     def first(self, topic: str) -> Any:
         """The first message of one of the app's topics."""
-        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": f"{self.ns}-reader", "auto.offset.reset": "earliest"})
+        consumer = Consumer(
+            {"bootstrap.servers": self.kafka, "group.id": f"{self.ns}-reader", "auto.offset.reset": "earliest"}
+        )
         consumer.assign([TopicPartition(f"{self.ns}.{topic}", 0, 0)])
         try:
             return wait_until(lambda: consumer.poll(0.5), 60, f"a message in {topic}")
@@ -86,10 +114,15 @@ class Scene:
             consumer.close()
 
     def said(self, *commands: Sequence[str], program: str = EACH) -> dict[str, bytes]:
-        """Everything that each command prints; the file comes before its other words, but behind the name of a group of commands."""
-        words = [[*command[: (at := 1 + (command[0] in GROUPS))], str(self.file), *command[at:]] for command in commands]
+        """Everything that each command prints; the file comes before its other words, but behind the name of a group of
+        commands."""
+        words = [
+            [*command[: (at := 1 + (command[0] in GROUPS))], str(self.file), *command[at:]] for command in commands
+        ]
         arguments = [sys.executable, "-c", program, json.dumps(words)]
-        output = subprocess.run(arguments, env=self.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120).stdout
+        output = subprocess.run(
+            arguments, env=self.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120
+        ).stdout
         parts = output.split(b"asked ")[1:]
         assert len(parts) == len(commands), output
         return {" ".join(command): part.partition(b"\n")[2] for command, part in zip(commands, parts, strict=True)}
@@ -108,13 +141,17 @@ class Scene:
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": f"{self.ns}.pairs"})
         place = TopicPartition(f"{self.ns}.in", 0)
         try:
-            return wait_until(lambda: consumer.committed([place], timeout=10)[0].metadata, 30, "an informational commit").encode()
+            return wait_until(
+                lambda: consumer.committed([place], timeout=10)[0].metadata, 30, "an informational commit"
+            ).encode()
         finally:
             consumer.close()
 
 
 @pytest.fixture
-def scene(own_server: Callable[..., Server], make_topic: Callable[..., str], tmp_path: Path, ns: str, kafka: str) -> Scene:
+def scene(
+    own_server: Callable[..., Server], make_topic: Callable[..., str], tmp_path: Path, ns: str, kafka: str
+) -> Scene:
     for topic in ("in", "out", "dead"):
         make_topic(f"{ns}.{topic}")
     return Scene(own_server(Valkey), tmp_path, ns, kafka)
@@ -123,7 +160,10 @@ def scene(own_server: Callable[..., Server], make_topic: Callable[..., str], tmp
 @pytest.fixture
 def running(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
     """Its first worker crashes, with a traceback, at its first record."""
-    environ = scene.environ | {"SLUICEGATE_FAILPOINTS": "after-decode=raise", "SLUICEGATE_FAILPOINT_LOG": str(scene.folder / "failpoints")}
+    environ = scene.environ | {
+        "SLUICEGATE_FAILPOINTS": "after-decode=raise",
+        "SLUICEGATE_FAILPOINT_LOG": str(scene.folder / "failpoints"),
+    }
     with scene.log.open("wb") as out:
         process = subprocess.Popen([SLUICEGATE, "run", str(scene.file)], stdout=out, stderr=out, env=environ)
     try:
@@ -137,7 +177,9 @@ def test_nothing_that_a_run_says_writes_or_sends_holds_a_secret(scene: Scene, ru
     scene.produce((b"bad", b"{no json"), (b"k", b"{}"), (b"k", b"{}"), (b"open", b"{}"))
     result, letter = scene.first("out"), scene.first("dead")
     seen = {"traceback": b"Traceback" if scene.logged(b"Traceback") else b""}
-    seen |= {name: repr((m.key(), m.value(), m.headers())).encode() for name, m in (("result", result), ("letter", letter))}
+    seen |= {
+        name: repr((m.key(), m.value(), m.headers())).encode() for name, m in (("result", result), ("letter", letter))
+    }
     right, wrong = scene.canaries.secret("token"), "wr0ng"
     for path in ("/status", "/metrics", "/livez", "/readyz", "/nothing"):
         seen |= {f"{path} {token == right}": scene.fetched(path, token) for token in (right, wrong)}

@@ -48,7 +48,12 @@ def test_224_each_agent_and_worker_is_a_process(start: Start) -> None:
 def test_it_is_not_ready_before_its_workers_are(start: Start) -> None:
     run = start("steady", "crashing")
     run.wait("worker.restarting", count=2)
-    wait_until(lambda: {"agent": "steady"} not in [{"agent": each.get("agent")} for each in json.loads(run.get("/readyz")[1])["reasons"]])
+    wait_until(
+        lambda: (
+            {"agent": "steady"}
+            not in [{"agent": each.get("agent")} for each in json.loads(run.get("/readyz")[1])["reasons"]]
+        )
+    )
     status, body = run.get("/readyz")
     assert status == 503
     assert {each["agent"] for each in json.loads(body)["reasons"]} == {"crashing"}
@@ -214,7 +219,9 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_within_a_second_is_the_same_signal(start: Start, tmp_path: Path, second: signal.Signals) -> None:
+def test_a_second_signal_within_a_second_is_the_same_signal(
+    start: Start, tmp_path: Path, second: signal.Signals
+) -> None:
     """A wrapper forwards to its child what the terminal or the service already sent to it."""
     (tmp_path / "hold").touch()
     run = start("steady-a", "steady-b")
@@ -299,7 +306,9 @@ def test_the_port_tells_of_all_workers(start: Start) -> None:
     assert 'sluicegate_open_groups{agent="steady",partition="0",topic="t",worker="1"} 3.0' in metrics
     assert 'sluicegate_build_info{version="' in metrics
     status = json.loads(run.get("/status")[1])
-    assert [(worker["pid"], worker["partitions"][0]["lag"]) for worker in status["workers"]] == [(pid, 7) for pid in run.pids(2)]
+    assert [(worker["pid"], worker["partitions"][0]["lag"]) for worker in status["workers"]] == [
+        (pid, 7) for pid in run.pids(2)
+    ]
 
 
 def test_an_open_address_without_a_token_exits_2(start: Start) -> None:

@@ -1,4 +1,5 @@
-"""Ten mistakes that a newcomer makes, with the real command: one screen, the line, the cure, 2 or 3, no traceback, within 5 s."""
+"""Ten mistakes that a newcomer makes, with the real command: one screen, the line, the cure, 2 or 3, no traceback,
+within 5 s."""
 
 import math
 import re

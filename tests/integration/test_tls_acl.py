@@ -1,4 +1,5 @@
-"""Rights for single topics, with the authorizer of a real broker and a user who has few: what is missing is named, and nothing is lost."""
+"""Rights for single topics, with the authorizer of a real broker and a user who has few: what is missing is named, and
+nothing is lost."""
 
 import json
 import os
@@ -53,7 +54,9 @@ class Broker(NamedTuple):
 
 def _binding(ns: str, name: str, operation: str) -> AclBinding:
     resource = (ResourceType.GROUP, f"{ns}.pairs") if name == "group" else (ResourceType.TOPIC, f"{ns}.{name}")
-    return AclBinding(*resource, ResourcePatternType.LITERAL, "User:limited", "*", AclOperation[operation], AclPermissionType.ALLOW)
+    return AclBinding(
+        *resource, ResourcePatternType.LITERAL, "User:limited", "*", AclOperation[operation], AclPermissionType.ALLOW
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +76,20 @@ def broker() -> Iterator[Broker]:
 def file(broker: Broker, make_topic: Callable[..., str], tmp_path: Path, ns: str) -> Path:
     for topic in ("in", "out", "dead"):
         make_topic(f"{ns}.{topic}", bootstrap=broker.server.url)
-    kafka = {"bootstrap.servers": f"localhost:{broker.port}", "ssl.ca.location": str(broker.authorities), "security.protocol": "SASL_SSL"}
+    kafka = {
+        "bootstrap.servers": f"localhost:{broker.port}",
+        "ssl.ca.location": str(broker.authorities),
+        "security.protocol": "SASL_SSL",
+    }
     kafka |= {"sasl.mechanism": "PLAIN", "sasl.username": "limited", "sasl.password": RIGHT}
     rule = {"from": f"{ns}.in", "aggregate": {"count": 2}, "to": {"topic": f"{ns}.out"}}
-    document = {"app": ns, "kafka": kafka, "store": "sqlite:///state.db", "dead_letters": f"{ns}.dead", "agents": {"pairs": rule}}
+    document = {
+        "app": ns,
+        "kafka": kafka,
+        "store": "sqlite:///state.db",
+        "dead_letters": f"{ns}.dead",
+        "agents": {"pairs": rule},
+    }
     path = tmp_path / "app.yaml"
     path.write_text(json.dumps(document | {"http": {"port": 0}, "outbox": False, "timeouts": False}))
     return path
@@ -120,7 +133,9 @@ def results(broker: Broker, ns: str, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("lacking", ["in", "out", "dead"])
-def test_a_topic_that_may_not_even_be_described_ends_the_start_and_is_named(broker: Broker, file: Path, ns: str, lacking: str) -> None:
+def test_a_topic_that_may_not_even_be_described_ends_the_start_and_is_named(
+    broker: Broker, file: Path, ns: str, lacking: str
+) -> None:
     broker.grant(ns, [right for right in RIGHTS if right[0] != lacking])
     done = subprocess.run([SLUICEGATE, "run", str(file)], capture_output=True, text=True, timeout=90)
     assert done.returncode == 3, done.stderr
@@ -145,7 +160,9 @@ def test_an_input_that_may_be_described_and_not_read_halts_its_partition_and_goe
     broker.grant(ns, [("in", "DESCRIBE"), *RIGHTS[1:]])
     sent(broker, ns, 4)
     running = run()
-    told = wait_until(lambda: [line for line in running.lines if "TOPIC_AUTHORIZATION_FAILED" in str(line)], 60, "the refusal")[0]
+    told = wait_until(
+        lambda: [line for line in running.lines if "TOPIC_AUTHORIZATION_FAILED" in str(line)], 60, "the refusal"
+    )[0]
     assert f"{ns}.in" in str(told)
     assert "grant" in str(told)
     wait_until(lambda: not running.ready(), 30, "readiness that says so")
@@ -153,11 +170,15 @@ def test_an_input_that_may_be_described_and_not_read_halts_its_partition_and_goe
     assert results(broker, ns, 2) == [b"k0", b"k1"]
 
 
-def test_results_that_may_not_be_written_wait_and_are_sent_when_they_may(broker: Broker, run: Callable[[], Run], ns: str) -> None:
+def test_results_that_may_not_be_written_wait_and_are_sent_when_they_may(
+    broker: Broker, run: Callable[[], Run], ns: str
+) -> None:
     broker.grant(ns, [("out", "DESCRIBE"), *(right for right in RIGHTS if right[0] != "out")])
     sent(broker, ns, 20)
     running = run()
-    told = wait_until(lambda: [line for line in running.lines if "TOPIC_AUTHORIZATION_FAILED" in str(line)], 60, "the refusal")[0]
+    told = wait_until(
+        lambda: [line for line in running.lines if "TOPIC_AUTHORIZATION_FAILED" in str(line)], 60, "the refusal"
+    )[0]
     assert f"{ns}.out" in str(told)
     assert "grant" in str(told)
     broker.grant(ns, [("out", "WRITE")])

@@ -1,4 +1,5 @@
-"""TLS and SASL to a real broker, with certificates of our own: a record goes through, and what is wrong is refused at once and in words."""
+"""TLS and SASL to a real broker, with certificates of our own: a record goes through, and what is wrong is refused at
+once and in words."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +41,9 @@ class Broker(NamedTuple):
         return self.settings("SASL", sasl_mechanism=mechanism, sasl_username="worker", sasl_password=password)
 
     def mutual(self) -> dict[str, Any]:
-        return self.settings("MUTUAL", ssl_certificate_location=str(self.ours.cert), ssl_key_location=str(self.ours.key))
+        return self.settings(
+            "MUTUAL", ssl_certificate_location=str(self.ours.cert), ssl_key_location=str(self.ours.key)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +51,14 @@ def broker() -> Iterator[Broker]:
     signed, ports = authority(own_folder() / "own"), {name: free_port() for name in SECURITY}
     ended = signed.certified("ended", days=-1)
     sasl = {"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256"}
-    sasl |= {"listener.name.sasl.plain.sasl.jaas.config": PLAIN, "listener.name.sasl.scram-sha-256.sasl.jaas.config": SCRAM}
-    expired = {"listener.name.ended.ssl.keystore.type": "PEM", "listener.name.ended.ssl.keystore.location": str(ended.both)}
+    sasl |= {
+        "listener.name.sasl.plain.sasl.jaas.config": PLAIN,
+        "listener.name.sasl.scram-sha-256.sasl.jaas.config": SCRAM,
+    }
+    expired = {
+        "listener.name.ended.ssl.keystore.type": "PEM",
+        "listener.name.ended.ssl.keystore.location": str(ended.both),
+    }
     program = Kafka(tls=signed.certified("broker"), listeners=ports, config=sasl | expired)
     server = Server(program, own_folder())
     try:
@@ -65,10 +74,16 @@ def broker() -> Iterator[Broker]:
 def _add_scram_user(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-    wanted = UserScramCredentialUpsertion("worker", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), RIGHT.encode())
+    wanted = UserScramCredentialUpsertion(
+        "worker", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), RIGHT.encode()
+    )
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     client.alter_user_scram_credentials([wanted])["worker"].result(30)
-    wait_until(lambda: client.describe_user_scram_credentials(["worker"])["worker"].result(30).scram_credential_infos, 30, "the user")
+    wait_until(
+        lambda: client.describe_user_scram_credentials(["worker"])["worker"].result(30).scram_credential_infos,
+        30,
+        "the user",
+    )
 
 
 RIGHTS: dict[str, Callable[[Broker], dict[str, Any]]] = {
@@ -85,7 +100,9 @@ def test_a_record_goes_through(broker: Broker, make_topic: Callable[..., str], n
     assert admin.existing(settings, [topic]) == {topic: 1}
     producer, consumer, reports = open_producer(settings), open_input(settings, ns, [topic], "m"), []
     try:
-        assert producer.produce(OutboxRow(1, "l", "id", topic, 0, b"k", b"v", []), lambda *report: reports.append(report))
+        assert producer.produce(
+            OutboxRow(1, "l", "id", topic, 0, b"k", b"v", []), lambda *report: reports.append(report)
+        )
         wait_until(lambda: producer.flush(0.1) == 0, 30, "the report")
         assert reports == [("delivered", "")]
         wait_until(lambda: consumer.poll(0.05) is None and consumer.assigned(), 30, "the assignment")
@@ -97,7 +114,10 @@ def test_a_record_goes_through(broker: Broker, make_topic: Callable[..., str], n
 
 
 WRONGS: dict[str, tuple[Callable[[Broker], dict[str, Any]], str]] = {
-    "another authority": (lambda b: b.settings("TLS", ssl_ca_location=str(_another())), "certificate is not trusted: .*certificate"),
+    "another authority": (
+        lambda b: b.settings("TLS", ssl_ca_location=str(_another())),
+        "certificate is not trusted: .*certificate",
+    ),
     "another host": (lambda b: b.settings("TLS", host="127.0.0.1"), "not trusted: IP address mismatch.*127.0.0.1"),
     "a certificate that ended": (lambda b: b.settings("ENDED"), "not trusted: certificate has expired"),
     "no certificate of ours": (lambda b: b.settings("MUTUAL"), "does not accept our certificate, or wants one"),
@@ -122,7 +142,8 @@ def test_what_is_wrong_is_said_at_once(broker: Broker, wrong: str) -> None:
 
 @pytest.mark.parametrize("kind", ["consumer", "producer"])
 def test_a_client_that_runs_ends_when_it_is_turned_away(broker: Broker, kind: str, ns: str) -> None:
-    """Not only the question at the start: a process that is refused ends, and is started with what the secrets are then."""
+    """Not only the question at the start: a process that is refused ends, and is started with what the secrets are
+    then."""
     settings = broker.password("PLAIN", WRONG)
     client = open_input(settings, ns, [ns], "m") if kind == "consumer" else open_producer(settings)
     turn: Callable[[], object] = (lambda: client.poll(0.05)) if kind == "consumer" else client.poll  # type: ignore[call-arg]

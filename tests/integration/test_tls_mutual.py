@@ -1,4 +1,5 @@
-"""Stores that want a certificate of ours: shown, they take us; not shown, or the wrong one, they are named at once as what refuses us."""
+"""Stores that want a certificate of ours: shown, they take us; not shown, or the wrong one, they are named at once as
+what refuses us."""
 
 import re
 import traceback
@@ -82,10 +83,14 @@ def test_a_server_that_is_away_is_no_refusal() -> None:
     admission.knock("redis", [("127.0.0.1", 1)], made, "the URL", b"PING\r\n")
 
 
-def test_why_a_driver_was_cut_off_is_looked_up_when_it_did_not_hear_it(own_server: Callable[..., Server], signed: Authority) -> None:
+def test_why_a_driver_was_cut_off_is_looked_up_when_it_did_not_hear_it(
+    own_server: Callable[..., Server], signed: Authority
+) -> None:
     """The answer of PyMySQL then, and of a MariaDB that went away for another reason."""
     store = MUTUAL["mariadb"](own_server, signed)
-    cut_off = pymysql.err.OperationalError(2006, "MySQL server has gone away (SSLEOFError(8, 'EOF occurred in violation of protocol'))")
+    cut_off = pymysql.err.OperationalError(
+        2006, "MySQL server has gone away (SSLEOFError(8, 'EOF occurred in violation of protocol'))"
+    )
     found = Mysql(store.showing(signed.certified("ended", days=-1))).turned_away(cut_off)
     assert re.search(TURNED_AWAY, str(found))
     assert Mysql(store.showing(signed.certified("client"))).turned_away(cut_off) is None

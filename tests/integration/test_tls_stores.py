@@ -1,4 +1,5 @@
-"""TLS and passwords of the stores, with certificates of our own: what is right works, what is wrong is refused at once and in words."""
+"""TLS and passwords of the stores, with certificates of our own: what is right works, what is wrong is refused at once
+and in words."""
 
 from collections.abc import Callable
 
@@ -15,8 +16,11 @@ from tests.waiting import wait_until
 
 KINDS = ("authority", "host", "password", "expired")
 WORDS = {
-    "authority": "certificate in c|local issuer", "host": "127.0.0.1", "password": "refuses user or password", "expired": "has expired",
-}  # fmt: skip
+    "authority": "certificate in c|local issuer",
+    "host": "127.0.0.1",
+    "password": "refuses user or password",
+    "expired": "has expired",
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""A record whose writer's schema is not known yet waits, over a real broker and the product's own `run`, until the schema's file comes."""
+"""A record whose writer's schema is not known yet waits, over a real broker and the product's own `run`, until the
+schema's file comes."""
 
 import json
 import sys
@@ -16,7 +17,13 @@ from tests.integration.test_avro import datum, taken
 from tests.waiting import wait_until
 
 ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "double"}]})
-NEWER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "by", "type": "string"}, {"name": "amount", "type": "double"}]})
+NEWER = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "by", "type": "string"}, {"name": "amount", "type": "double"}],
+    }
+)
 FILE = """
 app: NS
 kafka: {bootstrap.servers: "KAFKA"}
@@ -49,7 +56,9 @@ def run(tmp_path: Path, kafka: str, ns: str) -> Iterator[Run]:
     made.close()
 
 
-def test_it_waits_with_what_follows_and_goes_on_when_the_file_is_there(run: Run, tmp_path: Path, kafka: str, ns: str) -> None:
+def test_it_waits_with_what_follows_and_goes_on_when_the_file_is_there(
+    run: Run, tmp_path: Path, kafka: str, ns: str
+) -> None:
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(40):
         schema, id, more = (NEWER, 8, {"by": "ann"}) if number >= 10 and number % 3 == 0 else (ORDER, 7, {})

@@ -104,7 +104,11 @@ def project(tmp_path: Path) -> Path:
 def test_the_wheel_holds_one_top_level_package_and_all_of_ours(built: tuple[Path, Path]) -> None:
     names = zipfile.ZipFile(built[1]).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sluicegate"}
-    ours = {path.relative_to(PROJECT).as_posix() for top in ("streams", "connectors", "schemas") for path in (PROJECT / top).rglob("*.py")}
+    ours = {
+        path.relative_to(PROJECT).as_posix()
+        for top in ("streams", "connectors", "schemas")
+        for path in (PROJECT / top).rglob("*.py")
+    }
     assert {f"sluicegate/{name}" for name in ours} <= {*names}
     assert {"sluicegate/py.typed", "sluicegate/schemas/documents/result.avsc"} <= {*names}
 

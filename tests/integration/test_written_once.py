@@ -1,7 +1,8 @@
-"""Without a crash, a takeover or a fault of a server, each row is in its topic once: whatever ends owners in a living process.
+"""Without a crash, a takeover or a fault of a server, each row is in its topic once: whatever ends owners in a living
+process.
 
-Over a real broker and the product's own `run`, on every store: handlers that raise, with and without a session, bad items, outages,
-transactions that the store refuses, and an operator whose command claims the partition.
+Over a real broker and the product's own `run`, on every store: handlers that raise, with and without a session, bad
+items, outages, transactions that the store refuses, and an operator whose command claims the partition.
 """
 
 import json
@@ -48,8 +49,16 @@ KINDS: dict[str, dict[str, Any]] = {
 class App:
     """An agent for each rate over one topic; each has its own topics for results and dead letters."""
 
-    def __init__(self, agent: dict[str, Any], name: str, folder: Path, bootstrap: str, store: str, records: int) -> None:
-        self.given, self.name, self.bootstrap, self.file, self.records = agent, name, bootstrap, folder / "app.yaml", records
+    def __init__(
+        self, agent: dict[str, Any], name: str, folder: Path, bootstrap: str, store: str, records: int
+    ) -> None:
+        self.given, self.name, self.bootstrap, self.file, self.records = (
+            agent,
+            name,
+            bootstrap,
+            folder / "app.yaml",
+            records,
+        )
         shutil.copy(Path(__file__).with_name("once_handlers.py"), folder / "once_handlers.py")
         self.tap = Tap(bootstrap, [f"{name}.{each}{rate}" for each in ("out", "dead") for rate in RATES])
         document = {
@@ -68,7 +77,11 @@ class App:
         if "handler" in given:
             retry = {"attempts": given.pop("attempts", 2), "backoff": "20ms..50ms"}
             given |= {"handler": f"once_handlers:{given['handler']}_{rate}", "retry": retry}
-        return given | {"from": f"{self.name}.in", "to": {"topic": f"{self.name}.out{rate}"}, "dead_letters": f"{self.name}.dead{rate}"}
+        return given | {
+            "from": f"{self.name}.in",
+            "to": {"topic": f"{self.name}.out{rate}"},
+            "dead_letters": f"{self.name}.dead{rate}",
+        }
 
     def feed(self, first: int, count: int, pause: float = 0.0) -> None:
         """`pause`: so many seconds after each twenty records."""
@@ -98,7 +111,8 @@ class App:
         return self.numbers(f"{self.name}.out{rate}") + self.numbers(f"{self.name}.dead{rate}")
 
     def copies(self) -> dict[str, tuple[int, int, int]]:
-        """Of each topic: its records, and how many are left without repeats by number, and by id; only where they differ."""
+        """Of each topic: its records, and how many are left without repeats by number, and by id; only where they
+        differ."""
         self.tap.finish()
         found = {}
         for topic in (f"{self.name}.{each}{rate}" for each in ("out", "dead") for rate in RATES):
@@ -115,7 +129,9 @@ class App:
 
 
 @pytest.fixture
-def made(request: pytest.FixtureRequest, tmp_path: Path, ns: str, kafka: str, make_topic: Callable[..., str]) -> Iterator[Any]:
+def made(
+    request: pytest.FixtureRequest, tmp_path: Path, ns: str, kafka: str, make_topic: Callable[..., str]
+) -> Iterator[Any]:
     apps: list[App] = []
 
     def make(kind: str, store: str, records: int = RECORDS) -> App:
@@ -207,7 +223,9 @@ Shard.follow = lambda self, last: None
 """
 
 
-@pytest.mark.parametrize(("patched", "once"), [(ENDS, True), (ENDS + FORGETS, False)], ids=["owners end", "and nothing is remembered"])
+@pytest.mark.parametrize(
+    ("patched", "once"), [(ENDS, True), (ENDS + FORGETS, False)], ids=["owners end", "and nothing is remembered"]
+)
 def test_if_every_failed_call_ended_its_owner(
     made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
 ) -> None:
@@ -226,8 +244,8 @@ def patch_processes(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) ->
 
 
 def come_and_go(app: App, times: int = 2) -> None:
-    """Under load a second `run` of the file joins its groups, takes over partitions, and is stopped, again and again. The number of
-    records is as many as were sent until then."""
+    """Under load a second `run` of the file joins its groups, takes over partitions, and is stopped, again and again.
+    The number of records is as many as were sent until then."""
     ended = threading.Event()
 
     def load() -> None:
@@ -257,7 +275,9 @@ def come_and_go(app: App, times: int = 2) -> None:
         run.close()
 
 
-@pytest.mark.parametrize(("patched", "once"), [("", True), (NO_HAND_OVER, False)], ids=["", "twin: nothing is handed over"])
+@pytest.mark.parametrize(
+    ("patched", "once"), [("", True), (NO_HAND_OVER, False)], ids=["", "twin: nothing is handed over"]
+)
 def test_workers_that_join_and_leave_write_no_row_twice(
     made: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patched: str, once: bool
 ) -> None:

@@ -1,5 +1,5 @@
-"""`python -m tests.model`: every setup, every mutant with the promise it breaks and the length of the shortest way there, and what was
-hit how often. With `traces`, those ways step by step."""
+"""`python -m tests.model`: every setup, every mutant with the promise it breaks and the length of the shortest way
+there, and what was hit how often. With `traces`, those ways step by step."""
 
 import sys
 from collections import Counter

@@ -1,7 +1,7 @@
 """What the models of the leased contracts share: actors that call a store, and what may go wrong with a call.
 
-A call is a packet `(what, token, *arguments)` that lands as one transaction: `land(setup, store, packet)` gives the store after it and
-the reply. A lease may run out at any time (`overs`), so nobody's safety may depend on a clock.
+A call is a packet `(what, token, *arguments)` that lands as one transaction: `land(setup, store, packet)` gives the
+store after it and the reply. A lease may run out at any time (`overs`), so nobody's safety may depend on a clock.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ REFUSED = "refused"
 
 
 class Trouble(NamedTuple):
-    """How much may still go wrong: this alone makes the space finite. `faults` are calls whose bytes or replies go astray, `replies` those
-    that only get no answer; `overs` are leases that run out, `errors` those of the broker."""
+    """How much may still go wrong: this alone makes the space finite. `faults` are calls whose bytes or replies go
+    astray, `replies` those that only get no answer; `overs` are leases that run out, `errors` those of the broker."""
 
     faults: int = 0
     crashes: int = 0
@@ -39,8 +39,11 @@ def less(world: Any, kind: str) -> Trouble:
     return world.trouble._replace(**{kind: getattr(world.trouble, kind) - 1})
 
 
-def called(land: Land, world: Any, index: int, packet: tuple, heard: Callable[[Any], Any], unheard: Any) -> Iterator[Step]:
-    """One call of one actor: answered (`heard(reply)` is the actor after it), its bytes late, its reply lost (`unheard`), or sent twice."""
+def called(
+    land: Land, world: Any, index: int, packet: tuple, heard: Callable[[Any], Any], unheard: Any
+) -> Iterator[Step]:
+    """One call of one actor: answered (`heard(reply)` is the actor after it), its bytes late, its reply lost
+    (`unheard`), or sent twice."""
     store, reply = land(world.store, packet)
     label = (packet[0], world.actors[index].name, packet[2:])
     told = put(world, index, heard(reply), store=store)
@@ -62,4 +65,7 @@ def late(land: Land, world: Any) -> Iterator[Step]:
     for at, packet in enumerate(world.wire):
         store, reply = land(world.store, packet)
         rest = (*world.wire[:at], *world.wire[at + 1 :])
-        yield (f"late {packet[0]}", packet[1], packet[2:], REFUSED if reply == REFUSED else "lands"), world._replace(store=store, wire=rest)
+        yield (
+            (f"late {packet[0]}", packet[1], packet[2:], REFUSED if reply == REFUSED else "lands"),
+            world._replace(store=store, wire=rest),
+        )

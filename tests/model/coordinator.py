@@ -1,7 +1,9 @@
-"""Kafka's side of `delivery: transactional`, one shard: epochs of its producer, its transaction, its cursor, what readers see.
+"""Kafka's side of `delivery: transactional`, one shard: epochs of its producer, its transaction, its cursor, what
+readers see.
 
-A call is a packet that lands as one step, or waits (None) while the last transaction is being ended. The markers that end it are
-written apart: to the rows' partitions, and to the group that holds the cursor. What a mutant takes away is asked for by its name.
+A call is a packet that lands as one step, or waits (None) while the last transaction is being ended. The markers that
+end it are written apart: to the rows' partitions, and to the group that holds the cursor. What a mutant takes away is
+asked for by its name.
 """
 
 from collections.abc import Iterator
@@ -31,7 +33,8 @@ class Transaction(NamedTuple):
 
 
 class Kafka(NamedTuple):
-    """`received` is what a read_committed reader has, in order. Without a mutant there is never more than one transaction."""
+    """`received` is what a read_committed reader has, in order. Without a mutant there is never more than one
+    transaction."""
 
     epoch: int = 0
     transactions: tuple[Transaction, ...] = ()
@@ -101,7 +104,10 @@ def markers(setup: Any, kafka: Kafka) -> Iterator[tuple[tuple, Kafka]]:
             after = kafka._replace(received=(*kafka.received, *new))
             yield ("rows are visible", "Kafka", each.rows), _settled(after, each._replace(rows=()))
         if each.cursor is not None:
-            yield ("cursor is visible", "Kafka", each.cursor), _settled(kafka._replace(cursor=each.cursor), each._replace(cursor=None))
+            yield (
+                ("cursor is visible", "Kafka", each.cursor),
+                _settled(kafka._replace(cursor=each.cursor), each._replace(cursor=None)),
+            )
 
 
 def _settled(kafka: Kafka, each: Transaction) -> Kafka:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 Trace = tuple[tuple, ...]
 TOO_LONG = 200
-"""Steps after which a calm world counts as one that never ends; it may not come back to itself, since each claim has a new token."""
+"""Steps after which a calm world counts as one that never ends; it may not come back to itself, since each claim has a
+new token."""
 
 
 class Rules(NamedTuple):
-    """A model. `steps(setup, world)` gives every (label, next world), `broken(setup, before, label, after)` the promises that a step
-    broke, `calm(setup, world)` the world when faults stop, `fair_step` what it does next (None at its end), `is_done` whether that end
-    is good; if not, the promise `ends` is broken."""
+    """A model. `steps(setup, world)` gives every (label, next world), `broken(setup, before, label, after)` the
+    promises that a step broke, `calm(setup, world)` the world when faults stop, `fair_step` what it does next (None at
+    its end), `is_done` whether that end is good; if not, the promise `ends` is broken."""
 
     steps: Callable
     broken: Callable
@@ -41,7 +42,8 @@ class Broken(Exception):
 
 
 def explore(rules: Rules, setup: Any, wanted: str = "") -> Outcome:
-    """Search until a promise breaks (only `wanted`, if given) or the space is done; breadth first: the trace is a shortest one."""
+    """Search until a promise breaks (only `wanted`, if given) or the space is done; breadth first: the trace is a
+    shortest one."""
     gc.disable()
     try:
         return _explore(rules, setup, wanted)
@@ -110,5 +112,7 @@ def told(trace: Trace) -> str:
     """A trace for people, one step a line."""
     lines = []
     for number, (what, token, detail, *outcome) in enumerate(trace, 1):
-        lines.append(" ".join(str(word) for word in (f"{number:3}", f"[{token}]", what, detail, *outcome) if word != ""))
+        lines.append(
+            " ".join(str(word) for word in (f"{number:3}", f"[{token}]", what, detail, *outcome) if word != "")
+        )
     return "\n".join(lines)

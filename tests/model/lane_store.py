@@ -1,4 +1,5 @@
-"""The store's side of one lane: claim, mark, add, requeue; each a transaction. What a mutant takes away is asked for by its name."""
+"""The store's side of one lane: claim, mark, add, requeue; each a transaction. What a mutant takes away is asked for by
+its name."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +9,8 @@ PENDING, DISPATCHED, DEAD = range(3)
 
 
 class Row(NamedTuple):
-    """`place` is that in the sequence of the table; `number` 0 until a claim gave one; `waits`: its back-off is not over."""
+    """`place` is that in the sequence of the table; `number` 0 until a claim gave one; `waits`: its back-off is not
+    over."""
 
     id: int
     place: int
@@ -28,7 +30,8 @@ class Given(NamedTuple):
 
 
 class Store(NamedTuple):
-    """`token` has the lane (0: nobody), `number` is the last that was given; `places` the last place in the table that was taken."""
+    """`token` has the lane (0: nobody), `number` is the last that was given; `places` the last place in the table that
+    was taken."""
 
     token: int = 0
     number: int = 0
@@ -46,7 +49,8 @@ def land(setup: Any, store: Store, packet: tuple) -> tuple[Store, object]:
 
 
 def _numbered(setup: Any, store: Store, limit: int) -> Store:
-    """Numbers to as many rows as are claimed: those that have none come last, in the order of the table, as far as it is seen."""
+    """Numbers to as many rows as are claimed: those that have none come last, in the order of the table, as far as it
+    is seen."""
     if setup.mutant == "number-from-what-is-left":
         store = store._replace(number=max((row.number for row in store.rows if row.state == PENDING), default=0))
     rows, number, taken = list(store.rows), store.number, 0
@@ -68,8 +72,8 @@ def _numbered(setup: Any, store: Store, limit: int) -> Store:
 
 
 def given(setup: Any, store: Store) -> tuple[Given, ...]:
-    """The batch of whoever has the lane: numbered pending rows, none behind one that waits, none further from the first than receivers
-    remember; a row that failed before goes alone."""
+    """The batch of whoever has the lane: numbered pending rows, none behind one that waits, none further from the first
+    than receivers remember; a row that failed before goes alone."""
     batch: list[Given] = []
     pending = sorted((row for row in store.rows if row.state == PENDING and row.number), key=lambda row: row.number)
     for row in pending:
@@ -80,7 +84,9 @@ def given(setup: Any, store: Store) -> tuple[Given, ...]:
         far = batch and row.number - batch[0].number >= setup.window and setup.mutant != "batches-wider-than-the-window"
         if len(batch) == setup.limit or far or (batch and row.attempts):
             break
-        batch.append(Given(row.id, row.number, row.attempts, store.token if setup.mutant == "sender-named-by-its-process" else 0))
+        batch.append(
+            Given(row.id, row.number, row.attempts, store.token if setup.mutant == "sender-named-by-its-process" else 0)
+        )
         if row.attempts:
             break
     return tuple(batch)
@@ -103,7 +109,9 @@ def _settled(setup: Any, row: Row, claimed: Given, outcome: object) -> Row:
     if row.attempts != claimed.attempts and setup.mutant != "a-repeated-mark-counts-again":
         return row
     attempts = row.attempts + 1
-    return row._replace(attempts=attempts, state=DEAD if attempts >= setup.attempts else PENDING, waits=attempts < setup.attempts)
+    return row._replace(
+        attempts=attempts, state=DEAD if attempts >= setup.attempts else PENDING, waits=attempts < setup.attempts
+    )
 
 
 def added(setup: Any, store: Store, id: int, place: int) -> Store:

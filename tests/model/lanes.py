@@ -1,7 +1,8 @@
-"""One lane of the outbox: rows of applications, numbered and claimed under a lease, sent in order, marked; two dispatchers, a receiver.
+"""One lane of the outbox: rows of applications, numbered and claimed under a lease, sent in order, marked; two
+dispatchers, a receiver.
 
-Rows are their ids. Application 1 writes its rows one after the other, all of one key; each of the others has one row. A dispatcher's
-token is its name: it claims again under the same one, and whoever starts after a crash has another.
+Rows are their ids. Application 1 writes its rows one after the other, all of one key; each of the others has one row. A
+dispatcher's token is its name: it claims again under the same one, and whoever starts after a crash has another.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ DELIVERED = "when faults stop, every row is sent or dead"
 
 
 class Dispatcher(NamedTuple):
-    """`batch` is what it claimed, `queue` (row, how far its sending is), lowest number first; `outcomes` (id, what became of it)."""
+    """`batch` is what it claimed, `queue` (row, how far its sending is), lowest number first; `outcomes` (id, what
+    became of it)."""
 
     name: int
     phase: int = IDLE
@@ -35,8 +37,9 @@ class Dispatcher(NamedTuple):
 
 
 class World(NamedTuple):
-    """`writing`: rows that are begun, with their place in the sequence; `toadd`: those to come; `limbo`: copies whose sender is gone, in
-    their order; `received`: what the receiver accepted, (id, number, sender); `refusals` of each row since it was added or requeued."""
+    """`writing`: rows that are begun, with their place in the sequence; `toadd`: those to come; `limbo`: copies whose
+    sender is gone, in their order; `received`: what the receiver accepted, (id, number, sender); `refusals` of each row
+    since it was added or requeued."""
 
     store: Store
     actors: tuple[Dispatcher, ...]
@@ -52,8 +55,8 @@ class World(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """`rows` of application 1 are 1..rows, `beside` one more row of another application. `limit` rows are claimed at a time; receivers
-    remember `window` numbers, batches span at most as many; `attempts` refusals are allowed."""
+    """`rows` of application 1 are 1..rows, `beside` one more row of another application. `limit` rows are claimed at a
+    time; receivers remember `window` numbers, batches span at most as many; `attempts` refusals are allowed."""
 
     name: str
     covers: str
@@ -72,7 +75,9 @@ class Setup(NamedTuple):
     def start(self) -> World:
         """Nothing written."""
         rows = tuple(range(1, self.rows + self.beside + 1))
-        return World(Store(), tuple(Dispatcher(n) for n in range(1, self.actors + 1)), self.trouble, rows, requeues=self.requeues)
+        return World(
+            Store(), tuple(Dispatcher(n) for n in range(1, self.actors + 1)), self.trouble, rows, requeues=self.requeues
+        )
 
 
 def steps(setup: Setup, world: World) -> Iterator[Step]:
@@ -115,7 +120,9 @@ def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
             return actor
         queue = tuple((row, TO_SEND) for row in batch)
         if setup.mutant == "marked-before-it-is-sent":
-            return actor._replace(phase=MARKING, batch=batch, queue=queue, outcomes=tuple((row.id, DISPATCHED) for row in batch))
+            return actor._replace(
+                phase=MARKING, batch=batch, queue=queue, outcomes=tuple((row.id, DISPATCHED) for row in batch)
+            )
         return actor._replace(phase=SENDING, batch=batch, queue=queue)
 
     trouble = world.trouble if free else less(world, "overs")
@@ -144,8 +151,8 @@ def _ended(actor: Dispatcher) -> Dispatcher:
 
 
 def _failures(setup: Setup, world: World, index: int) -> Iterator[Step]:
-    """An error: nothing of what is handed over was written, and some of it may be, later; all of it is sent again. A refusal: the topic
-    takes none of it, and it is the first row's."""
+    """An error: nothing of what is handed over was written, and some of it may be, later; all of it is sent again. A
+    refusal: the topic takes none of it, and it is the first row's."""
     actor = world.actors[index]
     copies = tuple(row for row, state in actor.queue if state == HANDED)
     if world.trouble.errors:
@@ -159,7 +166,10 @@ def _failures(setup: Setup, world: World, index: int) -> Iterator[Step]:
     if len(world.refusals) < setup.refusals:
         outcome = (copies[0].id, "failed")
         refused = actor._replace(phase=MARKING, queue=(), outcomes=(*actor.outcomes, outcome))
-        yield ("refused by its topic", actor.name, copies[0].number), put(world, index, refused, refusals=(*world.refusals, copies[0].id))
+        yield (
+            ("refused by its topic", actor.name, copies[0].number),
+            put(world, index, refused, refusals=(*world.refusals, copies[0].id)),
+        )
 
 
 def _mark(setup: Setup, world: World, index: int) -> Iterator[Step]:
@@ -186,7 +196,9 @@ def _applications(setup: Setup, world: World) -> Iterator[Step]:
         yield ("commit a row", "application", id), world._replace(store=store, writing=rest)
         if world.trouble.faults:
             place = store.places + 1
-            again = world._replace(store=store._replace(places=place), trouble=less(world, "faults"), writing=(*rest, (id, place)))
+            again = world._replace(
+                store=store._replace(places=place), trouble=less(world, "faults"), writing=(*rest, (id, place))
+            )
             yield ("commit a row", "application", id, "reply lost, written again"), again
     begun = {id for id, _ in world.writing}
     for id in world.toadd:
@@ -194,7 +206,10 @@ def _applications(setup: Setup, world: World) -> Iterator[Step]:
         if alone and (id > setup.rows or id == min(world.toadd)):
             place, rest = world.store.places + 1, tuple(other for other in world.toadd if other != id)
             writing = tuple(sorted((*world.writing, (id, place))))
-            yield ("begin a row", "application", id), world._replace(store=world.store._replace(places=place), writing=writing, toadd=rest)
+            yield (
+                ("begin a row", "application", id),
+                world._replace(store=world.store._replace(places=place), writing=writing, toadd=rest),
+            )
 
 
 def _people(setup: Setup, world: World) -> Iterator[Step]:
@@ -205,7 +220,10 @@ def _people(setup: Setup, world: World) -> Iterator[Step]:
     if dead and world.requeues:
         refusals = tuple(id if id != dead[0] else -id for id in world.refusals)
         store = stores.requeued(setup, world.store, dead[0])
-        yield ("requeue", "a person", dead[0]), world._replace(store=store, requeues=world.requeues - 1, refusals=refusals)
+        yield (
+            ("requeue", "a person", dead[0]),
+            world._replace(store=store, requeues=world.requeues - 1, refusals=refusals),
+        )
 
 
 def _receive(setup: Setup, world: World, row: Given) -> World:

@@ -1,4 +1,5 @@
-"""What an owner does: claim, restore, accept, expire, commit, mark, acquit, crash. Each step yields (label, next world).
+"""What an owner does: claim, restore, accept, expire, commit, mark, acquit, crash. Each step yields (label, next
+world).
 
 A label is (what, token of the claim, detail); the token names the actor, since every claim has its own.
 """
@@ -7,7 +8,22 @@ from collections.abc import Iterator
 
 from tests.model import relay
 from tests.model import store as stores
-from tests.model.values import ABSENT, CLAIMED, CLEARED, GONE, IDLE, READY, STANDS, WAITING, Changes, Owner, Packet, Row, Setup, World
+from tests.model.values import (
+    ABSENT,
+    CLAIMED,
+    CLEARED,
+    GONE,
+    IDLE,
+    READY,
+    STANDS,
+    WAITING,
+    Changes,
+    Owner,
+    Packet,
+    Row,
+    Setup,
+    World,
+)
 
 Step = tuple[tuple, World]
 ALIVE = 100
@@ -31,7 +47,10 @@ def steps(setup: Setup, world: World, index: int) -> Iterator[Step]:
     elif owner.phase == READY:
         yield from _work(setup, world, index)
     if world.budget.crashes and (owner.phase in (CLAIMED, READY) or owner.owes):
-        yield ("crash", owner.token, ""), crash(setup, world, index, world.budget._replace(crashes=world.budget.crashes - 1))
+        yield (
+            ("crash", owner.token, ""),
+            crash(setup, world, index, world.budget._replace(crashes=world.budget.crashes - 1)),
+        )
 
 
 def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
@@ -56,7 +75,8 @@ def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
 
 
 def claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
-    """Take the partition; a store that is behind what it once said is loud, and an operator accepts it or it stays so."""
+    """Take the partition; a store that is behind what it once said is loud, and an operator accepts it or it stays
+    so."""
     if not world.budget.claims:
         return
     owner, row = world.owners[index], world.store
@@ -77,9 +97,20 @@ def _claimed(setup: Setup, world: World, index: int, token: int) -> World:
         return world._replace(owners=owners, informed=stores.NOTHING, loud=True)
     position = max(owner.position, row.offset) if setup.mutant == "stale-batch" else row.offset
     taken = Owner(
-        owner.process, CLAIMED, token, row.version, row.offset, position, row.number, row.first, stores.last_entry(row),
-        found=_found(setup, world, owner), owes=owner.owes, known=stores.known(setup, row), rest=owner.rest,
-    )  # fmt: skip
+        owner.process,
+        CLAIMED,
+        token,
+        row.version,
+        row.offset,
+        position,
+        row.number,
+        row.first,
+        stores.last_entry(row),
+        found=_found(setup, world, owner),
+        owes=owner.owes,
+        known=stores.known(setup, row),
+        rest=owner.rest,
+    )
     return put(world, index, taken)
 
 
@@ -89,7 +120,8 @@ def _found(setup: Setup, world: World, owner: Owner) -> tuple[int, ...]:
 
 
 def restore(setup: Setup, world: World, index: int) -> Iterator[Step]:
-    """Read the changelog that the claim named. What is missing is quiet when somebody else claimed meanwhile, else loud."""
+    """Read the changelog that the claim named. What is missing is quiet when somebody else claimed meanwhile, else
+    loud."""
     owner, row = world.owners[index], world.store
     label = ("restore", owner.token, "")
     if owner.first < row.first or owner.last > stores.last_entry(row):
@@ -105,13 +137,14 @@ def restore(setup: Setup, world: World, index: int) -> Iterator[Step]:
 
 
 def _is_ours(setup: Setup, owner: Owner, row: Row) -> bool:
-    """Rows are read after the claim: one numbered above it was written by a later claim, and a rewind can undo that claim
-    while its number is given again."""
+    """Rows are read after the claim: one numbered above it was written by a later claim, and a rewind can undo that
+    claim while its number is given again."""
     return row.number <= owner.number or setup.mutant == "relays-rows-of-later-claims"
 
 
 def _mark(setup: Setup, world: World, index: int) -> Iterator[Step]:
-    """The small commit with the first records after a claim in hand; three crashed processes here: a dead letter instead."""
+    """The small commit with the first records after a claim in hand; three crashed processes here: a dead letter
+    instead."""
     owner = world.owners[index]
     if len(owner.found) >= 3:
         dead = Row(owner.number + 1, owner.token, -1 - owner.offset, (owner.offset,))
@@ -172,7 +205,8 @@ def _expire(setup: Setup, world: World, index: int, key: str, members: tuple) ->
 
 
 def _changes(setup: Setup, owner: Owner, offset: int, groups: list, ops: list, fires: list) -> tuple[Changes, Owner]:
-    """The commit, and the owner as it will be when it landed. A commit without records leaves the crash mark as it is."""
+    """The commit, and the owner as it will be when it landed. A commit without records leaves the crash mark as it
+    is."""
     rows, number, fired = [], _last_number(setup, owner), owner.fired
     for members in fires:
         number, fired = number + 1, fired + (setup.mutant == "fire-id-from-a-counter")
@@ -186,10 +220,20 @@ def _changes(setup: Setup, owner: Owner, offset: int, groups: list, ops: list, f
     changes = Changes(offset, tuple(ops), keep_from, tuple(rows), owner.acked, trying)
     queue = (*owner.queue, *((row, WAITING) for row in rows)) if setup.relay else ()
     after = owner._replace(
-        version=owner.version + 1, offset=offset, position=offset, number=number, first=max(owner.first, keep_from), last=entry,
-        groups=tuple(groups), queue=queue, acked=(), found=owner.found if offset == owner.offset else (),
-        known=owner.known, fired=fired, owes=False,
-    )  # fmt: skip
+        version=owner.version + 1,
+        offset=offset,
+        position=offset,
+        number=number,
+        first=max(owner.first, keep_from),
+        last=entry,
+        groups=tuple(groups),
+        queue=queue,
+        acked=(),
+        found=owner.found if offset == owner.offset else (),
+        known=owner.known,
+        fired=fired,
+        owes=False,
+    )
     return changes, after
 
 
@@ -277,11 +321,13 @@ def _buried(world: World, process: int) -> World:
     def mark(trying: tuple) -> tuple:
         return (trying[0], renamed(trying[1])) if trying else ()
 
-    wire = (packet._replace(changes=packet.changes._replace(trying=mark(packet.changes.trying))) for packet in world.wire)
+    wire = (
+        packet._replace(changes=packet.changes._replace(trying=mark(packet.changes.trying))) for packet in world.wire
+    )
     owners = (owner._replace(found=renamed(owner.found)) for owner in world.owners)
     return world._replace(
         store=world.store._replace(trying=mark(world.store.trying)), wire=tuple(sorted(wire)), owners=tuple(owners)
-    )  # fmt: skip
+    )
 
 
 def _acquit(setup: Setup, world: World, index: int) -> Iterator[Step]:

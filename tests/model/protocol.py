@@ -56,7 +56,10 @@ def _rewinds(setup: Setup, world: World) -> Iterator[Step]:
     elif world.saved[0] != row:
         lost = tuple(fire for fire in row.fires if fire not in world.saved[0].fires)
         less = world.budget._replace(rewinds=world.budget.rewinds - 1)
-        yield ("rewind", 0, world.saved[0].version), world._replace(store=world.saved[0], saved=(), lost=lost, rewound=True, budget=less)
+        yield (
+            ("rewind", 0, world.saved[0].version),
+            world._replace(store=world.saved[0], saved=(), lost=lost, rewound=True, budget=less),
+        )
 
 
 def calm(setup: Setup, world: World) -> World:
@@ -85,7 +88,8 @@ def fair_step(setup: Setup, world: World) -> Step | None:
 
 
 def is_done(setup: Setup, world: World) -> bool:
-    """Everything read, fired and delivered. After a rewind delivered rows may stand in the outbox until the next claim."""
+    """Everything read, fired and delivered. After a rewind delivered rows may stand in the outbox until the next
+    claim."""
     row = world.store
     groups = stores.replay(row)
     counted = sum(len(fire.members) for fire in row.fires) + sum(len(members) for members, _ in groups.values())

@@ -34,7 +34,9 @@ def _sent(setup: Setup, world: World, index: int, at: int, put: Put) -> World:
     """Produce, write and report in one step: for setups that look elsewhere."""
     owner = world.owners[index]
     row = owner.queue[at][0]
-    after = owner._replace(queue=(*owner.queue[:at], *owner.queue[at + 1 :]), acked=tuple(sorted((*owner.acked, row.number))))
+    after = owner._replace(
+        queue=(*owner.queue[:at], *owner.queue[at + 1 :]), acked=tuple(sorted((*owner.acked, row.number)))
+    )
     return put(receive(setup, world, setup.partition(row), row), index, after)
 
 
@@ -145,7 +147,9 @@ def _is_seen(setup: Setup, accepted: tuple[Row, ...], row: Row) -> bool:
     """Seen: this number of this shard, not too far below the shard's highest; a shard is one lineage's."""
     if setup.receiver == "unique id":
         return any(old.id == row.id for old in accepted)
-    shard = accepted if setup.mutant == "shard-without-lineage" else [old for old in accepted if old.lineage == row.lineage]
+    shard = (
+        accepted if setup.mutant == "shard-without-lineage" else [old for old in accepted if old.lineage == row.lineage]
+    )
     highest = max((old.number for old in shard), default=0)
     if setup.mutant == "receiver-with-watermark":
         return row.number <= highest

@@ -1,5 +1,6 @@
-"""Slow handlers: an item is sealed by the commit that moves the offset past it, its attempt is marked before its handler is called, and
-its output is part of a later commit; two owners of one partition, items of one key one after the other.
+"""Slow handlers: an item is sealed by the commit that moves the offset past it, its attempt is marked before its
+handler is called, and its output is part of a later commit; two owners of one partition, items of one key one after the
+other.
 
 An item is the offset of its record; `Setup.keys` gives its key.
 """
@@ -18,7 +19,10 @@ DEATHS = 2
 ONCE = "each item has one output, or one dead letter"
 ORDER = "outputs of a key are in the order of its items"
 ALONE = "one handler of a key at a time"
-INNOCENT = "a dead letter takes that many processes that ended or were overtaken with the item, and no other is taken for the killer"
+INNOCENT = (
+    "a dead letter takes that many processes that ended or were overtaken with the item, and no other is "
+    "taken for the killer"
+)
 DELIVERED = "when faults stop, every item has its output or its dead letter"
 
 
@@ -53,7 +57,8 @@ class Owner(NamedTuple):
 
 
 class World(NamedTuple):
-    """`deaths`: the attempts (item, number) that whoever claimed next found begun and not its own: their process ended or was overtaken."""
+    """`deaths`: the attempts (item, number) that whoever claimed next found begun and not its own: their process ended
+    or was overtaken."""
 
     store: Store
     actors: tuple[Owner, ...]
@@ -113,15 +118,19 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
 
 
 def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
-    """Claim and restore: what is sealed is there again, under the same ids; what began and did not end is suspect, but for the calls
-    that this very process cut off."""
+    """Claim and restore: what is sealed is there again, under the same ids; what began and did not end is suspect, but
+    for the calls that this very process cut off."""
     owner, token = world.actors[index], world.tokens + 1
     held_by_another = any(other.name and other.name == world.store.token for other in world.actors)
     if held_by_another and not world.trouble.overs:
         return
     trouble = less(world, "overs") if held_by_another else world.trouble
     mine = {(item, attempts) for item, attempts, _ in owner.cut}
-    cut = {(item, attempts) for item, attempts, began in owner.cut if began or setup.mutant != "an-attempt-without-an-answer-counts"}
+    cut = {
+        (item, attempts)
+        for item, attempts, began in owner.cut
+        if began or setup.mutant != "an-attempt-without-an-answer-counts"
+    }
     cut = set() if setup.mutant == "calls-cut-off-count-as-deaths" else cut
     sealed = () if setup.mutant == "sealed-items-not-restored" else world.store.sealed
     given = {item: attempts - ((item, attempts) in cut) for item, attempts in sealed}
@@ -140,7 +149,10 @@ def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
             if held.item == setup.killer:
                 yield ("crash in the handler", owner.name, held.item), put(world, index, Owner())
             else:
-                yield ("the handler ends", owner.name, held.item), put(world, index, _with(owner, held._replace(state=DONE)))
+                yield (
+                    ("the handler ends", owner.name, held.item),
+                    put(world, index, _with(owner, held._replace(state=DONE))),
+                )
     for held in owner.held:
         if held.state == DONE:
             yield from _commit(setup, world, index, "output", held, _without(owner, held.item))
@@ -178,14 +190,17 @@ def _without(owner: Owner, item: int) -> Owner:
 
 
 def _commit(setup: Setup, world: World, index: int, what: str, held: Held, after: Owner) -> Iterator[Step]:
-    """Fenced or unknown: everything is forgotten but which calls were cut off, those among them that may not have begun."""
+    """Fenced or unknown: everything is forgotten but which calls were cut off, those among them that may not have
+    begun."""
     owner = world.actors[index]
     active = sorted({each for each in (*owner.held, *after.held) if each.state != WAITING})
     before = [each for each in owner.cut if each[0] not in {held.item for held in active}]
     dropped = Owner(cut=tuple(sorted((*before, *((each.item, each.attempts, each in owner.held) for each in active)))))
     packet = (what, owner.name, owner.version, held.item, held.attempts)
     then = after._replace(version=owner.version + 1)
-    yield from called(partial(land, setup), world, index, packet, lambda reply: dropped if reply == REFUSED else then, dropped)
+    yield from called(
+        partial(land, setup), world, index, packet, lambda reply: dropped if reply == REFUSED else then, dropped
+    )
 
 
 def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[str]:
@@ -208,7 +223,8 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
 
 
 def calm(setup: Setup, world: World) -> World:
-    """Faults stop: one owner is left, the one that has the partition if any does; nothing is late. Its killer still kills."""
+    """Faults stop: one owner is left, the one that has the partition if any does; nothing is late. Its killer still
+    kills."""
     left = next((owner for owner in world.actors if owner.name and owner.name == world.store.token), Owner())
     return world._replace(actors=(left,), trouble=CALM, wire=())
 

@@ -17,44 +17,92 @@ def rules(setup: AnySetup) -> Rules:
 
 
 OWNERSHIP = Setup(
-    "ownership", "two owners, a crash, two faults of bytes: late, twice, reply lost, a claim by nobody", "aba", Budget(claims=3, faults=2)
+    "ownership",
+    "two owners, a crash, two faults of bytes: late, twice, reply lost, a claim by nobody",
+    "aba",
+    Budget(claims=3, faults=2),
 )
-CRASH = Setup("crash", "two owners, a crash and a fault of bytes at any point", "aba", Budget(claims=3, crashes=1, faults=1))
-EXPIRY = Setup("expiry", "any group may expire at any time, and any owner may think so", "ab", Budget(3, 1, 1), expire=True)
+CRASH = Setup(
+    "crash", "two owners, a crash and a fault of bytes at any point", "aba", Budget(claims=3, crashes=1, faults=1)
+)
+EXPIRY = Setup(
+    "expiry", "any group may expire at any time, and any owner may think so", "ab", Budget(3, 1, 1), expire=True
+)
 CHANGELOG = Setup("changelog", "rolling compaction while others restore", "abca", Budget(3, 1, 1), compact=2)
 RELAY = Setup(
-    "relay", "two output partitions, reports in any order or lost, errors, late copies, a zombie relay", "ab", Budget(2, 1, errors=1),
-    count=1, relay="stepwise", partitions=2,
-)  # fmt: skip
+    "relay",
+    "two output partitions, reports in any order or lost, errors, late copies, a zombie relay",
+    "ab",
+    Budget(2, 1, errors=1),
+    count=1,
+    relay="stepwise",
+    partitions=2,
+)
 ZOMBIE = Setup("zombie", "three claims relay the same key", "aa", Budget(3, errors=1), count=1, relay="stepwise")
-LATE = Setup("late", "the relay and a fault of bytes together, with a crash", "aa", Budget(2, 1, 1), count=1, relay="stepwise")
+LATE = Setup(
+    "late", "the relay and a fault of bytes together, with a crash", "aa", Budget(2, 1, 1), count=1, relay="stepwise"
+)
 WINDOW = Setup(
-    "window", "receivers that remember two numbers", "acac", Budget(2, 1, errors=1),
-    count=1, owners=1, relay="stepwise", window=2, late_copies=False,
-)  # fmt: skip
+    "window",
+    "receivers that remember two numbers",
+    "acac",
+    Budget(2, 1, errors=1),
+    count=1,
+    owners=1,
+    relay="stepwise",
+    window=2,
+    late_copies=False,
+)
 GAPS = WINDOW._replace(
-    name="gaps", covers="a broker that writes n + 1 but not n; order is not asked for", budget=Budget(2, errors=1), gaps=True
-)  # fmt: skip
-REWIND = Setup("rewind", "two owners, the store loses acknowledged commits", "aa", Budget(3, rewinds=1), count=1, relay="at once")
+    name="gaps",
+    covers="a broker that writes n + 1 but not n; order is not asked for",
+    budget=Budget(2, errors=1),
+    gaps=True,
+)
+REWIND = Setup(
+    "rewind", "two owners, the store loses acknowledged commits", "aa", Budget(3, rewinds=1), count=1, relay="at once"
+)
 REWIND_EXPIRY = Setup(
-    "rewind-expiry", "one owner after another, a rewind across fires, Kafka's informational commit, a crash", "aa", Budget(3, 1, rewinds=1),
-    owners=1, relay="at once", expire=True, informs=True,
-)  # fmt: skip
+    "rewind-expiry",
+    "one owner after another, a rewind across fires, Kafka's informational commit, a crash",
+    "aa",
+    Budget(3, 1, rewinds=1),
+    owners=1,
+    relay="at once",
+    expire=True,
+    informs=True,
+)
 REWIND_MARKS = Setup(
-    "rewind-marks", "a rewind across a fire, while a crash mark stands that a live process takes back", "ab", Budget(3, rewinds=1),
-    expire=True, marks=True,
-)  # fmt: skip
-DUEL = Setup("duel", "live owners take the partition from each other four times", "a", Budget(4, faults=1), batch=1, marks=True)
+    "rewind-marks",
+    "a rewind across a fire, while a crash mark stands that a live process takes back",
+    "ab",
+    Budget(3, rewinds=1),
+    expire=True,
+    marks=True,
+)
+DUEL = Setup(
+    "duel", "live owners take the partition from each other four times", "a", Budget(4, faults=1), batch=1, marks=True
+)
 MARKS = Setup("marks", "a crash, and late, lost and doubled bytes of marks", "a", Budget(4, 1, 1), batch=1, marks=True)
-ACQUITTALS = Setup("acquittals", "two crashes, and a live process that loses the partition", "a", Budget(5, 2), batch=1, marks=True)
+ACQUITTALS = Setup(
+    "acquittals", "two crashes, and a live process that loses the partition", "a", Budget(5, 2), batch=1, marks=True
+)
 KILLS = Setup("kills", "crashes from outside, two keys, expiry", "ab", Budget(3, 2), expire=True, marks=True)
 IDLE = Setup("idle", "three crashes of processes that may have nothing to read", "a", Budget(5, 3), batch=1, marks=True)
-POISON = Setup("poison", "a record in the middle of a batch kills whoever reads it", "aaa", Budget(4, 1), marks=True, poison=1)
+POISON = Setup(
+    "poison", "a record in the middle of a batch kills whoever reads it", "aaa", Budget(4, 1), marks=True, poison=1
+)
 
 SEALED = sealed.Setup("sealed", "slow handlers of one key, a crash, an overtaken owner", Trouble(crashes=1, overs=1))
-SEALED_BYTES = sealed.Setup("sealed-bytes", "late, lost and doubled bytes of seals, attempts and outputs", Trouble(faults=1, overs=1))
-KILLER = sealed.Setup("killer", "a handler that ends its process whenever it runs, another beside it", Trouble(), keys="ab", killer=0)
-CUT_OFF = sealed.Setup("cut-off", "a live process that twice does not hear of its commit", Trouble(replies=2), keys="ab", owners=1)
+SEALED_BYTES = sealed.Setup(
+    "sealed-bytes", "late, lost and doubled bytes of seals, attempts and outputs", Trouble(faults=1, overs=1)
+)
+KILLER = sealed.Setup(
+    "killer", "a handler that ends its process whenever it runs, another beside it", Trouble(), keys="ab", killer=0
+)
+CUT_OFF = sealed.Setup(
+    "cut-off", "a live process that twice does not hear of its commit", Trouble(replies=2), keys="ab", owners=1
+)
 
 CHANGED = changed.Setup(
     "changed", "two files, a crash, owners that overtake each other twice", Trouble(crashes=1, overs=2)
@@ -73,69 +121,167 @@ CHANGED_SLICES = CHANGED._replace(
 )
 
 TIMEOUTS = timeouts.Setup(
-    "timeouts", "two dispatchers, a cancel at any time, leases that run out, the outbox forgets",
-    (("insert", 1, 1), ("insert", 2, 1), ("cancel", 1, 0)), Trouble(1, 1, 1), end=1,
-)  # fmt: skip
+    "timeouts",
+    "two dispatchers, a cancel at any time, leases that run out, the outbox forgets",
+    (("insert", 1, 1), ("insert", 2, 1), ("cancel", 1, 0)),
+    Trouble(1, 1, 1),
+    end=1,
+)
 MOVES = timeouts.Setup(
-    "moves", "a timeout is moved while it is due, and its name used again", (("insert", 1, 1), ("move", 1, 2), ("insert", 1, 3)),
-    Trouble(faults=1, overs=1), end=3, sweeps=False,
-)  # fmt: skip
+    "moves",
+    "a timeout is moved while it is due, and its name used again",
+    (("insert", 1, 1), ("move", 1, 2), ("insert", 1, 3)),
+    Trouble(faults=1, overs=1),
+    end=3,
+    sweeps=False,
+)
 REPEATS = timeouts.Setup(
-    "repeats", "an insert without an answer is made again, when the message may be out already",
-    (("insert", 1, 1), ("insert", 2, 1)), Trouble(1, 1, 1), end=1, sweeps=False, insists=True,
-)  # fmt: skip
+    "repeats",
+    "an insert without an answer is made again, when the message may be out already",
+    (("insert", 1, 1), ("insert", 2, 1)),
+    Trouble(1, 1, 1),
+    end=1,
+    sweeps=False,
+    insists=True,
+)
 
 LANES = lanes.Setup("lanes", "two dispatchers, a crash, a lease that runs out, a fault of bytes", Trouble(1, 1, 1))
 LANE_ERRORS = lanes.Setup("lane-errors", "errors and late copies, a lease that runs out", Trouble(errors=1, overs=1))
 LANE_REFUSALS = lanes.Setup(
-    "lane-refusals", "a topic that refuses, back-off, dead rows, a person who requeues", Trouble(faults=1),
-    limit=1, refusals=2, requeues=1, actors=1,
+    "lane-refusals",
+    "a topic that refuses, back-off, dead rows, a person who requeues",
+    Trouble(faults=1),
+    limit=1,
+    refusals=2,
+    requeues=1,
+    actors=1,
 )
-LANE_REQUEUE = LANE_REFUSALS._replace(name="lane-requeue", covers="a late mark of the time before a row was requeued", attempts=1, rows=1)
+LANE_REQUEUE = LANE_REFUSALS._replace(
+    name="lane-requeue", covers="a late mark of the time before a row was requeued", attempts=1, rows=1
+)
 LANE_SEQUENCE = lanes.Setup(
-    "lane-sequence", "transactions that commit in another order than they began", Trouble(crashes=1), rows=1, beside=1, actors=1
+    "lane-sequence",
+    "transactions that commit in another order than they began",
+    Trouble(crashes=1),
+    rows=1,
+    beside=1,
+    actors=1,
 )
 LANE_WINDOW = lanes.Setup(
-    "lane-window", "receivers that remember two numbers", Trouble(crashes=1, overs=1), rows=3, limit=3, window=2, actors=1, copies=False
+    "lane-window",
+    "receivers that remember two numbers",
+    Trouble(crashes=1, overs=1),
+    rows=3,
+    limit=3,
+    window=2,
+    actors=1,
+    copies=False,
 )
 
-SHARED = shared.Setup("shared", "a partition in two hands, a crash, a lease that runs out", Trouble(crashes=1, overs=1), ("ab",))
-SHARED_BYTES = SHARED._replace(name="shared-bytes", covers="late, lost and doubled bytes", trouble=Trouble(faults=1, overs=1))
-SHARED_GROUPS = SHARED._replace(name="shared-groups", covers="a full group, and the next one", trouble=Trouble(overs=1), ids=("abc",))
+SHARED = shared.Setup(
+    "shared", "a partition in two hands, a crash, a lease that runs out", Trouble(crashes=1, overs=1), ("ab",)
+)
+SHARED_BYTES = SHARED._replace(
+    name="shared-bytes", covers="late, lost and doubled bytes", trouble=Trouble(faults=1, overs=1)
+)
+SHARED_GROUPS = SHARED._replace(
+    name="shared-groups", covers="a full group, and the next one", trouble=Trouble(overs=1), ids=("abc",)
+)
 SHARED_COUNT = SHARED._replace(name="shared-count", covers="no deadline, only a count", expire=False)
-SHARED_PARTITIONS = SHARED._replace(name="shared-partitions", covers="two partitions", trouble=Trouble(crashes=1), ids=("a", "b"))
+SHARED_PARTITIONS = SHARED._replace(
+    name="shared-partitions", covers="two partitions", trouble=Trouble(crashes=1), ids=("a", "b")
+)
 SHARED_IDS = SHARED._replace(
-    name="shared-ids", covers="a producer that wrote a record twice", trouble=Trouble(crashes=1), ids=("a", "a"), count=1, keeps=True
+    name="shared-ids",
+    covers="a producer that wrote a record twice",
+    trouble=Trouble(crashes=1),
+    ids=("a", "a"),
+    count=1,
+    keeps=True,
 )
 
 KAFKA = transactional.Setup(
     "transactions", "two owners, a crash: zombies open, fill and end transactions", transactional.Trouble(crashes=1)
-)  # fmt: skip
+)
 KAFKA_TIME = KAFKA._replace(
     name="transactions-time", covers="two owners, a transaction times out", trouble=transactional.Trouble(timeouts=1)
 )
 KAFKA_LOST = KAFKA._replace(
-    name="transactions-lost", covers="late and lost bytes of the coordinator and of the store, a transaction times out, a crash",
-    trouble=transactional.Trouble(crashes=1, faults=1, timeouts=1), owners=1,
-)  # fmt: skip
+    name="transactions-lost",
+    covers="late and lost bytes of the coordinator and of the store, a transaction times out, a crash",
+    trouble=transactional.Trouble(crashes=1, faults=1, timeouts=1),
+    owners=1,
+)
 KAFKA_AWAY = KAFKA._replace(
-    name="transactions-away", covers="two owners of one row, a call without an answer", trouble=transactional.Trouble(faults=1), records=1
+    name="transactions-away",
+    covers="two owners of one row, a call without an answer",
+    trouble=transactional.Trouble(faults=1),
+    records=1,
 )
 KAFKA_REFUSED = KAFKA._replace(name="transactions-refused", covers="a row that its topic refuses", owners=1, refused=0)
 KAFKA_REWIND = KAFKA._replace(
-    name="transactions-rewind", covers="a store that goes back", trouble=transactional.Trouble(claims=3, rewinds=1), owners=1
+    name="transactions-rewind",
+    covers="a store that goes back",
+    trouble=transactional.Trouble(claims=3, rewinds=1),
+    owners=1,
 )
 KAFKA_LINEAGES = KAFKA._replace(
-    name="transactions-lineages", covers="a cursor that names one lineage", trouble=transactional.Trouble(3, crashes=2), owners=1, most=1
+    name="transactions-lineages",
+    covers="a cursor that names one lineage",
+    trouble=transactional.Trouble(3, crashes=2),
+    owners=1,
+    most=1,
 )
 
 SETUPS: tuple[AnySetup, ...] = (
-    OWNERSHIP, CRASH, EXPIRY, CHANGELOG, RELAY, ZOMBIE, LATE, WINDOW, GAPS, REWIND, REWIND_EXPIRY, REWIND_MARKS, DUEL, MARKS, ACQUITTALS,
-    KILLS, IDLE, POISON, SEALED, SEALED_BYTES, KILLER, CUT_OFF, CHANGED, CHANGED_BYTES, CHANGED_SLICES,
-    TIMEOUTS, MOVES, REPEATS, LANES, LANE_ERRORS, LANE_REFUSALS, LANE_REQUEUE,
-    LANE_SEQUENCE, LANE_WINDOW, SHARED, SHARED_BYTES, SHARED_GROUPS, SHARED_COUNT, SHARED_PARTITIONS, SHARED_IDS,
-    KAFKA, KAFKA_TIME, KAFKA_LOST, KAFKA_AWAY, KAFKA_REFUSED, KAFKA_REWIND, KAFKA_LINEAGES,
-)  # fmt: skip
+    OWNERSHIP,
+    CRASH,
+    EXPIRY,
+    CHANGELOG,
+    RELAY,
+    ZOMBIE,
+    LATE,
+    WINDOW,
+    GAPS,
+    REWIND,
+    REWIND_EXPIRY,
+    REWIND_MARKS,
+    DUEL,
+    MARKS,
+    ACQUITTALS,
+    KILLS,
+    IDLE,
+    POISON,
+    SEALED,
+    SEALED_BYTES,
+    KILLER,
+    CUT_OFF,
+    CHANGED,
+    CHANGED_BYTES,
+    CHANGED_SLICES,
+    TIMEOUTS,
+    MOVES,
+    REPEATS,
+    LANES,
+    LANE_ERRORS,
+    LANE_REFUSALS,
+    LANE_REQUEUE,
+    LANE_SEQUENCE,
+    LANE_WINDOW,
+    SHARED,
+    SHARED_BYTES,
+    SHARED_GROUPS,
+    SHARED_COUNT,
+    SHARED_PARTITIONS,
+    SHARED_IDS,
+    KAFKA,
+    KAFKA_TIME,
+    KAFKA_LOST,
+    KAFKA_AWAY,
+    KAFKA_REFUSED,
+    KAFKA_REWIND,
+    KAFKA_LINEAGES,
+)
 
 
 class Mutant(NamedTuple):

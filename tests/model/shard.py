@@ -1,7 +1,7 @@
 """The way out of one shard under `delivery: transactional`: values of the model, and an owner's calls of Kafka.
 
-It is opened after each claim (init, then the cursor), asks the store by a commit whether the claim stands, and sends what waits: rows,
-cursor, end. The calls run beside the owner's loop, so those of one that is gone may go on (`wire`).
+It is opened after each claim (init, then the cursor), asks the store by a commit whether the claim stands, and sends
+what waits: rows, cursor, end. The calls run beside the owner's loop, so those of one that is gone may go on (`wire`).
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,8 @@ WAITING, OUT, SENT, DEAD = range(4)
 
 
 class Trouble(NamedTuple):
-    """How much may still go wrong. `faults`: calls without an answer, of Kafka and of the store; `timeouts`: of transactions."""
+    """How much may still go wrong. `faults`: calls without an answer, of Kafka and of the store; `timeouts`: of
+    transactions."""
 
     claims: int = 2
     crashes: int = 0
@@ -29,7 +30,8 @@ CALM = Trouble(claims=1 << 30)
 
 
 class Store(NamedTuple):
-    """The partition's row and outbox. `fires` is history: every row ever committed; `dead` the ids of those that died."""
+    """The partition's row and outbox. `fires` is history: every row ever committed; `dead` the ids of those that
+    died."""
 
     token: int = 0
     version: int = 0
@@ -41,8 +43,9 @@ class Store(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """`queue` is (row, how far its sending is), all that the store keeps; token 0: it has not claimed. `doubted`: a commit is to ask
-    the store whether the claim stands. `reach` is the cursor of the transaction under way; `limit` its rows, fewer after a refusal."""
+    """`queue` is (row, how far its sending is), all that the store keeps; token 0: it has not claimed. `doubted`: a
+    commit is to ask the store whether the claim stands. `reach` is the cursor of the transaction under way; `limit` its
+    rows, fewer after a refusal."""
 
     token: int = 0
     version: int = 0
@@ -58,7 +61,8 @@ class Owner(NamedTuple):
 
 
 class World(NamedTuple):
-    """`wire`: calls of Kafka whose sender gave up or is gone, each a sequence of packets; `saved`: where the store may go back to."""
+    """`wire`: calls of Kafka whose sender gave up or is gone, each a sequence of packets; `saved`: where the store may
+    go back to."""
 
     store: Store
     owners: tuple[Owner, ...]
@@ -71,7 +75,8 @@ class World(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """`records` come in, a row each; the topic of row `refused` takes it never; a cursor names at most `most` lineages."""
+    """`records` come in, a row each; the topic of row `refused` takes it never; a cursor names at most `most`
+    lineages."""
 
     name: str
     covers: str
@@ -147,8 +152,11 @@ def _read(setup: Setup, world: World, index: int, after: Owner) -> Iterator[Step
         yield ("read the cursor", after.token, cursor), put(world, index, after._replace(cursor=cursor))
 
 
-def _called(setup: Setup, world: World, index: int, packet: tuple, after: Owner, unheard: Owner | None = None) -> Iterator[Step]:
-    """A call: answered; refused, since somebody else opened or time is up; or the coordinator died, having acted, or to act later."""
+def _called(
+    setup: Setup, world: World, index: int, packet: tuple, after: Owner, unheard: Owner | None = None
+) -> Iterator[Step]:
+    """A call: answered; refused, since somebody else opened or time is up; or the coordinator died, having acted, or to
+    act later."""
     owner = world.owners[index]
     landed = coordinator.land(setup, world.kafka, packet)
     if landed is None:
@@ -191,7 +199,8 @@ def _end(setup: Setup, world: World, index: int) -> Iterator[Step]:
 
 
 def _send(setup: Setup, world: World, index: int) -> Iterator[Step]:
-    """What the cursor knows counts as sent; of the rest a transaction. Nothing passes a row that is dead before the store knows."""
+    """What the cursor knows counts as sent; of the rest a transaction. Nothing passes a row that is dead before the
+    store knows."""
     owner = world.owners[index]
     if any(state == DEAD for _, state in owner.queue) and setup.mutant != "passes-what-is-not-yet-dead":
         return
@@ -260,4 +269,7 @@ def late_calls(setup: Setup, world: World) -> Iterator[Step]:
         kafka, reply = landed
         left = () if reply == REFUSED or not behind else (tuple(behind),)
         wire = tuple(sorted((*world.wire[:at], *world.wire[at + 1 :], *left), key=str))
-        yield (f"late {what}", epoch, given, REFUSED if reply == REFUSED else "lands"), world._replace(kafka=kafka, wire=wire)
+        yield (
+            (f"late {what}", epoch, given, REFUSED if reply == REFUSED else "lands"),
+            world._replace(kafka=kafka, wire=wire),
+        )

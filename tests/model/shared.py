@@ -1,8 +1,8 @@
-"""`scope: shared`: workers insert the records of partitions into one buffer; who completes a group is told to fire it; a batch is
-completed by one compare-and-set that removes its rows and writes its message.
+"""`scope: shared`: workers insert the records of partitions into one buffer; who completes a group is told to fire it;
+a batch is completed by one compare-and-set that removes its rows and writes its message.
 
-Both workers may believe that they own each partition, and read it from its beginning: only the watermark says what is in. A record is
-(partition, offset); all are of one key.
+Both workers may believe that they own each partition, and read it from its beginning: only the watermark says what is
+in. A record is (partition, offset); all are of one key.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,8 @@ DELIVERED = "when faults stop, everything is read and fired"
 
 
 class Worker(NamedTuple):
-    """`stands`: where it goes on in each partition; `jobs`: batches that it was told to fire; `owes`: what only a mutant still owes."""
+    """`stands`: where it goes on in each partition; `jobs`: batches that it was told to fire; `owes`: what only a
+    mutant still owes."""
 
     stands: tuple[int, ...]
     jobs: tuple[Batch, ...] = ()
@@ -46,8 +47,8 @@ class World(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """`ids[p][o]` names the record o of partition p: the same name twice is one record that its producer wrote twice, known as such while
-    it is in the buffer, and with `keeps` afterwards."""
+    """`ids[p][o]` names the record o of partition p: the same name twice is one record that its producer wrote twice,
+    known as such while it is in the buffer, and with `keeps` afterwards."""
 
     name: str
     covers: str
@@ -92,7 +93,9 @@ def _fire(setup: Setup, world: World, index: int, job: Batch) -> Iterator[Step]:
     if setup.mutant in HALVES:
         first, then = HALVES[setup.mutant]
         half = worker._replace(jobs=rest, owes=(then, *packet[1:]))
-        yield from called(lands, world, index, (first, *packet[1:]), lambda reply: without if reply == REFUSED else half, worker)
+        yield from called(
+            lands, world, index, (first, *packet[1:]), lambda reply: without if reply == REFUSED else half, worker
+        )
         return
     yield from called(lands, world, index, packet, lambda _: without, worker)
 
@@ -126,7 +129,9 @@ def _look(setup: Setup, world: World, index: int) -> Iterator[Step]:
         kinds.append(("time is over", 0))
     for what, id in kinds:
         trouble = less(world, "overs") if what == "take over" else world.trouble
-        yield from called(partial(stores.land, setup), world._replace(trouble=trouble), index, (what, 0, id), heard, worker)
+        yield from called(
+            partial(stores.land, setup), world._replace(trouble=trouble), index, (what, 0, id), heard, worker
+        )
 
 
 def _owed(setup: Setup, world: World, index: int) -> Iterator[Step]:

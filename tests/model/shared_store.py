@@ -1,4 +1,5 @@
-"""The store's side of the shared buffer: insert, complete, look; each a transaction. What a mutant takes away is asked for by its name."""
+"""The store's side of the shared buffer: insert, complete, look; each a transaction. What a mutant takes away is asked
+for by its name."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +11,8 @@ HALVES = {"removed-before-the-message": ("remove", "write"), "message-before-the
 
 
 class Batch(NamedTuple):
-    """A sealed group, in the store and in the hands of whoever was told to fire it; leased by its token; its id is its first record."""
+    """A sealed group, in the store and in the hands of whoever was told to fire it; leased by its token; its id is its
+    first record."""
 
     id: Record
     members: tuple[Record, ...]
@@ -19,7 +21,8 @@ class Batch(NamedTuple):
 
 class Store(NamedTuple):
     """`open` are the records of the group that are in no batch, oldest first; `kept` the ids that are known although
-    their records have left. History: `fired`, every (id, members) that was written, and the token of the `last` of them."""
+    their records have left. History: `fired`, every (id, members) that was written, and the token of the `last` of
+    them."""
 
     watermarks: tuple[int, ...]
     open: tuple[Record, ...] = ()
@@ -31,8 +34,8 @@ class Store(NamedTuple):
 
 
 def land(setup: Any, store: Store, packet: tuple) -> tuple[Store, object]:
-    """insert: (where the watermark stands, batches to fire, what is still owed); take over and time is over: batches to fire;
-    complete: () or REFUSED."""
+    """insert: (where the watermark stands, batches to fire, what is still owed); take over and time is over: batches to
+    fire; complete: () or REFUSED."""
     what, token, *given = packet
     if what == "insert":
         return _insert(setup, store, *given)
@@ -113,7 +116,9 @@ def _taken_over(setup: Any, store: Store, id: Record) -> tuple[Store, tuple[Batc
     return store._replace(batches=tuple(sorted((*rest, batch))), tokens=batch.token), (batch,)
 
 
-def _complete(setup: Any, store: Store, token: int, what: str, id: Record, members: tuple[Record, ...]) -> tuple[Store, object]:
+def _complete(
+    setup: Any, store: Store, token: int, what: str, id: Record, members: tuple[Record, ...]
+) -> tuple[Store, object]:
     """Its rows go and its message is written, if the token is that of the batch."""
     found = next((batch for batch in store.batches if batch.id == id), None)
     second = what == HALVES.get(setup.mutant, ("", ""))[1]
@@ -122,5 +127,9 @@ def _complete(setup: Any, store: Store, token: int, what: str, id: Record, membe
         return store, REFUSED
     batches = store.batches if what == "write" else tuple(batch for batch in store.batches if batch != found)
     fired = store.fired if what == "remove" else (*store.fired, (id, members))
-    kept = store.kept | _ids(setup, members) if setup.keeps and setup.mutant != "ids-forgotten-at-the-end-of-their-batch" else store.kept
+    kept = (
+        store.kept | _ids(setup, members)
+        if setup.keeps and setup.mutant != "ids-forgotten-at-the-end-of-their-batch"
+        else store.kept
+    )
     return store._replace(batches=batches, fired=fired, last=token, kept=frozenset(kept)), ()

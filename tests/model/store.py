@@ -77,7 +77,8 @@ def known(setup: Setup, row: Store) -> Known:
 
 
 def lost(setup: Setup, row: Store, seen: Known) -> bool:
-    """Is the row not what followed on this? Its version may have been reached again: by another claim, which began too early then."""
+    """Is the row not what followed on this? Its version may have been reached again: by another claim, which began too
+    early then."""
     if setup.mutant == "rewind-checked-by-offset":
         return seen.offset > row.offset
     other = row.lineage != seen.lineage and setup.mutant != "rewind-checked-by-version"
@@ -85,7 +86,8 @@ def lost(setup: Setup, row: Store, seen: Known) -> bool:
 
 
 def replay(store: Store) -> dict[str, tuple[tuple[int, ...], int]]:
-    """The open groups that the changelog describes: key -> (members, number of the entry that begins its description)."""
+    """The open groups that the changelog describes: key -> (members, number of the entry that begins its
+    description)."""
     return replay_entries(store.entries, store.first)
 
 

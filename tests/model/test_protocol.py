@@ -10,25 +10,76 @@ from tests.model.setups import LIMITS, MUTANTS, SETUPS, AnySetup, Mutant, rules
 
 RunFile = Callable[[str, Callable[[], str]], str]
 FAULTS = {
-    "crash", "crash on a record", "claim by nobody", "late commit", "late copy", "error", "error after the write", "error bytes late",
-    "commit the batch fenced", "commit the batch bytes late", "commit the batch reply lost", "commit the batch sent twice",
-    "commit the expiry fenced", "commit the expiry bytes late", "commit the expiry reply lost", "commit the reports fenced",
-    "commit the reports reply lost", "commit the mark fenced", "commit the mark bytes late", "commit the mark reply lost",
-    "commit a dead letter", "acquit", "restore quiet", "save", "rewind", "inform", "claim loud",
-    "crash in the handler", "output refused", "late begin lands", "give up", "late emit refused", "emit reply lost", "cancel refused",
-    "move", "sweep what was sent long ago", "mark refused", "late mark lands", "refused by its topic", "requeue", "late insert lands",
-    "commit a row reply lost, written again", "complete refused", "take over", "late complete lands", "complete reply lost",
-    "transaction timed out", "init reply lost", "late init lands", "end reply lost", "end refused", "late end lands", "late end refused",
-    "late cursor refused", "row refused", "known to be sent",
-    "end groups refused", "end groups reply lost", "late end groups lands",
-}  # fmt: skip
+    "crash",
+    "crash on a record",
+    "claim by nobody",
+    "late commit",
+    "late copy",
+    "error",
+    "error after the write",
+    "error bytes late",
+    "commit the batch fenced",
+    "commit the batch bytes late",
+    "commit the batch reply lost",
+    "commit the batch sent twice",
+    "commit the expiry fenced",
+    "commit the expiry bytes late",
+    "commit the expiry reply lost",
+    "commit the reports fenced",
+    "commit the reports reply lost",
+    "commit the mark fenced",
+    "commit the mark bytes late",
+    "commit the mark reply lost",
+    "commit a dead letter",
+    "acquit",
+    "restore quiet",
+    "save",
+    "rewind",
+    "inform",
+    "claim loud",
+    "crash in the handler",
+    "output refused",
+    "late begin lands",
+    "give up",
+    "late emit refused",
+    "emit reply lost",
+    "cancel refused",
+    "move",
+    "sweep what was sent long ago",
+    "mark refused",
+    "late mark lands",
+    "refused by its topic",
+    "requeue",
+    "late insert lands",
+    "commit a row reply lost, written again",
+    "complete refused",
+    "take over",
+    "late complete lands",
+    "complete reply lost",
+    "transaction timed out",
+    "init reply lost",
+    "late init lands",
+    "end reply lost",
+    "end refused",
+    "late end lands",
+    "late end refused",
+    "late cursor refused",
+    "row refused",
+    "known to be sent",
+    "end groups refused",
+    "end groups reply lost",
+    "late end groups lands",
+}
 
 
 @cache
 def explored(setup: AnySetup) -> Outcome:
     """The outcome of a setup, searched once."""
     outcome = explore(rules(setup), setup)
-    print(f"{setup.name}: {outcome.states} states, {outcome.steps} steps, {outcome.endings} endings, {outcome.seconds:.1f} s")
+    print(
+        f"{setup.name}: {outcome.states} states, {outcome.steps} steps, {outcome.endings} endings, "
+        f"{outcome.seconds:.1f} s"
+    )
     return outcome
 
 

@@ -27,8 +27,8 @@ class Armed(NamedTuple):
 
 
 class Store(NamedTuple):
-    """`now` is the store's clock; `outbox` the ids of the messages in it. History: `sent`, every message ever written, as (id, due);
-    `owed`, every one that was armed and neither cancelled nor moved; whether one was `early`."""
+    """`now` is the store's clock; `outbox` the ids of the messages in it. History: `sent`, every message ever written,
+    as (id, due); `owed`, every one that was armed and neither cancelled nor moved; whether one was `early`."""
 
     now: int = 0
     armed: tuple[Armed, ...] = ()
@@ -60,8 +60,9 @@ class World(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """`script` are calls (what, id, due) of the application, one after the other; `end` is the last time; `sweeps`: what was sent is
-    forgotten at any time; `insists`: an insert without an answer is made again, however late (as a cancel or a move is always)."""
+    """`script` are calls (what, id, due) of the application, one after the other; `end` is the last time; `sweeps`:
+    what was sent is forgotten at any time; `insists`: an insert without an answer is made again, however late (as a
+    cancel or a move is always)."""
 
     name: str
     covers: str
@@ -121,11 +122,16 @@ def _message(setup: Setup, token: int, each: tuple[int, int]) -> tuple:
 
 
 def _ask(setup: Setup, store: Store, what: str, id: int, due: int) -> tuple[Store, object]:
-    """insert: refused when its id is there. cancel and move: the (id, due) that is stopped, or refused when nothing was there."""
+    """insert: refused when its id is there. cancel and move: the (id, due) that is stopped, or refused when nothing was
+    there."""
     there = [each for each in store.armed if each.id == id]
     rest = tuple(each for each in store.armed if each.id != id)
     if what == "insert":
-        return (store, REFUSED) if there else (store._replace(armed=(*rest, Armed(id, due)), owed=(*store.owed, (id, due))), ())
+        return (
+            (store, REFUSED)
+            if there
+            else (store._replace(armed=(*rest, Armed(id, due)), owed=(*store.owed, (id, due))), ())
+        )
     if not there:
         return store, REFUSED
     moved = what == "move"
@@ -143,7 +149,10 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
     if world.script:
         yield from _application(setup, world)
     if world.store.now < setup.end:
-        yield ("time passes", 0, world.store.now + 1), world._replace(store=world.store._replace(now=world.store.now + 1))
+        yield (
+            ("time passes", 0, world.store.now + 1),
+            world._replace(store=world.store._replace(now=world.store.now + 1)),
+        )
     if world.store.outbox and setup.sweeps and world.trouble != CALM:
         yield ("sweep what was sent long ago", 0, ""), world._replace(store=world.store._replace(outbox=()))
     yield from late(partial(land, setup), world)
@@ -163,7 +172,9 @@ def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
         def heard(batch: tuple, token: int = token) -> Dispatcher:
             return actor._replace(phase=CLAIMED, name=token, batch=batch)
 
-        yield from called(lands, world._replace(owners=token, trouble=trouble), index, ("claim", token, over), heard, actor)
+        yield from called(
+            lands, world._replace(owners=token, trouble=trouble), index, ("claim", token, over), heard, actor
+        )
         break
 
 
@@ -187,7 +198,10 @@ def _application(setup: Setup, world: World) -> Iterator[Step]:
         stopped = (*stopped, reply)
     label = (what, "application", (id, due), *([REFUSED] if reply == REFUSED else []))
     if setup.mutant == "cancel-that-looks-first" and what == "cancel" and reply != REFUSED:
-        yield (*label, "to be deleted later"), world._replace(script=rest, stopped=stopped, wire=(*world.wire, (what, 0, id, due)))
+        yield (
+            (*label, "to be deleted later"),
+            world._replace(script=rest, stopped=stopped, wire=(*world.wire, (what, 0, id, due))),
+        )
         return
     yield label, world._replace(store=store, script=rest, stopped=stopped)
     if world.trouble.faults and store != world.store:

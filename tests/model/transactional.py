@@ -1,4 +1,5 @@
-"""`delivery: transactional`, one shard: owners that both believe, their store, and what a read_committed reader may see.
+"""`delivery: transactional`, one shard: owners that both believe, their store, and what a read_committed reader may
+see.
 
 The owners' calls of Kafka are in `shard.py`, Kafka's answers in `coordinator.py`.
 """
@@ -9,7 +10,22 @@ from tests.model import coordinator
 from tests.model.calls import Step
 from tests.model.coordinator import Row
 from tests.model.explore import Rules
-from tests.model.shard import CALM, DEAD, SENT, WAITING, Owner, Setup, Store, Trouble, World, gone, late_calls, less, put, way_out
+from tests.model.shard import (
+    CALM,
+    DEAD,
+    SENT,
+    WAITING,
+    Owner,
+    Setup,
+    Store,
+    Trouble,
+    World,
+    gone,
+    late_calls,
+    less,
+    put,
+    way_out,
+)
 
 __all__ = ["RULES", "Setup", "Trouble"]
 
@@ -35,7 +51,10 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
         if owner.token and world.trouble.crashes:
             yield ("crash", owner.token, ""), gone(less(world, "crashes"), index)
     if any(not each.ends for each in world.kafka.transactions) and world.trouble.timeouts:
-        yield ("transaction timed out", "Kafka", ""), less(world, "timeouts")._replace(kafka=coordinator.timed_out(world.kafka))
+        yield (
+            ("transaction timed out", "Kafka", ""),
+            less(world, "timeouts")._replace(kafka=coordinator.timed_out(world.kafka)),
+        )
     yield from late_calls(setup, world)
     yield from _rewinds(world)
 
@@ -67,12 +86,19 @@ def _commits(setup: Setup, world: World, index: int) -> Iterator[Step]:
 
 
 def _committed(setup: Setup, store: Store, owner: Owner, rows: tuple[Row, ...]) -> tuple[Store, Owner]:
-    """What the store becomes, and who hears of it. Where the store never goes back its version says no more than the token."""
+    """What the store becomes, and who hears of it. Where the store never goes back its version says no more than the
+    token."""
     ended = tuple(each for each, state in owner.queue if state in (SENT, DEAD))
     dead = tuple(each.id for each, state in owner.queue if state == DEAD)
     kept = tuple(each for each in store.rows if each not in ended)
-    version, offset, number = store.version + bool(setup.trouble.rewinds), store.offset + len(rows), store.number + len(rows)
-    landed = Store(store.token, version, offset, number, kept + rows, tuple(sorted((*store.dead, *dead))), store.fires + rows)
+    version, offset, number = (
+        store.version + bool(setup.trouble.rewinds),
+        store.offset + len(rows),
+        store.number + len(rows),
+    )
+    landed = Store(
+        store.token, version, offset, number, kept + rows, tuple(sorted((*store.dead, *dead))), store.fires + rows
+    )
     queue = (*((each, state) for each, state in owner.queue if each not in ended), *((each, WAITING) for each in rows))
     return landed, owner._replace(version=version, offset=offset, number=number, queue=queue, doubted=False)
 
@@ -83,11 +109,15 @@ def _rewinds(world: World) -> Iterator[Step]:
     if not world.saved:
         yield ("save", 0, world.store.version), world._replace(saved=(world.store,))
     elif world.saved[0] != world.store:
-        yield ("rewind", 0, world.saved[0].version), less(world, "rewinds")._replace(store=world.saved[0], saved=(), rewound=True)
+        yield (
+            ("rewind", 0, world.saved[0].version),
+            less(world, "rewinds")._replace(store=world.saved[0], saved=(), rewound=True),
+        )
 
 
 def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[str]:
-    """The promises that this step broke. What a store lost that went back is sent again, and was recorded in no cursor for ever."""
+    """The promises that this step broke. What a store lost that went back is sent again, and was recorded in no cursor
+    for ever."""
     received = after.kafka.received
     numbers = [row.number for row in received]
     if not after.rewound and len({row.id for row in received}) < len(received):

@@ -1,6 +1,7 @@
 """The model's world: frozen values only, so that a world is its own key in the set of visited ones.
 
-Tokens, versions, numbers and offsets are small integers, 0 is no token. A record is its offset; `Setup.records` gives its key.
+Tokens, versions, numbers and offsets are small integers, 0 is no token. A record is its offset; `Setup.records` gives
+its key.
 """
 
 from typing import NamedTuple
@@ -39,8 +40,9 @@ class Packet(NamedTuple):
 
 
 class Store(NamedTuple):
-    """The durable row, changelog and outbox of the partition; `fires` is history: every row ever committed. `lineage` is the token of
-    the claim that committed last, `since` the version of that claim's first commit (where the store may go back)."""
+    """The durable row, changelog and outbox of the partition; `fires` is history: every row ever committed. `lineage`
+    is the token of the claim that committed last, `since` the version of that claim's first commit (where the store may
+    go back)."""
 
     token: int = 0
     version: int = 0
@@ -126,7 +128,8 @@ class World(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """One configuration: what comes in, which parts take part, what may go wrong, and which protection is taken away."""
+    """One configuration: what comes in, which parts take part, what may go wrong, and which protection is taken
+    away."""
 
     name: str
     covers: str

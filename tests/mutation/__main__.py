@@ -1,7 +1,8 @@
-"""`make mutate`: each guard of the tables is taken out, in a copy of the tree, and its tests are run; one of them must fail.
+"""`make mutate`: each guard of the tables is taken out, in a copy of the tree, and its tests are run; one of them must
+fail.
 
-Writes docs/proof/mutation.md. With words: only guards whose promise or file holds one of them, and the report keeps what it says of
-the others. Exit code 1 when a guard survived.
+Writes docs/proof/mutation.md. With words: only guards whose promise or file holds one of them, and the report keeps
+what it says of the others. Exit code 1 when a guard survived.
 """
 
 import os
@@ -53,7 +54,12 @@ def attempt(tree: Path, guard: Guard) -> str:
     path.write_text(whole.replace(guard.text, guard.instead))
     try:
         for tests in guard.tests:
-            made = run(tree, "-x", tests, *(() if "::" in tests else ("-k", f"({guard.only}) and {PROMISES}" if guard.only else PROMISES)))
+            made = run(
+                tree,
+                "-x",
+                tests,
+                *(() if "::" in tests else ("-k", f"({guard.only}) and {PROMISES}" if guard.only else PROMISES)),
+            )
             if made.code is None:
                 return f"{report.HUNG} ({tests})"
             if made.failed:
@@ -72,7 +78,9 @@ def copied(tree: Path) -> Path:
     for name in COPIED:
         source = PROJECT / name
         if source.is_dir():
-            shutil.copytree(source, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(
+                source, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+            )
         else:
             shutil.copy(source, tree / name)
     return tree

@@ -1,4 +1,5 @@
-"""One call of pytest in a process that was forked with the libraries already imported, and nothing of ours: a fifth of the CPU time."""
+"""One call of pytest in a process that was forked with the libraries already imported, and nothing of ours: a fifth of
+the CPU time."""
 
 import multiprocessing
 import os
@@ -9,9 +10,21 @@ from contextlib import suppress
 from pathlib import Path
 
 LIBRARIES = [
-    "confluent_kafka.admin", "hypothesis", "msgspec", "psutil", "pydantic", "pytest", "pytest_timeout", "redis", "rich", "sqlalchemy",
-    "structlog", "typer", "xdist", "yaml",
-]  # fmt: skip
+    "confluent_kafka.admin",
+    "hypothesis",
+    "msgspec",
+    "psutil",
+    "pydantic",
+    "pytest",
+    "pytest_timeout",
+    "redis",
+    "rich",
+    "sqlalchemy",
+    "structlog",
+    "typer",
+    "xdist",
+    "yaml",
+]
 OURS = ("tests", "sluicegate")
 
 _context = multiprocessing.get_context("forkserver")

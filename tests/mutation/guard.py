@@ -6,7 +6,8 @@ NEVER = "if False:"
 
 
 class Guard(NamedTuple):
-    """`text` stands exactly once in `file`; with `instead` in its place one of `tests` (pytest's arguments, tried in order) must fail."""
+    """`text` stands exactly once in `file`; with `instead` in its place one of `tests` (pytest's arguments, tried in
+    order) must fail."""
 
     promise: str
     file: str

@@ -1,7 +1,8 @@
-"""Protections of the product, by name: the edits of its source that take each one out. A twin is a test that runs without one.
+"""Protections of the product, by name: the edits of its source that take each one out. A twin is a test that runs
+without one.
 
-`tests/mutation/twins.py` applies the edits, in the process of the test or in the processes that the test starts. The product knows
-nothing of this table. A unit test checks that every text is still in its file.
+`tests/mutation/twins.py` applies the edits, in the process of the test or in the processes that the test starts. The
+product knows nothing of this table. A unit test checks that every text is still in its file.
 """
 
 from tests.mutation import protections_stores
@@ -47,11 +48,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        self.shard.add(rows, monotonic)\n"
             '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
         ),
-        Edit(
-            "streams/ownership/owner.py",
-            "        self.shard.add(changes.outbox, monotonic)\n",
-            "",
-        ),
+        Edit("streams/ownership/owner.py", "        self.shard.add(changes.outbox, monotonic)\n", ""),
         Edit(
             "streams/engine/worker.py",
             '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
@@ -115,31 +112,13 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "restore-numbers": (
-        Edit(
-            "streams/aggregation/changelog.py",
-            "            if entry.number != expected:",
-            "            if False:",
-        ),
-        Edit(
-            "streams/aggregation/changelog.py",
-            "        if expected != last + 1:",
-            "        if False:",
-        ),
+        Edit("streams/aggregation/changelog.py", "            if entry.number != expected:", "            if False:"),
+        Edit("streams/aggregation/changelog.py", "        if expected != last + 1:", "        if False:"),
     ),
     "crash-marks": (
-        Edit(
-            "streams/ownership/crash.py",
-            "        if trying is None or trying.offset != offset:",
-            "        if True:",
-        ),
+        Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
     ),
-    "acquit": (
-        Edit(
-            "streams/ownership/claims.py",
-            "        if owner.marks.names():",
-            "        if False:",
-        ),
-    ),
+    "acquit": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
     # -- handlers ------------------------------------------------------------------------------------------------------
     "session": (Edit("streams/handlers/session.py", TOGETHER, APART),),
     "sealed": (
@@ -149,13 +128,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        return\n        for number, packed in section.items.items():",
         ),
     ),
-    "give-back": (
-        Edit(
-            "streams/handlers/slow.py",
-            "    if not cut_off:",
-            "    if True:",
-        ),
-    ),
+    "give-back": (Edit("streams/handlers/slow.py", "    if not cut_off:", "    if True:"),),
     # -- the relay and the ids of rows ---------------------------------------------------------------------------------
     "relay-order": (
         Edit(
@@ -175,9 +148,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "relay-doubt": (
         Edit(
-            "streams/outbox/transactional.py",
-            "        lane.shard.doubted = True",
-            "        lane.shard.doubted = False",
+            "streams/outbox/transactional.py", "        lane.shard.doubted = True", "        lane.shard.doubted = False"
         ),
     ),
     "relay-fence": (
@@ -204,11 +175,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "            return self._cursors.read(self._partition)",
             "            return {}",
         ),
-        Edit(
-            "connectors/kafka/transactions.py",
-            "        self._add(cursor)\n",
-            "",
-        ),
+        Edit("connectors/kafka/transactions.py", "        self._add(cursor)\n", ""),
         Edit(
             "streams/testing/transactions.py",
             "        return self.log.cursors.get(self.partition, {})",
@@ -258,13 +225,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return set()",
         ),
     ),
-    "revived": (
-        Edit(
-            "streams/operations/dead_rows.py",
-            "    gone = [row.number for row in rows]",
-            "    gone = []",
-        ),
-    ),
+    "revived": (Edit("streams/operations/dead_rows.py", "    gone = [row.number for row in rows]", "    gone = []"),),
     "rebuild-boundaries": (
         Edit(
             "streams/operations/rebuild_plan.py",
@@ -279,15 +240,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    claim = _marked(store, claim, built.offset)\n",
         ),
         Edit(
-            "streams/operations/rebuild_write.py",
-            "Changes(-1, entries=blobs)",
-            "Changes(built.offset, entries=blobs)",
+            "streams/operations/rebuild_write.py", "Changes(-1, entries=blobs)", "Changes(built.offset, entries=blobs)"
         ),
-        Edit(
-            "streams/operations/rebuild_write.py",
-            "Changes(-1, outbox=",
-            "Changes(built.offset, outbox=",
-        ),
+        Edit("streams/operations/rebuild_write.py", "Changes(-1, outbox=", "Changes(built.offset, outbox="),
         Edit(
             "streams/operations/rebuild_write.py",
             "def _marked(store: Store, claim: Claim) -> Claim:",
@@ -299,11 +254,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    blob = packed(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), compress=False)\n"
             "    claim = store.commit(claim, Changes(begun, entries=[blob], keep_from=number))",
         ),
-        Edit(
-            "streams/operations/rebuild_write.py",
-            "Changes(-1, dispatched=",
-            "Changes(begun, dispatched=",
-        ),
+        Edit("streams/operations/rebuild_write.py", "Changes(-1, dispatched=", "Changes(begun, dispatched="),
     ),
     "fresh-secrets": (
         Edit(
@@ -334,7 +285,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit(
             "streams/shared/shared_runs.py",
             "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
-            "        moves = moves._replace(expected=self._buffer.watermark(self._name, moves.topic_id, moves.partition))\n"
+            "        moves = moves._replace(expected=self._buffer.watermark(self._name, moves.topic_id, "
+            "moves.partition))\n"
             "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
         ),
         Edit(
@@ -368,10 +320,6 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "entries, self._gate, progress, self._keep_keys)",
             "entries, self._gate, None, self._keep_keys)",
         ),
-        Edit(
-            "connectors/faust.py",
-            "entries, progress, self._keep_keys)",
-            "entries, None, self._keep_keys)",
-        ),
+        Edit("connectors/faust.py", "entries, progress, self._keep_keys)", "entries, None, self._keep_keys)"),
     ),
 }

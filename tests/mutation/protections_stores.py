@@ -41,15 +41,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             'db.run(f"{insert} values {values}")',
             'db.run(f"{insert} values {values}".replace("insert into", "replace into"))',
         ),
+        Edit("connectors/sql/outbox_lanes.py", "if held is None or held.token != token:", "if held is None:"),
         Edit(
-            "connectors/sql/outbox_lanes.py",
-            "if held is None or held.token != token:",
-            "if held is None:",
-        ),
-        Edit(
-            "connectors/redis/scripts.py",
-            "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end",
-            "",
+            "connectors/redis/scripts.py", "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end", ""
         ),
         Edit(
             "connectors/redis/scripts.py",
@@ -80,11 +74,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return\n"
             "    if len(documents) == 1:",
         ),
-        Edit(
-            "connectors/mongodb/lanes.py",
-            '        if held.get("token") != batch.token:',
-            "        if False:",
-        ),
+        Edit("connectors/mongodb/lanes.py", '        if held.get("token") != batch.token:', "        if False:"),
     ),
     "lease": (
         Edit(
@@ -92,11 +82,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        mine = batch.id in tokens and tokens[batch.id] == batch.token",
             "        mine = batch.id in tokens",
         ),
-        Edit(
-            "connectors/memory/buffer.py",
-            "if int(id) in held.rows and int(id) in ours]",
-            "if int(id) in held.rows]",
-        ),
+        Edit("connectors/memory/buffer.py", "if int(id) in held.rows and int(id) in ours]", "if int(id) in held.rows]"),
         Edit(
             "connectors/memory/buffer.py",
             "        return found.rows if found and found.token == batch.token else []",
@@ -108,20 +94,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "buffer_rows.drop(at, _ROW.number.in_(page))",
         ),
         Edit(
-            "connectors/sql/buffer.py",
-            "_HOLD.id == batch.id, ours).values(free)",
-            "_HOLD.id == batch.id).values(free)",
+            "connectors/sql/buffer.py", "_HOLD.id == batch.id, ours).values(free)", "_HOLD.id == batch.id).values(free)"
         ),
         Edit(
             "connectors/redis/scripts_packs.py",
             "  redis.call('HDEL', key('holders'), batch[4])\n  hand_out(first, batch)",
             "  hand_out(first, batch)",
         ),
-        Edit(
-            "connectors/redis/scripts_snapshots.py",
-            "  if lease == ARGV[2] then mine[",
-            "  if lease then mine[",
-        ),
+        Edit("connectors/redis/scripts_snapshots.py", "  if lease == ARGV[2] then mine[", "  if lease then mine["),
         Edit(
             "connectors/mongodb/buffer.py",
             "            mine = numbered(name, ids) | _leased_by(snapshot.token)",
@@ -145,9 +125,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "            if True:\n                connection.execute(one)",
         ),
         Edit(
-            "connectors/sql/timeouts.py",
-            "sent = [each for each in batch if each.id.hex in kept]",
-            "sent = list(batch)",
+            "connectors/sql/timeouts.py", "sent = [each for each in batch if each.id.hex in kept]", "sent = list(batch)"
         ),
         Edit(
             "connectors/redis/scripts_timeouts.py",
@@ -161,7 +139,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/mongodb/timeouts.py",
-            '            own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}\n',
+            '            own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, '
+            "session)}}\n",
             "",
         ),
     ),

@@ -9,7 +9,8 @@ PLACE = Path("docs", "proof", "mutation.md")
 SURVIVED, HUNG, BROKEN, OPEN = "SURVIVED", "no end within the time", "BROKEN", "not run"
 HEAD = """# Guards and the tests that miss them
 
-Written by `make mutate`, which takes each guard out in a copy of the tree and runs its tests; do not edit. The tables of guards are
+Written by `make mutate`, which takes each guard out in a copy of the tree and runs its tests; do not edit. The \
+tables of guards are
 `tests/mutation/engine.py`, `kafka.py` and `stores.py`; a unit test keeps them true.
 
 """
@@ -20,7 +21,9 @@ def write(project: Path, guards: Sequence[Guard], found: Mapping[str, str]) -> N
     killed = sum("::" in result for result in results)
     lines = [f"{len(guards)} guards, {killed} missed by a test, {results.count(SURVIVED)} survived.", ""]
     lines += ["| promise | guard in | first test that fails without it |", "|---|---|---|"]
-    lines += [f"| {guard.promise} | `{guard.file}` | {_cell(result)} |" for guard, result in zip(guards, results, strict=True)]
+    lines += [
+        f"| {guard.promise} | `{guard.file}` | {_cell(result)} |" for guard, result in zip(guards, results, strict=True)
+    ]
     (project / PLACE).parent.mkdir(exist_ok=True)
     (project / PLACE).write_text(HEAD + "\n".join(lines) + "\n")
 
@@ -34,5 +37,7 @@ def read(project: Path, guards: Sequence[Guard]) -> dict[str, str]:
     if not (project / PLACE).exists():
         return {}
     known = {guard.promise for guard in guards}
-    rows = [line.strip("| ").split(" | ") for line in (project / PLACE).read_text().splitlines() if line.startswith("| ")]
+    rows = [
+        line.strip("| ").split(" | ") for line in (project / PLACE).read_text().splitlines() if line.startswith("| ")
+    ]
     return {row[0]: row[2].strip("`") for row in rows if len(row) == 3 and row[0] in known}

@@ -29,14 +29,16 @@ def edits_of(names: str) -> list[Edit]:
 
 @contextmanager
 def without(names: str) -> Iterator[None]:
-    """The product without these protections, joined by commas. A Redis store takes its scripts when it is opened: open it inside."""
+    """The product without these protections, joined by commas. A Redis store takes its scripts when it is opened: open
+    it inside."""
     with pytest.MonkeyPatch.context() as patch:
         take_out(patch, edits_of(names))
         yield
 
 
 def take_out(patch: pytest.MonkeyPatch, edits: Sequence[Edit]) -> None:
-    """Until the patch is undone, functions and texts that differ are as in the edited source. All others stay as they are."""
+    """Until the patch is undone, functions and texts that differ are as in the edited source. All others stay as they
+    are."""
     for file in dict.fromkeys(edit.file for edit in edits):
         real = import_module(module_of(file))
         if not _replace(patch, real, _scratch(real, [edit for edit in edits if edit.file == file])):
@@ -108,8 +110,8 @@ def environment(names: str, log: Path, given: Mapping[str, str] = os.environ) ->
 
 
 def check(names: str, log: Path, pids: Iterable[int]) -> None:
-    """Raises AssertionError unless the hook ran in these processes, every edit fitted, and each protection was taken out in one of
-    them. A twin that kept its protections proves nothing."""
+    """Raises AssertionError unless the hook ran in these processes, every edit fitted, and each protection was taken
+    out in one of them. A twin that kept its protections proves nothing."""
     lines = [line.split(maxsplit=1) for line in log.read_text().splitlines()] if log.exists() else []
     said = [(int(pid), what) for pid, what in lines]
     broken = [what for _, what in said if what.startswith("broken")]

@@ -1,4 +1,5 @@
-"""Real servers for tests: `Kafka`, `Valkey` and the others say what they are, `Server` runs one, tests/conftest.py hands them out."""
+"""Real servers for tests: `Kafka`, `Valkey` and the others say what they are, `Server` runs one, tests/conftest.py
+hands them out."""
 
 from tests.servers.kafka import Kafka
 from tests.servers.mariadb import Mariadb
@@ -9,4 +10,16 @@ from tests.servers.program import Place, Program, Unavailable
 from tests.servers.proxy import Proxy
 from tests.servers.valkey import Valkey
 
-__all__ = ["Kafka", "Mariadb", "MongoDB", "Place", "Postgres", "Program", "Proxy", "Server", "Unavailable", "Valkey", "free_port"]
+__all__ = [
+    "Kafka",
+    "Mariadb",
+    "MongoDB",
+    "Place",
+    "Postgres",
+    "Program",
+    "Proxy",
+    "Server",
+    "Unavailable",
+    "Valkey",
+    "free_port",
+]

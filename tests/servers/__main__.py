@@ -1,4 +1,5 @@
-"""`make servers`: Kafka and every store for a person, in the foreground until SIGINT or SIGTERM; prints a NAME=URL line for each.
+"""`make servers`: Kafka and every store for a person, in the foreground until SIGINT or SIGTERM; prints a NAME=URL line
+for each.
 
 `--fetch` only fetches what they need.
 """

@@ -10,7 +10,8 @@ KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 @dataclass(frozen=True)
 class Certificate:
-    """A folder with `ca.pem` (who signed it), `cert.pem`, `key.pem` and `both.pem`. `user` owns the files: PostgreSQL insists."""
+    """A folder with `ca.pem` (who signed it), `cert.pem`, `key.pem` and `both.pem`. `user` owns the files: PostgreSQL
+    insists."""
 
     folder: Path
     user: int | None = None
@@ -43,8 +44,8 @@ class Authority:
         return self.folder / "authority.pem"
 
     def certified(self, name: str, days: int = 2, user: int | None = None) -> Certificate:
-        """A certificate for localhost, in the folder `name`, for so many days (-1: it ended yesterday). Issued again over the one that
-        is there, it keeps the key."""
+        """A certificate for localhost, in the folder `name`, for so many days (-1: it ended yesterday). Issued again
+        over the one that is there, it keeps the key."""
         made = Certificate(self.folder / name, user)
         made.folder.mkdir(exist_ok=True)
         request, extensions = made.folder / "request", made.folder / "extensions"

@@ -1,4 +1,5 @@
-"""Kafka brokers that know each other, and a way of its own to all of them for each client that a test wants to cut off."""
+"""Kafka brokers that know each other, and a way of its own to all of them for each client that a test wants to cut
+off."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +25,14 @@ SEVERAL = {
 
 
 class Cluster:
-    """`size` brokers, which are controllers, too. `ways[n][b]` is the proxy before broker b on way n: whoever comes by the addresses
-    of `bootstrap(n)` meets only the proxies of way n."""
+    """`size` brokers, which are controllers, too. `ways[n][b]` is the proxy before broker b on way n: whoever comes by
+    the addresses of `bootstrap(n)` meets only the proxies of way n."""
 
     def __init__(self, root: Path, size: int = 1, ways: int = 0) -> None:
         self.servers = [Server(Kafka(), root / f"broker-{number}") for number in range(1, size + 1)]
-        self.ways: list[list[Proxy]] = [[Proxy("127.0.0.1", free_port(), free_port()) for _ in self.servers] for _ in range(ways)]
+        self.ways: list[list[Proxy]] = [
+            [Proxy("127.0.0.1", free_port(), free_port()) for _ in self.servers] for _ in range(ways)
+        ]
         voters = ",".join(f"{number}@127.0.0.1:{each.place.inner_port}" for number, each in enumerate(self.servers, 1))
         for number, server in enumerate(self.servers):
             server.program = Kafka(self._config(number, server, voters) | (SEVERAL if size > 1 else {}))
@@ -44,7 +47,9 @@ class Cluster:
             "controller.quorum.voters": voters,
             "listeners": ",".join([*listeners, f"C://127.0.0.1:{server.place.inner_port}"]),
             "advertised.listeners": ",".join(advertised),
-            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ("B", "C", *(name for name, _ in doors))),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:PLAINTEXT" for name in ("B", "C", *(name for name, _ in doors))
+            ),
         }
 
     def start(self) -> "Cluster":

@@ -1,4 +1,5 @@
-"""The same servers from a Docker engine, through testcontainers (whose reaper removes what a killed run leaves behind)."""
+"""The same servers from a Docker engine, through testcontainers (whose reaper removes what a killed run leaves
+behind)."""
 
 import shutil
 from pathlib import Path

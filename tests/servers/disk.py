@@ -1,7 +1,8 @@
-"""A disk that fails, and one whose power fails: for programs that begin with `Disk.enter`, whoever they are, without privileges.
+"""A disk that fails, and one whose power fails: for programs that begin with `Disk.enter`, whoever they are, without
+privileges.
 
-What was synced is on the disk as it was then; a power loss takes everything else of a file's content. Names (of a file that is made,
-renamed or removed) are on it at once.
+What was synced is on the disk as it was then; a power loss takes everything else of a file's content. Names (of a file
+that is made, renamed or removed) are on it at once.
 """
 
 import errno

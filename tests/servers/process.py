@@ -1,4 +1,5 @@
-"""One server as processes of ours: started, asked whether it is ready, killed, paused, ended, and gone when we are gone."""
+"""One server as processes of ours: started, asked whether it is ready, killed, paused, ended, and gone when we are
+gone."""
 
 import ctypes
 import os
@@ -24,7 +25,8 @@ PR_SET_PDEATHSIG = 1
 # Loaded before any fork: dlopen between fork and exec can deadlock. Missing where there is no prctl.
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
-# PR_SET_PDEATHSIG fires when the starting THREAD ends, so all servers are started by one that lives as long as the process.
+# PR_SET_PDEATHSIG fires when the starting THREAD ends, so all servers are started by one that lives as long as the
+# process.
 _launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="server-launcher")
 
 _taken: set[int] = set()
@@ -36,7 +38,8 @@ def stop_launching() -> None:
 
 
 def die_with_parent(with_signal: signal.Signals) -> Callable[[], None]:
-    """A preexec_fn: the child gets the signal when the calling process ends in any way, kill -9 included; nothing is blocked in it."""
+    """A preexec_fn: the child gets the signal when the calling process ends in any way, kill -9 included; nothing is
+    blocked in it."""
     parent = os.getpid()
 
     def child() -> None:
@@ -144,10 +147,15 @@ class Server:
         self.start(timeout)
 
     def pause(self) -> None:
-        """SIGSTOP: it accepts connections and answers nothing. A thread on another processor runs on for a moment: that is waited for."""
+        """SIGSTOP: it accepts connections and answers nothing. A thread on another processor runs on for a moment: that
+        is waited for."""
         self._signal(signal.SIGSTOP)
         own = psutil.Process(self.pid)
-        wait_until(lambda: all(_stands(each.pid) for each in [own, *own.children(recursive=True)]), 10, "the stop of all threads")
+        wait_until(
+            lambda: all(_stands(each.pid) for each in [own, *own.children(recursive=True)]),
+            10,
+            "the stop of all threads",
+        )
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)

@@ -1,4 +1,5 @@
-"""A TCP proxy that a test commands: it holds bytes back, loses replies, delays, slows, spoils, resets and refuses connections."""
+"""A TCP proxy that a test commands: it holds bytes back, loses replies, delays, slows, spoils, resets and refuses
+connections."""
 
 import asyncio
 import socket
@@ -93,7 +94,8 @@ class Proxy:
         return len(self._links)
 
     def hold(self, direction: Direction, marker: bytes | None = None) -> None:
-        """Keep the bytes of a direction back from now on; with a marker, from the first read that contains it (that read too)."""
+        """Keep the bytes of a direction back from now on; with a marker, from the first read that contains it (that
+        read too)."""
         self._call(self._hold(self._ways[direction], marker))
 
     def wait_held(self, timeout: float = 10.0) -> int:
@@ -101,7 +103,8 @@ class Proxy:
         return wait_until(lambda: self.held, timeout, "held bytes")
 
     def release(self) -> None:
-        """Deliver what is held and pass everything on again; ends `hold` and `drop_replies`. What was dropped stays lost."""
+        """Deliver what is held and pass everything on again; ends `hold` and `drop_replies`. What was dropped stays
+        lost."""
         self._call(self._release())
 
     def drop_replies(self) -> None:

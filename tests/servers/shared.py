@@ -22,8 +22,16 @@ from tests.servers.valkey import Valkey
 from tests.waiting import wait_until
 
 SOCKET = "SLUICEGATE_SERVERS_SOCKET"
-PROGRAMS: Mapping[str, type[Program]] = {"kafka": Kafka, "valkey": Valkey, "postgres": Postgres, "mariadb": Mariadb, "mongodb": MongoDB}
-HINT = "`make setup setup-servers` fetches what tests need; `make servers` starts servers for SLUICEGATE_TEST_* variables"
+PROGRAMS: Mapping[str, type[Program]] = {
+    "kafka": Kafka,
+    "valkey": Valkey,
+    "postgres": Postgres,
+    "mariadb": Mariadb,
+    "mongodb": MongoDB,
+}
+HINT = (
+    "`make setup setup-servers` fetches what tests need; `make servers` starts servers for SLUICEGATE_TEST_* variables"
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,8 @@ class Shared:
 
 
 def open_server(program: Program, root: Path | None = None) -> Server | Container:
-    """The server in a container where an engine answers and has the image, else as a process. Raises Unavailable, RuntimeError."""
+    """The server in a container where an engine answers and has the image, else as a process. Raises Unavailable,
+    RuntimeError."""
     if engine_answers():
         with suppress(RuntimeError):
             return Container(program, root).start()

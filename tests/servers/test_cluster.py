@@ -43,10 +43,18 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
 
 def leader(cluster: Cluster, topic: str) -> int:
-    return int(AdminClient({"bootstrap.servers": cluster.url}).list_topics(topic, timeout=20).topics[topic].partitions[0].leader)
+    return int(
+        AdminClient({"bootstrap.servers": cluster.url})
+        .list_topics(topic, timeout=20)
+        .topics[topic]
+        .partitions[0]
+        .leader
+    )
 
 
-def test_a_killed_leader_is_replaced_nothing_is_lost_and_it_leads_again_when_asked_for(cluster: Cluster, ns: str) -> None:
+def test_a_killed_leader_is_replaced_nothing_is_lost_and_it_leads_again_when_asked_for(
+    cluster: Cluster, ns: str
+) -> None:
     create_topic(cluster.url, ns, 1, {}, 3)
     write(cluster.url, ns, b"before")
     first = leader(cluster, ns)
@@ -54,7 +62,9 @@ def test_a_killed_leader_is_replaced_nothing_is_lost_and_it_leads_again_when_ask
     write(cluster.url, ns, b"without it")
     assert wait_until(lambda: (now := leader(cluster, ns)) not in (first, -1) and now, 30, "another leader")
     cluster.servers[first - 1].restart(120.0)
-    wait_until(lambda: cluster.prefer_first_leaders() or leader(cluster, ns) == first, 60, "the first leader", pause=0.5)
+    wait_until(
+        lambda: cluster.prefer_first_leaders() or leader(cluster, ns) == first, 60, "the first leader", pause=0.5
+    )
     wait_until(lambda: leader(cluster, ns) == first, 30, "the first leader")
     assert read(cluster.url, ns, 2) == [b"before", b"without it"]
 

@@ -60,9 +60,16 @@ def test_a_power_loss_takes_what_was_not_synced_of_each_file_whatever_its_name_i
     disk: Disk, program: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     lines = [
-        "synced write one", "synced fsync -", "grown write one", "grown fdatasync -", "grown write two", "never write one",
-        "renamed write one", "renamed fsync -", "renamed rename other",
-    ]  # fmt: skip
+        "synced write one",
+        "synced fsync -",
+        "grown write one",
+        "grown fdatasync -",
+        "grown write two",
+        "never write one",
+        "renamed write one",
+        "renamed fsync -",
+        "renamed rename other",
+    ]
     assert [tell(program, line) for line in lines] == ["done"] * len(lines)
     program.kill()
     program.wait()
@@ -72,11 +79,13 @@ def test_a_power_loss_takes_what_was_not_synced_of_each_file_whatever_its_name_i
     assert (disk.synced, disk.failed) == (3, 0)
 
 
-def test_a_sync_fails_while_the_disk_does_and_keeps_nothing(disk: Disk, program: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_sync_fails_while_the_disk_does_and_keeps_nothing(
+    disk: Disk, program: subprocess.Popen[str], tmp_path: Path
+) -> None:
     disk.fail()
-    assert [tell(program, line) for line in ("synced write one", "synced fsync -", "grown write one", "grown fdatasync -")] == [
-        "done", "Input/output error", "done", "Input/output error",
-    ]  # fmt: skip
+    assert [
+        tell(program, line) for line in ("synced write one", "synced fsync -", "grown write one", "grown fdatasync -")
+    ] == ["done", "Input/output error", "done", "Input/output error"]
     disk.fail(False)
     assert tell(program, "grown fsync -") == "done"
     program.kill()

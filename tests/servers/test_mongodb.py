@@ -38,7 +38,9 @@ def test_a_paused_mongodb_answers_again_after_resume(own_server):
 def test_a_set_of_three_has_a_new_primary_soon_after_the_old_one_was_killed_and_takes_it_back(own_server):
     nodes = [own_server(MongoDB, alone=False) for _ in range(3)]
     with pymongo.MongoClient(gather(nodes), timeoutMS=10_000) as client:
-        numbers = client.get_default_database().get_collection("numbers", write_concern=pymongo.WriteConcern("majority", j=True))
+        numbers = client.get_default_database().get_collection(
+            "numbers", write_concern=pymongo.WriteConcern("majority", j=True)
+        )
         numbers.insert_one({"_id": 1})
         first = client.primary
         killed = next(node for node in nodes if node.port == first[1])

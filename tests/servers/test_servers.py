@@ -21,13 +21,22 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def producer(bootstrap, ns):
-    made = Producer({"bootstrap.servers": bootstrap, "transactional.id": ns, "log_level": 0, "reconnect.backoff.max.ms": 200})
+    made = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": ns, "log_level": 0, "reconnect.backoff.max.ms": 200}
+    )
     made.init_transactions(30)
     return made
 
 
 def committed_values(bootstrap, topic):
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest", "enable.partition.eof": True})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
     consumer.subscribe([topic])
     try:
         values = []
@@ -41,8 +50,26 @@ def committed_values(bootstrap, topic):
 def pytest_run(folder, body, *options, **environment):
     """A pytest of its own, on a test file of its own, with this project's fixtures."""
     (folder / "test_inner.py").write_text(body)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", "pyproject.toml", "-rs"]
-    unset = ("CI", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_ADDOPTS", "SLUICEGATE_TEST_REDIS_URL", RUN)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "pyproject.toml",
+        "-rs",
+    ]
+    unset = (
+        "CI",
+        "PYTEST_XDIST_WORKER",
+        "PYTEST_XDIST_WORKER_COUNT",
+        "PYTEST_ADDOPTS",
+        "SLUICEGATE_TEST_REDIS_URL",
+        RUN,
+    )
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     return subprocess.Popen(
         [*command, *options, str(folder / "test_inner.py")],
@@ -207,7 +234,10 @@ def test_a_docker_engine_that_does_not_answer_is_passed_over(tmp_path):
 def test_a_failure_shows_and_keeps_the_logs(tmp_path):
     from tests.conftest import LOGS
 
-    body = "from tests.servers import Valkey\ndef test_it_fails_on_purpose(redis_url, own_server):\n own_server(Valkey)\n assert False"
+    body = (
+        "from tests.servers import Valkey\ndef test_it_fails_on_purpose(redis_url, own_server):\n "
+        "own_server(Valkey)\n assert False"
+    )
     before = set(LOGS.glob("valkey-*.log"))
     inner = pytest_run(tmp_path, body)
     output, _ = inner.communicate(timeout=90)
@@ -225,7 +255,12 @@ def test_make_servers_prints_each_url_and_ends_cleanly_on_sigterm():
     folder = own_folder()  # one that the user of PostgreSQL may pass through, unlike tmp_path
     command = [sys.executable, "-m", "tests.servers"]
     with subprocess.Popen(
-        command, cwd=PROJECT, env=os.environ | {"TMPDIR": str(folder)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        command,
+        cwd=PROJECT,
+        env=os.environ | {"TMPDIR": str(folder)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as run:
         lines = dict(run.stdout.readline().strip().split("=", 1) for _ in PROGRAMS)
         assert lines.keys() >= {"KAFKA_BOOTSTRAP_SERVERS", "REDIS_URL", "POSTGRES_URL", "MARIADB_URL"}

@@ -15,7 +15,9 @@ def sql(url):
     target = urlsplit(url)
     if target.scheme == "postgresql":
         return psycopg.connect(url)
-    return pymysql.connect(host=target.hostname, port=target.port, user=target.username, database=target.path[1:], read_timeout=5)
+    return pymysql.connect(
+        host=target.hostname, port=target.port, user=target.username, database=target.path[1:], read_timeout=5
+    )
 
 
 def run(connection, text):

@@ -1,4 +1,5 @@
-"""Valkey (or Redis) with an append-only file that is synced before every reply. With a certificate its inner port speaks TLS."""
+"""Valkey (or Redis) with an append-only file that is synced before every reply. With a certificate its inner port
+speaks TLS."""
 
 import importlib.util
 import platform
@@ -43,13 +44,31 @@ class Valkey:
 
     def _options(self, place: Place) -> list[str]:
         inner = ["--cluster-port", str(place.inner_port)] if "--cluster-enabled" in self.args else []
-        always = ["--port", str(place.port), "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no"]
+        always = [
+            "--port",
+            str(place.port),
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--save",
+            "",
+            "--daemonize",
+            "no",
+        ]
         return [*always, *inner, *self._tls(place), *self.args]
 
     def _tls(self, place: Place) -> list[str]:
         if self.tls is None:
             return []
-        files = ["--tls-cert-file", str(self.tls.cert), "--tls-key-file", str(self.tls.key), "--tls-ca-cert-file", str(self.tls.authority)]
+        files = [
+            "--tls-cert-file",
+            str(self.tls.cert),
+            "--tls-key-file",
+            str(self.tls.key),
+            "--tls-ca-cert-file",
+            str(self.tls.authority),
+        ]
         return ["--tls-port", str(place.inner_port), *files, "--tls-auth-clients", "optional"]
 
 

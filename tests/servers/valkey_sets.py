@@ -31,9 +31,15 @@ class Sentinel:
 
     def prepare(self, place: Place) -> Sequence[Sequence[str]]:
         place.data.mkdir(exist_ok=True)
-        settings = [("monitor", f"127.0.0.1 {self.primary_port} 2"), ("down-after-milliseconds", "1000"), ("failover-timeout", "4000")]
+        settings = [
+            ("monitor", f"127.0.0.1 {self.primary_port} 2"),
+            ("down-after-milliseconds", "1000"),
+            ("failover-timeout", "4000"),
+        ]
         lines = [f"sentinel {name} {PRIMARY} {value}" for name, value in settings]
-        (place.data / "sentinel.conf").write_text("\n".join([f"port {place.port}", "bind 127.0.0.1", f"dir {place.data}", *lines, ""]))
+        (place.data / "sentinel.conf").write_text(
+            "\n".join([f"port {place.port}", "bind 127.0.0.1", f"dir {place.data}", *lines, ""])
+        )
         return ()
 
     def command(self, place: Place) -> Sequence[str]:
@@ -66,7 +72,8 @@ def sentinels(start: Start, *args: str) -> Sentinels:
     """One primary, two replicas in step with it, three sentinels that know all. `args` are options of the servers."""
     first = start(Valkey, args=("--repl-diskless-sync-delay", "0", *args))
     replicas = [
-        start(Valkey, args=("--repl-diskless-sync-delay", "0", "--replicaof", f"127.0.0.1 {first.port}", *args)) for _ in range(2)
+        start(Valkey, args=("--repl-diskless-sync-delay", "0", "--replicaof", f"127.0.0.1 {first.port}", *args))
+        for _ in range(2)
     ]
     keepers = [start(Sentinel, primary_port=first.port) for _ in range(3)]
     made = Sentinels([first, *replicas], keepers)
@@ -109,7 +116,9 @@ def cluster_url(nodes: Sequence[Server]) -> str:
 def _ready(node: Server, size: int) -> bool:
     said = str(ask(node, "CLUSTER", "INFO"))
     known = str(ask(node, "CLUSTER", "NODES"))
-    return all(word in said for word in ("cluster_state:ok", f"cluster_known_nodes:{size}")) and "handshake" not in known
+    return (
+        all(word in said for word in ("cluster_state:ok", f"cluster_known_nodes:{size}")) and "handshake" not in known
+    )
 
 
 def info(server: Server) -> dict[str, Any]:

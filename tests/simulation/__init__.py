@@ -1,1 +1,2 @@
-"""The real engine, single-threaded, under a clock, a Kafka and a store that a seed lets fail: `python -m tests.simulation --seed N`."""
+"""The real engine, single-threaded, under a clock, a Kafka and a store that a seed lets fail: `python -m
+tests.simulation --seed N`."""

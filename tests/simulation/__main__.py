@@ -1,5 +1,5 @@
-"""`python -m tests.simulation --seed N` prints what a seed does; `--seeds 10000 [--first N]` runs as many and counts the faults hit. With
-`--dispatch` seeds are those of the dispatcher."""
+"""`python -m tests.simulation --seed N` prints what a seed does; `--seeds 10000 [--first N]` runs as many and counts
+the faults hit. With `--dispatch` seeds are those of the dispatcher."""
 
 import argparse
 import sys
@@ -35,7 +35,9 @@ def many(first: int, seeds: int, which: str = "workers") -> int:
     found: list[tuple[int, str]] = []
     starts = range(first, first + seeds, BLOCK)
     with ProcessPoolExecutor() as pool:
-        for some, bad in pool.map(block, starts, [min(BLOCK, first + seeds - start) for start in starts], repeat(which)):
+        for some, bad in pool.map(
+            block, starts, [min(BLOCK, first + seeds - start) for start in starts], repeat(which)
+        ):
             hits += some
             found += bad
             for seed, what in bad:
@@ -53,7 +55,11 @@ def histogram(hits: Counter[str]) -> str:
 def of_dispatcher(seed: int) -> int:
     """What a seed of the dispatcher comes to."""
     outcome = dispatch(seed)
-    print("\n".join([*map(str, outcome.plan.faults), histogram(outcome.hits), f"digest {outcome.digest}", *outcome.findings]))
+    print(
+        "\n".join(
+            [*map(str, outcome.plan.faults), histogram(outcome.hits), f"digest {outcome.digest}", *outcome.findings]
+        )
+    )
     return 1 if outcome.findings else 0
 
 
@@ -64,7 +70,10 @@ def one(seed: int, shrink: bool) -> int:
     """What this seed does; where it fails, with as little as still fails."""
     outcome = run(seed, keep_trace=True)
     if outcome.findings and shrink:
-        print(f"seed {seed} fails with {len(outcome.plan.faults)} faults and {len(outcome.plan.records)} records; less is tried")
+        print(
+            f"seed {seed} fails with {len(outcome.plan.faults)} faults and {len(outcome.plan.records)} records; less "
+            "is tried"
+        )
         outcome = run(shrunk(outcome.plan, fails), keep_trace=True)
     print(report(outcome))
     return 1 if outcome.findings else 0
@@ -88,7 +97,9 @@ def main() -> int:
     parser.add_argument("--digest", action="store_true", help="print the digest of the seed's run, and nothing else")
     parser.add_argument("--dispatch", action="store_true", help="seeds of the dispatcher")
     parser.add_argument("--seeds", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=date.today().toordinal() * 1000 % 1_000_000, help="others each day")
+    parser.add_argument(
+        "--first", type=int, default=date.today().toordinal() * 1000 % 1_000_000, help="others each day"
+    )
     asked = parser.parse_args()
     if asked.digest:
         print(run(plan(asked.seed)).digest)

@@ -12,8 +12,20 @@ HANDLERS = "tests.simulation.handlers"
 SUM = (Reducer("total", "sum", "n"),)
 ALIVE = Reducer("alive", "reduce", None, f"{HANDLERS}:alive")
 KINDS = (
-    "count", "timed", "idle", "until", "reducers", "limits", "message", "session", "slow", "batches", "dedupe", "chain", "poison",
-)  # fmt: skip
+    "count",
+    "timed",
+    "idle",
+    "until",
+    "reducers",
+    "limits",
+    "message",
+    "session",
+    "slow",
+    "batches",
+    "dedupe",
+    "chain",
+    "poison",
+)
 MORE_KINDS = ("refused", "gaps", "shared", "killer", "changed")
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 KEYS = (b"a", b"b", b"c", b"d", b"e", b"f", b"\xff\x00")
@@ -35,7 +47,11 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
     if kind == "message":
         return (_handled(None, Handler((f"{HANDLERS}:work",), attempts=3, backoff_first=0.2, backoff_most=1.0)),)
     if kind == "session":
-        return (_handled(None, Handler((f"{HANDLERS}:book",), session=True, attempts=3, backoff_first=0.2, backoff_most=1.0)),)
+        return (
+            _handled(
+                None, Handler((f"{HANDLERS}:book",), session=True, attempts=3, backoff_first=0.2, backoff_most=1.0)
+            ),
+        )
     if kind == "slow":
         slow = Handler((f"{HANDLERS}:work",), concurrency=2, attempts=4, backoff_first=0.2, backoff_most=1.0)
         return (_handled(None, slow),)
@@ -43,7 +59,9 @@ def agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         rule = Aggregation(count=count, since_first=first, compute=SUM)
         return (_handled(rule, Handler((f"{HANDLERS}:total",), attempts=3, backoff_first=0.2, backoff_most=1.0)),)
     if kind in ("chain", "gaps"):
-        sums = Agent("sums", ("in",), Aggregation(count=count, since_first=first, compute=SUM), Destination("mid"), "dead")
+        sums = Agent(
+            "sums", ("in",), Aggregation(count=count, since_first=first, compute=SUM), Destination("mid"), "dead"
+        )
         rule = Aggregation(count=3, since_first=first, compute=(Reducer("total", "sum", "total"),))
         return sums, Agent("totals", ("mid",), rule, Destination("out"), "dead", receive=("mid",))
     if kind in ("shared", "killer"):
@@ -70,7 +88,9 @@ def _rule(kind: str, chance: Random, count: int, first: float, last: float) -> A
         "changed": Aggregation(count=count, since_first=first, compute=SUM),
         "refused": Aggregation(count=count, since_first=first, compute=SUM),
         "idle": Aggregation(count=chance.choice([count, None]), since_last=last, compute=SUM),
-        "until": Aggregation(until=Until("done", True), since_first=first, compute=(*SUM, Reducer("all", "collect", "n"))),
+        "until": Aggregation(
+            until=Until("done", True), since_first=first, compute=(*SUM, Reducer("all", "collect", "n"))
+        ),
         "reducers": Aggregation(count=count, since_first=first, since_last=last, compute=some),
         "limits": Aggregation(count=9, max_groups=4, max_items=6, compute=SUM),
         "poison": Aggregation(count=count, since_first=first, compute=(*SUM, ALIVE)),
@@ -96,7 +116,11 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
 
 
 def _value(kind: str, chance: Random, number: int) -> bytes:
-    fields: dict[str, object] = {"n": chance.randrange(100), "s": chance.choice("xyz") * chance.randrange(1, 4), "at": number}
+    fields: dict[str, object] = {
+        "n": chance.randrange(100),
+        "s": chance.choice("xyz") * chance.randrange(1, 4),
+        "at": number,
+    }
     if kind == "changed":
         fields["m"] = 10_000 + number
     if kind == "until":

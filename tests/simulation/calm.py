@@ -10,7 +10,8 @@ from tests.simulation.shared import empty
 
 MOST_ROUNDS = 4_000  # until everything must be done
 LOOKS = 2 * PROBE_EVERY + 1.0  # seconds until an owner that is idle has found out that the store is not what it was
-PATIENCE = 300  # rounds from deadline to deadline; after a jump back of the store's clock an owner's stands still for as long
+# rounds from deadline to deadline; after a jump back of the store's clock an owner's stands still for as long
+PATIENCE = 300
 
 
 def drain(world: Any) -> None:
@@ -46,7 +47,9 @@ def done(world: Any) -> bool:
     for name, group in world.groups.items():
         for place in group.places:
             row = rows.get(Partition(APP, name, *place))
-            if (row is None or row.unsent or row.claim.offset != world.log.high(*place)) and place not in halted(world, name):
+            if (row is None or row.unsent or row.claim.offset != world.log.high(*place)) and place not in halted(
+                world, name
+            ):
                 return False
     return empty(world) and not world.calls
 

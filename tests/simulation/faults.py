@@ -147,10 +147,27 @@ def _rewind(world: Any, fault: Fault, process: Any) -> bool:
 
 
 EVERYWHERE: dict[str, Action] = {
-    "kill": _kill, "stop": _stop, "pause": _pause, "late": _late, "twice": _twice, "outage": _outage, "delivery": _delivery,
-    "refused": _refused, "slow-reports": _slow_reports, "queue-full": _queue_full, "store-clock": _store_clock, "clock": _clock,
-}  # fmt: skip
+    "kill": _kill,
+    "stop": _stop,
+    "pause": _pause,
+    "late": _late,
+    "twice": _twice,
+    "outage": _outage,
+    "delivery": _delivery,
+    "refused": _refused,
+    "slow-reports": _slow_reports,
+    "queue-full": _queue_full,
+    "store-clock": _store_clock,
+    "clock": _clock,
+}
 OF_WORKERS: dict[str, Action] = EVERYWHERE | {
-    "rebalance": _rebalance, "redeliver": _redeliver, "ahead": _ahead, "kafka-away": _kafka_away, "rewind": _rewind, "gap": _gap,
-    "file": _file, "shared-lost": _shared_lost, "shared-late": _shared_late,
-}  # fmt: skip
+    "rebalance": _rebalance,
+    "redeliver": _redeliver,
+    "ahead": _ahead,
+    "kafka-away": _kafka_away,
+    "rewind": _rewind,
+    "gap": _gap,
+    "file": _file,
+    "shared-lost": _shared_lost,
+    "shared-late": _shared_late,
+}

@@ -28,10 +28,12 @@ def _counted(so_far: Any, message: Any) -> int:
 
 
 class Fold:
-    """What one partition's records come to. A timeout is taken from the output that says so (`timers.early` asks whether it was due);
-    all else follows from the records."""
+    """What one partition's records come to. A timeout is taken from the output that says so (`timers.early` asks
+    whether it was due); all else follows from the records."""
 
-    def __init__(self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen], identify: Any) -> None:
+    def __init__(
+        self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen], identify: Any
+    ) -> None:
         self.agent, self.records = agent, records
         rule = replace(agent.aggregation, since_first=None, since_last=None) if agent.aggregation else None
         self.failed: list[int] = []
@@ -132,6 +134,8 @@ def books(world: Any, partition: Partition, fold: Fold) -> list[str]:
         listed = [at for at in world.store._values.get(repr(key), []) if at in mine]
         wanted = [at for at, (of, _) in mine.items() if of == key]
         if listed != wanted:
-            return [f"{partition}: the books of {key!r} list {Counter(listed) - Counter(wanted)} too often, "
-                    f"{Counter(wanted) - Counter(listed)} too rarely, or in another order"]
+            return [
+                f"{partition}: the books of {key!r} list {Counter(listed) - Counter(wanted)} too often, "
+                f"{Counter(wanted) - Counter(listed)} too rarely, or in another order"
+            ]
     return []

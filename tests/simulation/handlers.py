@@ -1,4 +1,5 @@
-"""What the agents of a simulation call. Whether a call fails is said by the message; how often it failed outlives processes."""
+"""What the agents of a simulation call. Whether a call fails is said by the message; how often it failed outlives
+processes."""
 
 from collections import Counter
 from typing import Any
@@ -40,7 +41,14 @@ def book(message: Message, session: Any, send: Any) -> None:
 
 
 def total(batch: Batch, send: Any) -> None:
-    send({"sum": batch.value["total"], "count": batch.count, "reason": batch.reason, "opened_at": batch.value["opened_at"]})
+    send(
+        {
+            "sum": batch.value["total"],
+            "count": batch.count,
+            "reason": batch.reason,
+            "opened_at": batch.value["opened_at"],
+        }
+    )
 
 
 def deadly(batch: Batch, send: Any) -> None:

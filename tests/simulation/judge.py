@@ -1,6 +1,7 @@
 """The judge of a run: folds the input log by the oracle of tests/unit/aggregation and compares it with what came out.
 
-It knows the log, the store's last picture and which processes died holding which record; nothing of how the engine got there.
+It knows the log, the store's last picture and which processes died holding which record; nothing of how the engine got
+there.
 """
 
 from collections import Counter
@@ -35,7 +36,14 @@ class Wanted:
 
 
 def seen(message: LogRecord) -> Seen:
-    return Seen(message.t, message.p, message.o, message.k, message.v, {name: (value or b"").decode() for name, value in message.h or ()})
+    return Seen(
+        message.t,
+        message.p,
+        message.o,
+        message.k,
+        message.v,
+        {name: (value or b"").decode() for name, value in message.h or ()},
+    )
 
 
 def distinct(messages: Sequence[Seen]) -> list[Seen]:
@@ -58,7 +66,9 @@ def judge(world: Any) -> list[str]:
     """What is wrong, a line each; empty when every promise held."""
     found = list(world.findings)
     sent = [seen(message) for topic in ("mid", "out", "dead") for message in world.log.order.get(topic, [])]
-    halted = {Partition(APP, name, *place): why for name, stopped in states(world).items() for place, why in stopped.items()}
+    halted = {
+        Partition(APP, name, *place): why for name, stopped in states(world).items() for place, why in stopped.items()
+    }
     found += _halts(world, halted)
     dead = [_of_row(row) for stored in world.store._rows.values() for row, _ in stored.dead.values()]
     verdict = Verdict()
@@ -79,7 +89,9 @@ def judge(world: Any) -> list[str]:
 
 
 def _of_row(row: Any) -> Seen:
-    return Seen(row.topic, row.partition, -1, row.key, row.value, {name: (value or b"").decode() for name, value in row.headers})
+    return Seen(
+        row.topic, row.partition, -1, row.key, row.value, {name: (value or b"").decode() for name, value in row.headers}
+    )
 
 
 def _writer(message: Seen) -> tuple[str, str, str, int]:
@@ -101,19 +113,28 @@ def _halts(world: Any, halted: dict[Partition, str]) -> list[str]:
     for partition, (left, told) in world.rewound.items():
         why = halted.get(partition)
         if told and why not in ("store-rewound", "store-wiped"):
-            found.append(f"{partition}: the store went back to version {left}, Kafka knew more, and nobody said so ({why})")
+            found.append(
+                f"{partition}: the store went back to version {left}, Kafka knew more, and nobody said so ({why})"
+            )
     return found
 
 
-# -- what must be there ----------------------------------------------------------------------------------------------------
+# -- what must be there
+# ----------------------------------------------------------------------------------------------------
 
 
-def _partition(world: Any, agent: Agent, partition: Partition, sent: Sequence[Seen], wanted: dict[str, Wanted]) -> list[str]:
+def _partition(
+    world: Any, agent: Agent, partition: Partition, sent: Sequence[Seen], wanted: dict[str, Wanted]
+) -> list[str]:
     """Adds what this partition must have sent; returns what is wrong with what it holds."""
     topic_id = world.log.ids[partition.topic]
     identify, dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
     records = _received(world.log.topics[partition.topic][partition.number])
-    crashed = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-reason") == "crash"}
+    crashed = {
+        int(each.headers["sluicegate-dead-offset"])
+        for each in sent
+        if each.headers.get("sluicegate-dead-reason") == "crash"
+    }
     found = _crashes(world, partition, records, crashed)
     crashed |= _cut_off(world, agent, partition, records, sent)
     fold: Fold | Tiled = Fold(agent, records, crashed, sent, identify)
@@ -129,7 +150,10 @@ def _partition(world: Any, agent: Agent, partition: Partition, sent: Sequence[Se
         found += early(world, agent, partition, fold, sent)
     row = world.store._rows.get(partition)
     if row is None or row.claim.offset != world.log.high(partition.topic, partition.number) or row.unsent:
-        found.append(f"{partition}: {row and row.claim.offset} of {world.log.high(partition.topic, partition.number)} read, or rows unsent")
+        found.append(
+            f"{partition}: {row and row.claim.offset} of {world.log.high(partition.topic, partition.number)} read, "
+            "or rows unsent"
+        )
     return found
 
 
@@ -146,22 +170,32 @@ def _received(records: Sequence[LogRecord]) -> list[LogRecord]:
 
 
 def _crashes(world: Any, partition: Partition, records: Sequence[LogRecord], crashed: set[int]) -> list[str]:
-    """The record that ends its process is a dead letter; another only when three processes died, or stood still, at it."""
+    """The record that ends its process is a dead letter; another only when three processes died, or stood still, at
+    it."""
     poison = {record.o for record in records if record.v is not None and b"poison" in record.v}
     found = [f"{partition}: the poison at {offset} has no dead letter" for offset in sorted(poison - crashed)]
     for offset in sorted(crashed - poison):
         names = world.marks.get((partition, offset), set()) & world.suspects
         if len(names) < 3:
-            found.append(f"{partition}: a dead letter says that record {offset} ended three processes; it ended {sorted(names)}")
+            found.append(
+                f"{partition}: a dead letter says that record {offset} ended three processes; it ended {sorted(names)}"
+            )
     return found
 
 
-def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[LogRecord], sent: Sequence[Seen]) -> set[int]:
-    """Messages of slow handlers whose attempts were used up: those that failed, and those that a process began and did not end."""
+def _cut_off(
+    world: Any, agent: Agent, partition: Partition, records: Sequence[LogRecord], sent: Sequence[Seen]
+) -> set[int]:
+    """Messages of slow handlers whose attempts were used up: those that failed, and those that a process began and did
+    not end."""
     if agent.handler is None or not agent.handler.concurrency:
         return set()
     found = set()
-    letters = {int(each.headers["sluicegate-dead-offset"]) for each in sent if each.headers.get("sluicegate-dead-stage") == "handler"}
+    letters = {
+        int(each.headers["sluicegate-dead-offset"])
+        for each in sent
+        if each.headers.get("sluicegate-dead-stage") == "handler"
+    }
     for record in [record for record in records if record.o in letters]:
         names = {name for name, where, number in world.cut_off if (where, number) == (partition, record.o)}
         value = loads(record.v)
@@ -170,7 +204,8 @@ def _cut_off(world: Any, agent: Agent, partition: Partition, records: Sequence[L
     return found
 
 
-# -- what is there ---------------------------------------------------------------------------------------------------------
+# -- what is there
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _compared(wanted: dict[str, Wanted], got: Sequence[Seen], passed: set[str]) -> list[str]:
@@ -179,13 +214,18 @@ def _compared(wanted: dict[str, Wanted], got: Sequence[Seen], passed: set[str]) 
     for each in got:
         should = wanted.get(each.id)
         if should is None:
-            found.append(f"{each.topic} {each.number}: nobody should have sent {each.value!r} of {each.key!r} {_reason(each)}")
+            found.append(
+                f"{each.topic} {each.number}: nobody should have sent {each.value!r} of {each.key!r} {_reason(each)}"
+            )
             continue
         if each.id in there:
             found.append(f"{each.topic}: {each.id} is there under two numbers: {each.value!r}")
         there.add(each.id)
         if not _same(should, each):
-            found.append(f"{each.topic} {each.number}: {each.value!r} of {each.key!r} instead of {should.value!r} of {should.key!r}")
+            found.append(
+                f"{each.topic} {each.number}: {each.value!r} of {each.key!r} instead of {should.value!r} of "
+                f"{should.key!r}"
+            )
         line = (*should.line, each.topic, each.partition)
         if each.offset >= 0 and last.get(line, -1) > should.at and should.line[-1] != "dead" and each.id not in passed:
             found.append(f"{each.topic}: {each.key!r} of {should.line[0][2:]} at {should.at} comes after {last[line]}")

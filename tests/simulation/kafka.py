@@ -1,5 +1,5 @@
-"""Kafka as a process sees it: a group whose news arrive at the next poll, records that come again or too far on, delivery reports that
-are late or say no. The log is sluicegate.streams.testing.log's."""
+"""Kafka as a process sees it: a group whose news arrive at the next poll, records that come again or too far on,
+delivery reports that are late or say no. The log is sluicegate.streams.testing.log's."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,8 +20,9 @@ class News(NamedTuple):
 
 
 class Group:
-    """The members of one agent, and who was given which partition last. A member that is away keeps what it believes until it polls.
-    `cooperative`: what a living member has is given on when it let go, else at once, as to a member that is not heard of."""
+    """The members of one agent, and who was given which partition last. A member that is away keeps what it believes
+    until it polls. `cooperative`: what a living member has is given on when it let go, else at once, as to a member
+    that is not heard of."""
 
     def __init__(self, places: Sequence[TopicPartition], cooperative: bool) -> None:
         self.places, self._cooperative = list(places), cooperative
@@ -87,7 +88,8 @@ class Input:
             if each.kind == "give":
                 self._inner.give(each.place)
                 continue
-            self._inner.given = [place for place in self._inner.given if place != each.place]  # given and taken within one poll
+            # given and taken within one poll
+            self._inner.given = [place for place in self._inner.given if place != each.place]
             self._inner.take(each.place)
             self._process.group.polled(each.place, self._process)
         return None if self._process.world.number < self.away else self._inner.poll(timeout)
@@ -140,9 +142,10 @@ NEVER = ("failed", *REFUSED)  # written
 
 
 class Producer:
-    """Satisfies sluicegate.streams.contracts.stores.Producer. Each output partition is written in order; after a row that
-    failed no later one of its partition is written but in order and late, until `replace`. `failing` rows fail next,
-    and `gaps` rows alone, with those behind them written; `slow` until that step reports wait; `room` for so many unreported rows."""
+    """Satisfies sluicegate.streams.contracts.stores.Producer. Each output partition is written in order; after a row
+    that failed no later one of its partition is written but in order and late, until `replace`. `failing` rows fail
+    next, and `gaps` rows alone, with those behind them written; `slow` until that step reports wait; `room` for so many
+    unreported rows."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
@@ -208,10 +211,13 @@ class Producer:
         row = each.row
         each.written = True
         world = self._process.world
-        world.log.append(row.topic, row.partition, row.key, row.value, list(row.headers), int(world.clock.time() * 1000))
+        world.log.append(
+            row.topic, row.partition, row.key, row.value, list(row.headers), int(world.clock.time() * 1000)
+        )
 
     def late(self, most: int) -> int:
-        """Rows of a process that is gone, or of a producer given up, that the network still had: the first `most` of each partition."""
+        """Rows of a process that is gone, or of a producer given up, that the network still had: the first `most` of
+        each partition."""
         left: dict[tuple[str, int], int] = {}
         written = 0
         gone = not self._process.alive
@@ -231,7 +237,8 @@ class Producer:
         world = self._process.world
         due = [each for each in self.waiting if each.report_at <= self._now]
         self.waiting = [each for each in self.waiting if each.report_at > self._now]
-        self.replaced += [each for each in due if not each.written and each.fate == "failed-late"]  # no later one is written before it
+        # no later one is written before it
+        self.replaced += [each for each in due if not each.written and each.fate == "failed-late"]
         for each in _shuffled(due, world.chance):
             world.reach("report-arrived")
             each.report(each.fate if each.fate in ("delivered", *REFUSED) else "failed", "by the simulation")

@@ -1,4 +1,5 @@
-"""Protections of the real code, taken out one by one: each makes the judge of some seed find what the protection is for."""
+"""Protections of the real code, taken out one by one: each makes the judge of some seed find what the protection is
+for."""
 
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -28,7 +29,14 @@ from tests.simulation.taken_out import (
     zombie_marks,
 )
 from tests.simulation.taken_out_changed import idle_from_the_first, lowered_is_count, named_early, reads_on, still_open
-from tests.simulation.taken_out_shared import dead_all_the_same, hand_outs, nobody_looks, removed_first, unmarked, watermark_first
+from tests.simulation.taken_out_shared import (
+    dead_all_the_same,
+    hand_outs,
+    nobody_looks,
+    removed_first,
+    unmarked,
+    watermark_first,
+)
 from tests.simulation.taking_out import TakeOut, taken_out
 
 
@@ -46,7 +54,11 @@ class Mutant(NamedTuple):
     @property
     def plan(self) -> Plan:
         chosen = plan(self.seed, kind=self.kind)
-        reports = [Fault(step, "slow-reports", number, "", 40) for step in range(5, 380, 20) for number in range(6)] if self.slow else []
+        reports = (
+            [Fault(step, "slow-reports", number, "", 40) for step in range(5, 380, 20) for number in range(6)]
+            if self.slow
+            else []
+        )
         return chosen._replace(faults=tuple(sorted([*chosen.faults, *reports, *self.more])))
 
     def __str__(self) -> str:

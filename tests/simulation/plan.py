@@ -1,4 +1,5 @@
-"""What a seed means: an app, its input, and the faults with the steps at which they come. All of it is drawn before anything runs."""
+"""What a seed means: an app, its input, and the faults with the steps at which they come. All of it is drawn before
+anything runs."""
 
 from random import Random
 from typing import NamedTuple
@@ -13,18 +14,43 @@ STEPS = 400
 FAULTS = 44
 PLACES = (*ENGINE, *AROUND)
 ANSWERS = ("claim-asked", "claim-answered", "commit-asked", "commit-answered")
-MIDDLES = ("commit-asked", "commit-asked", "before-commit", "after-claim", "after-poll", "commit-answered", "row-offered", "in-restore")
+MIDDLES = (
+    "commit-asked",
+    "commit-asked",
+    "before-commit",
+    "after-claim",
+    "after-poll",
+    "commit-answered",
+    "row-offered",
+    "in-restore",
+)
 OFTEN = {
-    "kill": 3, "kill-at": 8, "raise-at": 2, "stop": 2, "pause": 4, "pause-at": 8, "lost-at": 5, "late": 4, "twice": 2, "outage": 3,
-    "rebalance": 5, "redeliver": 4, "ahead": 2, "kafka-away": 2, "delivery": 5, "slow-reports": 6, "queue-full": 2, "store-clock": 3,
+    "kill": 3,
+    "kill-at": 8,
+    "raise-at": 2,
+    "stop": 2,
+    "pause": 4,
+    "pause-at": 8,
+    "lost-at": 5,
+    "late": 4,
+    "twice": 2,
+    "outage": 3,
+    "rebalance": 5,
+    "redeliver": 4,
+    "ahead": 2,
+    "kafka-away": 2,
+    "delivery": 5,
+    "slow-reports": 6,
+    "queue-full": 2,
+    "store-clock": 3,
     "clock": 3,
-}  # fmt: skip
+}
 """How often each fault is drawn, relative to the others."""
 
 
 class Fault(NamedTuple):
-    """From `step` on; those `-at` a place when it is next reached. `size` is in steps, rows, records or seconds, as the kind has it;
-    `target` chooses among processes or partitions."""
+    """From `step` on; those `-at` a place when it is next reached. `size` is in steps, rows, records or seconds, as the
+    kind has it; `target` chooses among processes or partitions."""
 
     step: int
     kind: str
@@ -62,7 +88,9 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     faults = [_fault(chance, kind) for _ in range(FAULTS)]
     if seed // len(KINDS) % 2:
         faults = [fault for fault in faults if fault.kind != "store-clock"]
-    faults += [Fault(chance.randrange(20, 300), "pause-at", 0, "commit-asked", chance.randrange(12, 40)) for _ in range(3)]
+    faults += [
+        Fault(chance.randrange(20, 300), "pause-at", 0, "commit-asked", chance.randrange(12, 40)) for _ in range(3)
+    ]
     if seed // len(KINDS) % 8 == 7 and kind not in ("slow", "poison", "session"):
         faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
     if kind == "refused":
@@ -76,7 +104,11 @@ def plan(seed: int, kind: str | None = None) -> Plan:
         steps = [chance.randrange(STEPS * 19 // 20) for _ in range(16)]
         faults += [Fault(step, "file", chance.randrange(60), "", chance.randrange(60)) for step in steps]
     if made[0].scope == "shared":
-        faults = [fault for fault in faults if fault.kind != "rewind" and (fault.kind != "store-clock" or abs(fault.size) <= 20)]
+        faults = [
+            fault
+            for fault in faults
+            if fault.kind != "rewind" and (fault.kind != "store-clock" or abs(fault.size) <= 20)
+        ]
         faults += [_of_buffer(chance) for _ in range(20)]
     cooperative = kind == "slow" or chance.random() < 0.5
     return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, cooperative, files=others)

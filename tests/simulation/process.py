@@ -27,9 +27,17 @@ class Process(Turned):
         self.producer, self.store = Producer(self), Reached(world.store, self)
         store: Any = self.store
         parts = WorkerDependencies(
-            store, self.input, self.producer, world.clock, Meter(), world.chance.random, world.token, lambda report: None,
-            pool=self._pool, time=world.clock.time,
-        )  # fmt: skip
+            store,
+            self.input,
+            self.producer,
+            world.clock,
+            Meter(),
+            world.chance.random,
+            world.token,
+            lambda report: None,
+            pool=self._pool,
+            time=world.clock.time,
+        )
         choice = "flush" if world.plan.files else "refuse"
         self.worker: Worker = build(App(APP, "memory://", (agent,)), agent, number, self.name, choice, parts)
 

@@ -19,11 +19,21 @@ from tests.simulation.plan import Plan, plan
 from tests.simulation.world import World
 
 SMALL = (
-    (changelog, "SLACK", 2_000), (changelog, "SLICE", 300), (changelog, "GROWTH", 1), (groups, "STALE", 3), (worker, "CHUNK", 12),
-    (relay, "SPREAD", 40), (relay, "IN_MEMORY", 30), (relay, "RESUME_BELOW", 10), (relay, "PAGE", 7), (commits, "COMMIT_RECORDS", 24),
-    (commits, "COMMIT_CALLS", 10), (commits, "COMMIT_SESSION", 10), (shared, "LEASE", timedelta(seconds=2)),
+    (changelog, "SLACK", 2_000),
+    (changelog, "SLICE", 300),
+    (changelog, "GROWTH", 1),
+    (groups, "STALE", 3),
+    (worker, "CHUNK", 12),
+    (relay, "SPREAD", 40),
+    (relay, "IN_MEMORY", 30),
+    (relay, "RESUME_BELOW", 10),
+    (relay, "PAGE", 7),
+    (commits, "COMMIT_RECORDS", 24),
+    (commits, "COMMIT_CALLS", 10),
+    (commits, "COMMIT_SESSION", 10),
+    (shared, "LEASE", timedelta(seconds=2)),
     (beginning, "SLICE", 2),
-)  # fmt: skip
+)
 """Bounds of the engine at which something happens, so low that a short run reaches them."""
 
 

@@ -1,5 +1,5 @@
-"""The scheduler of the simulated worlds: processes turned one at a time, faults that come true where they are armed, and processes that
-stand still in the middle of something, from where the others are turned."""
+"""The scheduler of the simulated worlds: processes turned one at a time, faults that come true where they are armed,
+and processes that stand still in the middle of something, from where the others are turned."""
 
 import hashlib
 import traceback
@@ -24,8 +24,9 @@ Action = Callable[[Any, Fault, Any], bool]
 
 
 class Scheduler:
-    """`number` is the step; `hits` counts the faults that came true, `overlaps` the claims of what another living process held. Which
-    faults there are, what comes by itself and what the end of a process means to others is the world's."""
+    """`number` is the step; `hits` counts the faults that came true, `overlaps` the claims of what another living
+    process held. Which faults there are, what comes by itself and what the end of a process means to others is the
+    world's."""
 
     actions: Mapping[str, Action]
 
@@ -124,7 +125,8 @@ class Scheduler:
             self.note(fault.kind, f"target {fault.target} size {fault.size:g}")
 
     def outside(self) -> None:
-        """What comes by itself: what the world says, late bytes, calls that get on, messages under way, processes started again."""
+        """What comes by itself: what the world says, late bytes, calls that get on, messages under way, processes
+        started again."""
         self.comes()
         for late in [late for late in self.calls if late[0] <= self.number]:
             self.calls.remove(late)

@@ -1,6 +1,7 @@
 """`scope: shared` in a simulation: the buffer as one process reaches it, and what must be in the outbox in the end.
 
-Results go to the outbox of the dispatcher, which is simulated apart (`dispatch`): they are judged where they are written.
+Results go to the outbox of the dispatcher, which is simulated apart (`dispatch`): they are judged where they are
+written.
 """
 
 import json
@@ -18,7 +19,8 @@ SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 
 
 class Buffer:
-    """`lost`: the reply of the next call that acts; `late`: its bytes land so many steps later, which says that its result is unknown."""
+    """`lost`: the reply of the next call that acts; `late`: its bytes land so many steps later, which says that its
+    result is unknown."""
 
     def __init__(self, inner: Any, process: Any) -> None:
         self._inner, self._process = inner, process
@@ -55,19 +57,30 @@ class Buffer:
 
 def empty(world: Any) -> bool:
     """Is nothing left in any buffer?"""
-    return all(not world.store.buffer.count(buffer_name("app", agent.name)) for agent in world.plan.agents if agent.scope == "shared")
+    return all(
+        not world.store.buffer.count(buffer_name("app", agent.name))
+        for agent in world.plan.agents
+        if agent.scope == "shared"
+    )
 
 
 def _crashed(world: Any, number: int) -> set[int]:
     """Offsets of this partition whose dead letter says that they ended three processes."""
-    letters = [{name: (value or b"").decode() for name, value in message.h or ()} for message in world.log.order.get("dead", [])]
+    letters = [
+        {name: (value or b"").decode() for name, value in message.h or ()}
+        for message in world.log.order.get("dead", [])
+    ]
     mine = [each for each in letters if each["sluicegate-dead-partition"] == str(number)]
     return {int(each["sluicegate-dead-offset"]) for each in mine if each["sluicegate-dead-reason"] == "crash"}
 
 
 def _innocent(world: Any, number: int, crashed: set[int]) -> list[int]:
     agent = world.plan.agents[0].name
-    return [each for each in crashed if len(world.marks.get((Partition("app", agent, "in", number), each), set()) & world.suspects) < 3]
+    return [
+        each
+        for each in crashed
+        if len(world.marks.get((Partition("app", agent, "in", number), each), set()) & world.suspects) < 3
+    ]
 
 
 def judge(world: Any) -> list[str]:
@@ -76,7 +89,10 @@ def judge(world: Any) -> list[str]:
     wanted, letters, found = Counter[int](), 0, list[str]()
     for number, records in enumerate(world.log.topics["in"]):
         crashed = _crashed(world, number)
-        found += [f"in/{number}: {each} is a dead letter of a crash without three processes" for each in _innocent(world, number, crashed)]
+        found += [
+            f"in/{number}: {each} is a dead letter of a crash without three processes"
+            for each in _innocent(world, number, crashed)
+        ]
         oracle = Oracle(agent.aggregation)
         for record in records:
             oracle.take(record.o, record.k, record.v, 0.0)
@@ -89,7 +105,9 @@ def judge(world: Any) -> list[str]:
         got.update(document["all"])
         if (row.message.topic == "dead") is not (DEADLY in document["all"]):
             found.append(f"{row.message.id} went to {row.message.topic}: {document}")
-        if len(document["all"]) != document["count"] or (document["reason"] == "count") != (document["count"] == agent.aggregation.count):
+        if len(document["all"]) != document["count"] or (document["reason"] == "count") != (
+            document["count"] == agent.aggregation.count
+        ):
             found.append(f"{row.message.id}: {document}")
     dead = {dict(message.h or ())["sluicegate-id"] for message in world.log.order.get("dead", [])}
     found += [f"{len(dead)} dead letters instead of {letters}"] if len(dead) != letters else []

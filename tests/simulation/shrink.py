@@ -9,8 +9,8 @@ Fails = Callable[[Plan], bool]
 
 
 def shrunk(plan: Plan, fails: Fails, most: int = 400) -> Plan:
-    """The plan with as few faults and records as `most` runs find; what is left fails as a whole, and without any one fault does not,
-    where there were runs enough."""
+    """The plan with as few faults and records as `most` runs find; what is left fails as a whole, and without any one
+    fault does not, where there were runs enough."""
     budget = [most]
 
     def still(smaller: Plan) -> bool:

@@ -1,4 +1,5 @@
-"""The store as one process reaches it: calls that fail, replies that are lost, bytes that land late or twice, a clock that jumps."""
+"""The store as one process reaches it: calls that fail, replies that are lost, bytes that land late or twice, a clock
+that jumps."""
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -109,5 +110,10 @@ def went_back(store: MemoryStore, before: State) -> None:
 
 def _copied(row: Any) -> Any:
     other = copy(row)
-    other.entries, other.unsent, other.order, other.dead = dict(row.entries), dict(row.unsent), list(row.order), dict(row.dead)
+    other.entries, other.unsent, other.order, other.dead = (
+        dict(row.entries),
+        dict(row.unsent),
+        list(row.order),
+        dict(row.dead),
+    )
     return other

@@ -42,7 +42,8 @@ def removed_first(patch: Patch) -> None:
 
 
 def dead_all_the_same(patch: Patch) -> None:
-    """Whoever took a record into the buffer and died before its commit counts, and the record becomes a dead letter as well."""
+    """Whoever took a record into the buffer and died before its commit counts, and the record becomes a dead letter as
+    well."""
     patch.setattr(AgentRuntime, "holds", lambda self, *parts: False)
 
 
@@ -68,4 +69,6 @@ def hand_outs(patch: Patch) -> None:
 def unmarked(patch: Patch) -> None:
     """A batch begins alone, and the store does not know."""
     renew = MemoryBuffer.renew
-    patch.setattr(MemoryBuffer, "renew", lambda self, name, token, lease, attempts=None: renew(self, name, token, lease))
+    patch.setattr(
+        MemoryBuffer, "renew", lambda self, name, token, lease, attempts=None: renew(self, name, token, lease)
+    )

@@ -1,4 +1,5 @@
-"""Each protection of the real code that is taken out is missed by the judge of some seed; with it the same seeds hold (test_seeds)."""
+"""Each protection of the real code that is taken out is missed by the judge of some seed; with it the same seeds hold
+(test_seeds)."""
 
 import pytest
 

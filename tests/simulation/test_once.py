@@ -13,7 +13,8 @@ from tests.simulation.run import small
 from tests.simulation.world import World
 
 CALM = {"outage", "redeliver", "ahead", "slow-reports", "queue-full", "store-clock", "clock", "late", "twice"}
-"""Faults that end no process, move no partition and fail no delivery. A commit that is late or lost is heard of by the next claim."""
+"""Faults that end no process, move no partition and fail no delivery. A commit that is late or lost is heard of by the
+next claim."""
 PLAIN = tuple(kind for kind in KINDS if kind != "poison")  # the record of that kind ends its process
 SEEDS = 6
 

@@ -1,5 +1,6 @@
-"""`make test` runs two hundred seeds, the same every day. The rest adds a thousand seeds of the day, all of which held when they were run
-last. `make simulate` tries new seeds, and so does SLUICEGATE_SEED, which replaces the first seed of the day.
+"""`make test` runs two hundred seeds, the same every day. The rest adds a thousand seeds of the day, all of which held
+when they were run last. `make simulate` tries new seeds, and so does SLUICEGATE_SEED, which replaces the first seed of
+the day.
 """
 
 import os
@@ -50,11 +51,13 @@ def test_the_seeds_of_the_day_hold(shard: int) -> None:
 with_faults_of_its_own = pytest.mark.parametrize(
     ("kind", "seeds", "least"),
     [
-        ("refused", 20, {"rejected": 20, "denied": 20}),  # rows refused for good are kept, those of a topic that is away wait
+        # rows refused for good are kept, those of a topic that is away wait
+        ("refused", 20, {"rejected": 20, "denied": 20}),
         ("gaps", 8, {"gap": 20}),  # a row that failed alone comes after later ones and is taken
         ("shared", 12, {"shared reply lost": 5, "late call lands": 5}),  # each record of a shared buffer counts once
         ("changed", 60, {"file": 600}),  # each group is ended by the rule that filled it, whoever has which file when
-        ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),  # what ends its process is a dead letter, and nothing else is
+        # what ends its process is a dead letter, and nothing else is
+        ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),
     ],
     ids=["refused", "gaps", "shared", "changed", "killer"],
 )
@@ -83,7 +86,9 @@ def test_the_same_seed_does_the_same_in_another_process_with_another_hash_seed()
     here = run(KINDS.index("reducers")).digest
     assert run(KINDS.index("reducers")).digest == here
     command = [sys.executable, "-m", "tests.simulation", "--digest", "--seed", str(KINDS.index("reducers"))]
-    there = subprocess.run(command, cwd=PROJECT, env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True, timeout=120)
+    there = subprocess.run(
+        command, cwd=PROJECT, env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True, timeout=120
+    )
     assert there.stdout.strip() == here, there.stderr
 
 

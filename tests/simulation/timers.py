@@ -18,7 +18,9 @@ def early(world: Any, agent: Agent, partition: Partition, fold: Any, sent: Seque
     if rule is None or (rule.since_first is None and rule.since_last is None):
         return []
     written = {record.o: record.at / 1000 for record in fold.records}
-    firsts = {fold.identify(fire[2]): fire for fires in fold.oracle.fires.values() for fire in fires if fire[0] == "timeout"}
+    firsts = {
+        fold.identify(fire[2]): fire for fires in fold.oracle.fires.values() for fire in fires if fire[0] == "timeout"
+    }
     found = []
     for each in sent:
         fire = firsts.get(each.headers.get("sluicegate-fire", ""))
@@ -31,11 +33,17 @@ def early(world: Any, agent: Agent, partition: Partition, fold: Any, sent: Seque
         due = [lowest(world, written[first], at) + rule.since_first] if rule.since_first is not None else []
         due += [lowest(world, written[last], at) + rule.since_last] if rule.since_last is not None else []
         if until + ROUNDED < min(due):
-            found.append(f"{partition}: the group of {each.key!r} from {first} to {last} timed out {min(due) - until:.3f} s early")
+            found.append(
+                f"{partition}: the group of {each.key!r} from {first} to {last} timed out {min(due) - until:.3f} s "
+                "early"
+            )
         if "closed_at" in document and rule.since_last is None and rule.since_first is not None:
             lasted = seconds(document["closed_at"]) - seconds(document["opened_at"])
             if lasted + ROUNDED < rule.since_first:
-                found.append(f"{partition}: the group of {each.key!r} from {first} on lasted {lasted:.3f} s of {rule.since_first:.3f}")
+                found.append(
+                    f"{partition}: the group of {each.key!r} from {first} on lasted {lasted:.3f} s of "
+                    f"{rule.since_first:.3f}"
+                )
     return found
 
 
@@ -44,7 +52,8 @@ def seconds(text: str) -> float:
 
 
 def lowest(world: Any, since: float, until: float) -> float:
-    """The least that an owner can have taken for the store's time at `since`: it asks with each commit, and adds what passed."""
+    """The least that an owner can have taken for the store's time at `since`: it asks with each commit, and adds what
+    passed."""
     return since + min(skew for begin, skew in world.skews if begin <= until + ROUNDED)
 
 

@@ -9,7 +9,8 @@ WAITS = (0, 0, 0, 1, 1, 2, 5)  # steps until a thread gets on with a call
 
 
 class Threads:
-    """What a process's threads would do, one job at a time, when the world says. Satisfies Pool; `inline` runs them at once."""
+    """What a process's threads would do, one job at a time, when the world says. Satisfies Pool; `inline` runs them at
+    once."""
 
     def __init__(self, world: Any) -> None:
         self._world = world
@@ -43,8 +44,9 @@ class Threads:
 
 
 class Turned:
-    """A process as the scheduler knows it. `away`: until that step no call to the store gets through; `late` and `twice`: so many steps
-    later the bytes of its next call land, which says that its result is unknown, for the first or for the second time."""
+    """A process as the scheduler knows it. `away`: until that step no call to the store gets through; `late` and
+    `twice`: so many steps later the bytes of its next call land, which says that its result is unknown, for the first
+    or for the second time."""
 
     producer: Any
 

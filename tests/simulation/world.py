@@ -33,7 +33,8 @@ class World(Scheduler):
         self.cut_off: list[tuple[str, Partition, int]] = []  # process, and what its slow handlers had begun then
         self.kept: dict[int, State] = {}
         self.tokens: dict[Partition, str] = {}  # of the last claims
-        self.rewound: dict[Partition, tuple[int, bool]] = {}  # to which version, and whether Kafka had been told a later one
+        # to which version, and whether Kafka had been told a later one
+        self.rewound: dict[Partition, tuple[int, bool]] = {}
         self._entries = iter(plan.records)
         self._next = next(self._entries, None)
         self._copies = {fault.step - int(fault.size) for fault in plan.faults if fault.kind == "rewind"}
@@ -128,7 +129,9 @@ class World(Scheduler):
         if offset > claim.offset:
             self.takers.add(claim.token)
         if claim.token != self.tokens.get(claim.partition) and not self.rewound:
-            self.findings.append(f"{claim.partition}: {claim.token} changed it after {self.tokens.get(claim.partition)} had claimed it")
+            self.findings.append(
+                f"{claim.partition}: {claim.token} changed it after {self.tokens.get(claim.partition)} had claimed it"
+            )
 
     def claimed(self, process: Process, partition: Partition, token: str) -> None:
         self.tokens[partition] = token

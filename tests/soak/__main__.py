@@ -35,7 +35,9 @@ def main() -> int:
     given = arguments()
     pause = 10 / given.rate
     setting = Setting(given.store, given.seconds, given.seed, given.brokers, pause, given.pace, given.twin, given.calm)
-    steps = () if given.calm else plan(setting.seed, setting.seconds, setting.pace, kinds(setting.store, setting.brokers))
+    steps = (
+        () if given.calm else plan(setting.seed, setting.seconds, setting.pace, kinds(setting.store, setting.brokers))
+    )
     print(setting, *steps, sep="\n", flush=True)
     report = soak(setting, new_folder(), LOGS)
     write(report, given.out)

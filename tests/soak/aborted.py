@@ -49,14 +49,23 @@ class Aborted:
             producer.begin_transaction()
             for _ in range(5):
                 number = next(self._numbers)
-                producer.produce(self._topic, json.dumps({"v": -number}).encode(), b"k%d" % (number % KEYS), number % self._partitions)
+                producer.produce(
+                    self._topic,
+                    json.dumps({"v": -number}).encode(),
+                    b"k%d" % (number % KEYS),
+                    number % self._partitions,
+                )
             if producer.flush(10):
                 return
             producer.abort_transaction(10)
             self.count += 1
 
     def _producer(self) -> Any:
-        settings = {"bootstrap.servers": self._bootstrap, "transactional.id": f"{self._topic}.aborted", "transaction.timeout.ms": 10_000}
+        settings = {
+            "bootstrap.servers": self._bootstrap,
+            "transactional.id": f"{self._topic}.aborted",
+            "transaction.timeout.ms": 10_000,
+        }
         producer = Producer(settings | {"linger.ms": 1, "log_level": 0})
         producer.init_transactions(20)
         return producer

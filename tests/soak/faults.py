@@ -1,4 +1,5 @@
-"""Each kind of fault: a function that does it to its target and returns when it is over. Raises Missed when nothing was hit."""
+"""Each kind of fault: a function that does it to its target and returns when it is over. Raises Missed when nothing was
+hit."""
 
 import resource
 import signal
@@ -163,7 +164,9 @@ class Faults:
 
     def _disk_full(self, step: Step) -> None:
         """No file of the workers may grow, nor be written behind its first pages."""
-        limited = [pid for worker in self._crew.members for pid in _children(worker.process.pid) if limit_files(pid, SMALL)]
+        limited = [
+            pid for worker in self._crew.members for pid in _children(worker.process.pid) if limit_files(pid, SMALL)
+        ]
         if not limited:
             raise Missed
         self._lasting(step)

@@ -25,8 +25,8 @@ KAFKA = {"reconnect.backoff.max.ms": 500, "session.timeout.ms": int(SESSION * 10
 
 @dataclass(frozen=True)
 class Setting:
-    """`store` is redis, postgresql or sqlite; `pause` is how long the feed waits after each ten records, `pace` the seconds from one
-    fault to the next; `twin` names protections to take out; a `calm` run has load and no fault."""
+    """`store` is redis, postgresql or sqlite; `pause` is how long the feed waits after each ten records, `pace` the
+    seconds from one fault to the next; `twin` names protections to take out; a `calm` run has load and no fault."""
 
     store: str = "redis"
     seconds: float = 90.0
@@ -106,7 +106,9 @@ def scene(setting: Setting, bootstrap: str, url: str, root: Path) -> tuple[Scene
     app.between.append("out")
     sums: dict[str, Any] = app.spec["agents"]["sums"]
     sums["aggregate"]["compute"]["v"] = {"sum": "v"}
-    ledger = Ledger(app, ["book"], {"retry": {"attempts": 5, "backoff": "50ms..1s"}, "dead_letters": f"{NAME}.book-dead"})
+    ledger = Ledger(
+        app, ["book"], {"retry": {"attempts": 5, "backoff": "50ms..1s"}, "dead_letters": f"{NAME}.book-dead"}
+    )
     book = app.spec["agents"]["sums"] | {"from": f"{NAME}.out", "to": {"topic": f"{NAME}.paid"}}
     app.spec["agents"] = {"sums": sums, "book": book}
     return app, ledger

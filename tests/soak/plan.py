@@ -28,7 +28,8 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """`weight` is how often it comes compared with the others; `targets` meet one fault at a time; `process`: a process is hit."""
+    """`weight` is how often it comes compared with the others; `targets` meet one fault at a time; `process`: a process
+    is hit."""
 
     weight: int
     targets: Sequence[str]
@@ -36,7 +37,8 @@ class Kind:
     lasts: tuple[float, float] = (0.0, 0.0)
     rest: float = 2.0  # seconds until the next fault of the same target
     process: bool = False
-    from_end: bool = False  # recovery is counted from the end of the fault: what was down must be back before anything can go on
+    # recovery is counted from the end of the fault: what was down must be back before anything can go on
+    from_end: bool = False
 
 
 def kinds(store: str, brokers: int) -> dict[str, Kind]:
@@ -64,7 +66,9 @@ def kinds(store: str, brokers: int) -> dict[str, Kind]:
     if store in SERVERS:
         found["kill-store"] = Kind(5, ["store"], lasts=(0.0, 1.0), rest=4.0, process=True, from_end=True)
         # With SQLite the worker's clock is the store's.
-        found["clock"] = Kind(3, [f"clock-{number}" for number in range(WORKERS)], ("-86400", "-3600", "3600", "86400"), (2.0, 6.0))
+        found["clock"] = Kind(
+            3, [f"clock-{number}" for number in range(WORKERS)], ("-86400", "-3600", "3600", "86400"), (2.0, 6.0)
+        )
     else:
         found["disk-full"] = Kind(4, ["disk"], lasts=(0.5, 2.0), rest=4.0, from_end=True)
     if brokers > 1:
@@ -84,7 +88,10 @@ def plan(seed: int, seconds: float, pace: float, known: dict[str, Kind]) -> list
     while at < seconds:
         names = [name for name in known if any(free.get(target, 0.0) <= at for target in known[name].targets)]
         if names:
-            name = next((each for each in first if each in names), "") or random.choices(names, [known[each].weight for each in names])[0]
+            name = (
+                next((each for each in first if each in names), "")
+                or random.choices(names, [known[each].weight for each in names])[0]
+            )
             first = [each for each in first if each != name]
             kind = known[name]
             target = random.choice([target for target in kind.targets if free.get(target, 0.0) <= at])

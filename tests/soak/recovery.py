@@ -1,4 +1,5 @@
-"""How long it takes after a fault until all partitions that it met have made progress with records that came after it."""
+"""How long it takes after a fault until all partitions that it met have made progress with records that came after
+it."""
 
 import threading
 import time
@@ -12,8 +13,8 @@ Place = tuple[str, int]
 
 @dataclass(eq=False)
 class Case:
-    """One fault, called `name`; `waiting` says of each partition up to where it had records when the clock began. `last` is the one
-    that went on as the last."""
+    """One fault, called `name`; `waiting` says of each partition up to where it had records when the clock began.
+    `last` is the one that went on as the last."""
 
     kind: str
     name: str

@@ -24,9 +24,9 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Report:
-    """Times are seconds: `faulty` those of faults, `fed` those of load. `broken` are faults that could not be carried out; `ended_alone`:
-    how often workers ended unasked, by exit code, and were started again; `unclean`: those that did not end with 0
-    after SIGTERM; `last_ends`: how the workers ended when all was calm."""
+    """Times are seconds: `faulty` those of faults, `fed` those of load. `broken` are faults that could not be carried
+    out; `ended_alone`: how often workers ended unasked, by exit code, and were started again; `unclean`: those that did
+    not end with 0 after SIGTERM; `last_ends`: how the workers ended when all was calm."""
 
     setting: Setting
     faulty: float
@@ -79,18 +79,52 @@ def as_json(report: Report) -> dict[str, Any]:
     """Of recovery times the percentiles, of anomalies the counts and first lines."""
     said = asdict(report)
     said["recoveries"] = recovered(report)
-    said["anomalies"] = {name: {"count": len(lines), "first": list(lines[:SHOWN])} for name, lines in report.anomalies.items()}
-    return said | {"clean": report.clean, "total_faults": report.total, "records_per_second": round(report.records / report.fed, 1)}
+    said["anomalies"] = {
+        name: {"count": len(lines), "first": list(lines[:SHOWN])} for name, lines in report.anomalies.items()
+    }
+    return said | {
+        "clean": report.clean,
+        "total_faults": report.total,
+        "records_per_second": round(report.records / report.fed, 1),
+    }
 
 
 def recovered(report: Report) -> dict[str, dict[str, float]]:
     """By kind, and all together."""
-    every = {"all": [each for times in report.recoveries.values() for each in times], **dict(sorted(report.recoveries.items()))}
+    every = {
+        "all": [each for times in report.recoveries.values() for each in times],
+        **dict(sorted(report.recoveries.items())),
+    }
     return {
-        name: {"measured": len(times), "p50": round(percentile(times, 0.5), 2), "p99": round(percentile(times, 0.99), 2),
-               "most": round(max(times), 2)}
-        for name, times in every.items() if times
-    }  # fmt: skip
+        name: {
+            "measured": len(times),
+            "p50": round(percentile(times, 0.5), 2),
+            "p99": round(percentile(times, 0.99), 2),
+            "most": round(max(times), 2),
+        }
+        for name, times in every.items()
+        if times
+    }
+
+
+def _figures(report: Report, drained: str) -> list[str]:
+    return _table(
+        ["what", "number"],
+        [
+            ["faults", report.total],
+            ["of them processes hit", report.process_faults],
+            ["input records", report.records],
+            ["a second", f"{report.records / report.fed:.0f}"],
+            ["messages in all topics", report.messages],
+            ["exact copies, which receivers drop", report.copies],
+            ["transactions aborted among the input", report.aborted_transactions],
+            ["all had its effects", drained],
+            ["faults after which a partition did not go on", report.unrecovered],
+            ["workers that ended unasked and were started again, by exit code", _said(report.ended_alone)],
+            ["ends after SIGTERM that were not 0", len(report.unclean)],
+            ["faults that could not be carried out", len(report.broken)],
+        ],
+    )
 
 
 def as_markdown(report: Report) -> str:
@@ -99,30 +133,35 @@ def as_markdown(report: Report) -> str:
     verdict = "Nothing was lost, repeated or out of order." if report.clean else "**Violations were found.**"
     twin = f" **Twin: without the protections `{setting.twin}`.**" if setting.twin else ""
     drained = "never" if report.drained is None else f"{report.drained:.0f} s after the last fault"
-    return "\n".join([
-        f"# Soak: {setting.store}, {report.faulty:.0f} s of faults, {report.total} faults", "",
-        f"{verdict}{twin} Three workers with two agents each, {brokers}, {setting.store}; seed {setting.seed};",
-        f"{report.processors} processors, load averages at the end {load}.", "",
-        *_table(["what", "number"], [
-            ["faults", report.total], ["of them processes hit", report.process_faults],
-            ["input records", report.records], ["a second", f"{report.records / report.fed:.0f}"],
-            ["messages in all topics", report.messages], ["exact copies, which receivers drop", report.copies],
-            ["transactions aborted among the input", report.aborted_transactions], ["all had its effects", drained],
-            ["faults after which a partition did not go on", report.unrecovered],
-            ["workers that ended unasked and were started again, by exit code", _said(report.ended_alone)],
-            ["ends after SIGTERM that were not 0", len(report.unclean)],
-            ["faults that could not be carried out", len(report.broken)],
-        ]),
-        "## Anomalies", "",
-        *_table(["anomaly", "found", "means"], [[name, len(report.anomalies[name]), MEANING[name]] for name in MEANING]),
-        *(f"- {name}: {line}" for name, lines in report.anomalies.items() for line in lines[:SHOWN]),
-        *(f"- {line}" for line in [*report.unclean, *report.broken][:SHOWN]),
-        "## Faults and recovery", "",
-        "Seconds from a fault (of what was down or cut off: from its return) until every partition that it met had an effect of a record",
-        "that came after it. Faults overlap, so another one often fell into that time. A group needs 7 records or 1 s.", "",
-        *_table(["fault", "times", "missed", "p50", "p99", "most"], _rows(report)),
-        "The slowest:", "", *(f"- {line}" for line in report.slowest), "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"# Soak: {setting.store}, {report.faulty:.0f} s of faults, {report.total} faults",
+            "",
+            f"{verdict}{twin} Three workers with two agents each, {brokers}, {setting.store}; seed {setting.seed};",
+            f"{report.processors} processors, load averages at the end {load}.",
+            "",
+            *_figures(report, drained),
+            "## Anomalies",
+            "",
+            *_table(
+                ["anomaly", "found", "means"], [[name, len(report.anomalies[name]), MEANING[name]] for name in MEANING]
+            ),
+            *(f"- {name}: {line}" for name, lines in report.anomalies.items() for line in lines[:SHOWN]),
+            *(f"- {line}" for line in [*report.unclean, *report.broken][:SHOWN]),
+            "## Faults and recovery",
+            "",
+            "Seconds from a fault (of what was down or cut off: from its return) until every partition that it met "
+            "had an effect of a record",
+            "that came after it. Faults overlap, so another one often fell into that time. A group needs 7 records "
+            "or 1 s.",
+            "",
+            *_table(["fault", "times", "missed", "p50", "p99", "most"], _rows(report)),
+            "The slowest:",
+            "",
+            *(f"- {line}" for line in report.slowest),
+            "",
+        ]
+    )
 
 
 def _rows(report: Report) -> list[list[object]]:
@@ -138,4 +177,9 @@ def _said(counts: Mapping[str, int]) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {' | '.join(map(str, row))} |" for row in rows), ""]
+    return [
+        f"| {' | '.join(head)} |",
+        "|" + "---|" * len(head),
+        *(f"| {' | '.join(map(str, row))} |" for row in rows),
+        "",
+    ]

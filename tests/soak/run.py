@@ -135,7 +135,11 @@ class Soak:
         if not worker.events("http.listening"):
             return {}
         with suppress(OSError):
-            rows = [(row["topic"].removeprefix(f"{NAME}."), row["number"]) for row in worker.partitions() if row["state"] == "running"]
+            rows = [
+                (row["topic"].removeprefix(f"{NAME}."), row["number"])
+                for row in worker.partitions()
+                if row["state"] == "running"
+            ]
             return self._ends(place for place in rows if place[0] in topics)
         return {}
 
@@ -164,7 +168,8 @@ class Soak:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _calm(self) -> None:
-        """Nothing is held back, and no more load comes. Behind what was aborted comes a record, so that the logs end with one."""
+        """Nothing is held back, and no more load comes. Behind what was aborted comes a record, so that the logs end
+        with one."""
         app = self.field.scene
         for proxy in self.field.links():
             proxy.release()
@@ -192,7 +197,8 @@ class Soak:
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
             self._turn()
-        with suppress(OSError, TimeoutError, KafkaException):  # a cluster whose leaders are still moving may not know an end
+        # a cluster whose leaders are still moving may not know an end
+        with suppress(OSError, TimeoutError, KafkaException):
             return self.field.scene.quiet()
         return False
 
@@ -213,7 +219,10 @@ class Soak:
             missed=dict(self.missed),
             broken=self.broken,
             recoveries=self.recoveries.times(),
-            slowest=[f"{case.seconds:.1f} s until {case.last} went on: {case.name.strip()}" for case in self.recoveries.slowest(8)],
+            slowest=[
+                f"{case.seconds:.1f} s until {case.last} went on: {case.name.strip()}"
+                for case in self.recoveries.slowest(8)
+            ],
             unrecovered=self.recoveries.open,
             records=len(inputs),
             messages=len(inputs) + len(outputs) + len(paid),
@@ -228,7 +237,9 @@ class Soak:
 
 def aborted_reads(outputs: Sequence[Seen]) -> list[str]:
     """Groups with values below zero: only what was aborted has those."""
-    below = ((fire, [value for value in json.loads(fire.value or b"{}")["all"] if value < 0]) for fire in distinct(outputs))
+    below = (
+        (fire, [value for value in json.loads(fire.value or b"{}")["all"] if value < 0]) for fire in distinct(outputs)
+    )
     return [f"group {fire.id} of {fire.key!r} {span(fire)} has {values}" for fire, values in below if values]
 
 

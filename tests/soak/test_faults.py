@@ -17,9 +17,12 @@ def test_the_wall_clock_of_a_process_is_off_by_what_the_file_says(tmp_path: Path
     program = "import time; print(time.time()); input(); print(time.time())"
     path = os.pathsep.join(filter(None, (str(CLOCKS), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
-        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": path, "SOAK_CLOCK": str(clock)}, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": path, "SOAK_CLOCK": str(clock)},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     assert process.stdout is not None
     ahead = float(process.stdout.readline()) - time.time()
     with open(clock, "r+b") as file:

@@ -23,18 +23,31 @@ def group(offset: int, *members: int, more: tuple[int, ...] = ()) -> Seen:
     values = [*(10**member for member in members), *more]
     said = {"count": len(values), "total": sum(values), "v": sum(values), "all": values}
     headers = {
-        "sluicegate-id": f"id-{members[0]}", "sluicegate-shard": "soak/sums/soak.in/0>soak.out#x", "sluicegate-seq": str(offset),
-        "sluicegate-first": f"soak.in/0/{members[0]}", "sluicegate-last": f"soak.in/0/{members[-1]}",
-    }  # fmt: skip
+        "sluicegate-id": f"id-{members[0]}",
+        "sluicegate-shard": "soak/sums/soak.in/0>soak.out#x",
+        "sluicegate-seq": str(offset),
+        "sluicegate-first": f"soak.in/0/{members[0]}",
+        "sluicegate-last": f"soak.in/0/{members[-1]}",
+    }
     return Seen("soak.out", 0, offset, b"k", json.dumps(said).encode(), headers)
 
 
 def entry(out: Seen) -> dict[str, Any]:
-    return {"account": "k", "amount": json.loads(out.value or b"")["v"], "count": 1, "first": out.offset, "last": out.offset}
+    return {
+        "account": "k",
+        "amount": json.loads(out.value or b"")["v"],
+        "count": 1,
+        "first": out.offset,
+        "last": out.offset,
+    }
 
 
 def message(offset: int, out: Seen) -> Seen:
-    headers = {"sluicegate-id": f"paid-{out.offset}", "sluicegate-shard": "soak/book/soak.out/0>soak.paid#x", "sluicegate-seq": str(offset)}
+    headers = {
+        "sluicegate-id": f"paid-{out.offset}",
+        "sluicegate-shard": "soak/book/soak.out/0>soak.paid#x",
+        "sluicegate-seq": str(offset),
+    }
     return Seen("soak.paid", 0, offset, b"k", json.dumps(entry(out)).encode(), headers)
 
 
@@ -46,17 +59,36 @@ def report(inputs: list[Seen], outputs: list[Seen], entries: list[dict[str, Any]
     balances = {"k": sum(each["amount"] for each in entries)}
     booked = audit(distinct(outputs), entries, balances, paid, [])
     return Report(
-        setting=Setting(), faulty=90.0, fed=100.0, drained=3.0, load=(1.0, 1.0, 1.0), processors=2, faults={"kill-child": 3},
-        process_faults=3, missed={}, broken=[], recoveries={"kill-child": [1.0, 2.0, 6.0]}, slowest=["6.0 s"], unrecovered=0,
-        records=6, messages=12, copies=0, aborted_transactions=1, ended_alone={}, unclean=[], last_ends=[0, 0, 0],
+        setting=Setting(),
+        faulty=90.0,
+        fed=100.0,
+        drained=3.0,
+        load=(1.0, 1.0, 1.0),
+        processors=2,
+        faults={"kill-child": 3},
+        process_faults=3,
+        missed={},
+        broken=[],
+        recoveries={"kill-child": [1.0, 2.0, 6.0]},
+        slowest=["6.0 s"],
+        unrecovered=0,
+        records=6,
+        messages=12,
+        copies=0,
+        aborted_transactions=1,
+        ended_alone={},
+        unclean=[],
+        last_ends=[0, 0, 0],
         anomalies=found(judge(inputs, outputs, []), booked, aborted_reads(outputs)),
-    )  # fmt: skip
+    )
 
 
 def of(outputs: list[Seen], inputs: list[Seen] = INPUT) -> Report:
     """What the handler does with these groups is right."""
     kept = distinct(outputs)
-    return report(inputs, outputs, [entry(each) for each in kept], [message(number, each) for number, each in enumerate(kept)])
+    return report(
+        inputs, outputs, [entry(each) for each in kept], [message(number, each) for number, each in enumerate(kept)]
+    )
 
 
 def anomalies(given: Report) -> set[str]:
@@ -98,7 +130,10 @@ def test_what_the_handler_lost_or_did_twice_is_named() -> None:
 def test_both_files_say_the_same(tmp_path: Path) -> None:
     given = of(OUT[:2])
     write(given, tmp_path / "proof" / "soak")
-    said, text = json.loads((tmp_path / "proof" / "soak.json").read_text()), (tmp_path / "proof" / "soak.md").read_text()
+    said, text = (
+        json.loads((tmp_path / "proof" / "soak.json").read_text()),
+        (tmp_path / "proof" / "soak.md").read_text(),
+    )
     assert said["anomalies"]["lost"]["count"] == 2 == len(given.anomalies["lost"])
     assert "| lost | 2 |" in text
     assert said["recoveries"]["all"] == {"measured": 3, "p50": 2.0, "p99": 6.0, "most": 6.0}

@@ -12,7 +12,14 @@ import pytest
 from sluicegate.streams import causes
 from sluicegate.streams.causes import LONGEST, Cause, cause
 
-RECORD = {"name": "Bob", "iban": "DE89370400440532013000", "city": "Köln", "note": "line one\nÅse Møller", "amount": 4711.5, "age": 17}
+RECORD = {
+    "name": "Bob",
+    "iban": "DE89370400440532013000",
+    "city": "Köln",
+    "note": "line one\nÅse Møller",
+    "amount": 4711.5,
+    "age": 17,
+}
 
 
 def raised(error: Exception, *payload: object) -> Cause:
@@ -29,7 +36,7 @@ def shown(message: str, payload: Any = RECORD) -> str:
 def test_text_and_place_of_the_innermost_frame_of_the_users_code() -> None:
     found = raised(ValueError("no such customer"))
     assert found.text == found.shown == "ValueError: no such customer"
-    assert found.where == "tests/unit/test_causes.py:20 in raised"
+    assert found.where == "tests/unit/test_causes.py:27 in raised"
 
 
 def test_frames_of_libraries_and_of_ours_are_no_place() -> None:
@@ -38,7 +45,9 @@ def test_frames_of_libraries_and_of_ours_are_no_place() -> None:
 
     with pytest.raises(ValueError) as caught:
         of_the_user(b"{")
-    assert cause(caught.value).where.endswith(" in test_frames_of_libraries_and_of_ours_are_no_place.<locals>.of_the_user")
+    assert cause(caught.value).where.endswith(
+        " in test_frames_of_libraries_and_of_ours_are_no_place.<locals>.of_the_user"
+    )
 
 
 def test_code_of_ours_alone_has_no_place() -> None:

@@ -23,5 +23,10 @@ def test_both_run_even_when_the_first_fails_and_either_failure_counts(tmp_path: 
     assert done.returncode == code, done.stderr
     assert said.read_text().split() == ["setup", "setup-servers", "test", "test-rest"]
     assert [line.split()[1].rstrip(":") for line in done.stdout.splitlines()] == [
-        "packages", "setup", "setup-servers", "test", "test-rest", "all",
-    ]  # fmt: skip
+        "packages",
+        "setup",
+        "setup-servers",
+        "test",
+        "test-rest",
+        "all",
+    ]

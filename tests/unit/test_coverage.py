@@ -1,4 +1,5 @@
-"""The table of numbered behaviours is complete and true; the check of it finds what is wrong. And the layout of the project (227)."""
+"""The table of numbered behaviours is complete and true; the check of it finds what is wrong. And the layout of the
+project (227)."""
 
 import re
 import tomllib
@@ -51,9 +52,11 @@ def test_a_number_without_a_test_is_found() -> None:
 
 
 REPORT = """<testsuites><testsuite>
-<testcase name="test_017_it[memory]"/><testcase name="test_017_it[redis]"/><testcase name="test_017_it[redis-cluster-x]"/>
+<testcase name="test_017_it[memory]"/><testcase name="test_017_it[redis]"/><testcase \
+name="test_017_it[redis-cluster-x]"/>
 <testcase name="test_017_it[a-mongodb]"><failure/></testcase><testcase name="test_017_it[b-mongodb]"/>
-<testcase name="test_017_it[sqlite]"><skipped/></testcase><testcase name="test_018_it"/><testcase name="test_019_it"><error/></testcase>
+<testcase name="test_017_it[sqlite]"><skipped/></testcase><testcase name="test_018_it"/><testcase \
+name="test_019_it"><error/></testcase>
 <testcase name="test_other[memory]"/>
 </testsuite></testsuites>"""
 

@@ -17,7 +17,9 @@ def test_the_committed_table_is_that_of_the_catalogue() -> None:
 
 def test_what_is_wrong_with_the_catalogue_is_found() -> None:
     assert faults.problems(GOOD) == []
-    assert faults.problems({number: fault for number, fault in GOOD.items() if number != 7}) == ["7: is not in the catalogue"]
+    assert faults.problems({number: fault for number, fault in GOOD.items() if number != 7}) == [
+        "7: is not in the catalogue"
+    ]
     assert faults.problems(GOOD | {3: Fault("what", "I1")}) == ["3: needs tests or a reason, one of them"]
     gone = "unit/test_faults.py::test_nothing"
     assert faults.problems(GOOD | {4: Fault("what", "I1", (gone,))}) == [f"4: there is no {gone}"]

@@ -42,7 +42,9 @@ class Scene:
     def __post_init__(self) -> None:
         self.app = SimpleNamespace(consumer_generation_id=1)
         channel = SimpleNamespace(queue=self.queue, value_type=bytes, key_type=bytes)
-        self.stream = SimpleNamespace(app=self.app, channel=channel, concurrency_index=None, combined=[], info=lambda: {"processors": []})
+        self.stream = SimpleNamespace(
+            app=self.app, channel=channel, concurrency_index=None, combined=[], info=lambda: {"processors": []}
+        )
 
     def sink(self, **how: Any) -> BufferSink:
         return BufferSink(self.store, "b", lambda topic: self.topic, **how)
@@ -126,8 +128,12 @@ def test_nothing_is_due_without_a_gate(scene: Scene) -> None:
         asyncio.run(scene.sink().due())
 
 
-@pytest.mark.parametrize("error", [PersistenceError("the reply was lost"), SystemNotReady("away"), ValueError("an entry that fails")])
-def test_while_an_insert_fails_nothing_is_acknowledged_and_the_same_records_are_tried_again(scene: Scene, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [PersistenceError("the reply was lost"), SystemNotReady("away"), ValueError("an entry that fails")]
+)
+def test_while_an_insert_fails_nothing_is_acknowledged_and_the_same_records_are_tried_again(
+    scene: Scene, error: Exception
+) -> None:
     failing = deque([error] * 3)
     acked_before: list[int] = []
 
@@ -142,7 +148,9 @@ def test_while_an_insert_fails_nothing_is_acknowledged_and_the_same_records_are_
     assert (set(acked_before), scene.acked) == ({0}, [(0, 0), (0, 1)])
 
 
-def test_an_insert_whose_reply_was_lost_is_known_by_the_watermark(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_insert_whose_reply_was_lost_is_known_by_the_watermark(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     insert = scene.store.buffer.insert
     lost = [1]
 
@@ -214,7 +222,12 @@ def test_an_entry_is_the_record_as_it_came(scene: Scene) -> None:
     scene.come(Message(0, 0, b"\xff", None, {"h": b"1"}), Message(0, 1, None, b"{}", [("h", b"1"), ("h", None)]))
     scene.filled(scene.sink())
     first, second = scene.store.buffer.get_data("b")
-    assert (first.group, first.correlation_id, first.data, list(first.headers)) == ("\\xff", "\\xff", b"", [("h", b"1")])
+    assert (first.group, first.correlation_id, first.data, list(first.headers)) == (
+        "\\xff",
+        "\\xff",
+        b"",
+        [("h", b"1")],
+    )
     assert (second.group, second.correlation_id, second.type) == ("", "orders/0/1", "orders")
     assert list(second.headers) == [("h", b"1"), ("h", None)]
 
@@ -237,7 +250,8 @@ def test_a_completed_record_that_is_read_again_is_known_by_the_watermark_alone(s
         assert scene.filled(scene.sink())[0].result == ((1, 0) if protection else (0, 1))
 
 
-# -- with Faust's own objects --------------------------------------------------------------------------------------------
+# -- with Faust's own objects
+# --------------------------------------------------------------------------------------------
 
 
 def refused(stream: Any) -> str:

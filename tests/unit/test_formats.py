@@ -13,11 +13,18 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, R
 from tests.unit.schemas.avros import SHOP
 
 COMPUTE = (
-    Reducer("n", "count"), Reducer("total", "sum", "amount"), Reducer("least", "min", "items"), Reducer("mean", "mean", "amount"),
-    Reducer("who", "first", "customer"), Reducer("noted", "last", "note"), Reducer("when", "collect", "at"),
-    Reducer("things", "last", "items"), Reducer("kinds", "distinct", "customer"), Reducer("rows", "collect"),
+    Reducer("n", "count"),
+    Reducer("total", "sum", "amount"),
+    Reducer("least", "min", "items"),
+    Reducer("mean", "mean", "amount"),
+    Reducer("who", "first", "customer"),
+    Reducer("noted", "last", "note"),
+    Reducer("when", "collect", "at"),
+    Reducer("things", "last", "items"),
+    Reducer("kinds", "distinct", "customer"),
+    Reducer("rows", "collect"),
     Reducer("own", "reduce", None, "m:f"),
-)  # fmt: skip
+)
 TEXT = {"type": "string", "contentMediaType": "application/json"}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 
@@ -32,18 +39,34 @@ def types(agent: Agent) -> dict[str, Any]:
 
 def test_of_an_avro_input_simple_fields_keep_their_types() -> None:
     assert types(an_agent(format="avro", avro=Avro(json.dumps(SHOP)))) == {
-        "n": "long", "total": ["null", "double"], "least": ["null", "long", "double"], "mean": ["null", "double"],
-        "who": ["null", "string"], "noted": ["null", "string"], "when": {"type": "array", "items": MILLIS},
-        "things": ["null", TEXT], "kinds": "long", "rows": {"type": "array", "items": TEXT}, "own": ["null", TEXT],
-    }  # fmt: skip
+        "n": "long",
+        "total": ["null", "double"],
+        "least": ["null", "long", "double"],
+        "mean": ["null", "double"],
+        "who": ["null", "string"],
+        "noted": ["null", "string"],
+        "when": {"type": "array", "items": MILLIS},
+        "things": ["null", TEXT],
+        "kinds": "long",
+        "rows": {"type": "array", "items": TEXT},
+        "own": ["null", TEXT],
+    }
 
 
 def test_of_any_other_input_values_are_json_text_and_numbers_are_of_either_kind() -> None:
     assert types(an_agent()) == {
-        "n": "long", "total": ["null", "long", "double"], "least": ["null", "long", "double"], "mean": ["null", "double"],
-        "who": ["null", TEXT], "noted": ["null", TEXT], "when": {"type": "array", "items": TEXT},
-        "things": ["null", TEXT], "kinds": "long", "rows": {"type": "array", "items": TEXT}, "own": ["null", TEXT],
-    }  # fmt: skip
+        "n": "long",
+        "total": ["null", "long", "double"],
+        "least": ["null", "long", "double"],
+        "mean": ["null", "double"],
+        "who": ["null", TEXT],
+        "noted": ["null", TEXT],
+        "when": {"type": "array", "items": TEXT},
+        "things": ["null", TEXT],
+        "kinds": "long",
+        "rows": {"type": "array", "items": TEXT},
+        "own": ["null", TEXT],
+    }
 
 
 def test_a_path_leads_through_records_maps_and_optional_fields() -> None:
@@ -52,22 +75,42 @@ def test_a_path_leads_through_records_maps_and_optional_fields() -> None:
     fields = [{"name": "m", "type": {"type": "map", "values": ["null", inner]}}, {"name": "again", "type": "I"}]
     wanted = {"b": "again.e", "c": "again.none", "d": "again"}
     compute = (Reducer("a", "max", "m.k.x"), *(Reducer(name, "first", path) for name, path in wanted.items()))
-    found = types(an_agent(compute, format="avro", avro=Avro(json.dumps({"type": "record", "name": "R", "fields": fields}))))
+    found = types(
+        an_agent(compute, format="avro", avro=Avro(json.dumps({"type": "record", "name": "R", "fields": fields})))
+    )
     assert found == {"a": ["null", "long"], "b": ["null", "string"], "c": ["null", TEXT], "d": ["null", TEXT]}
 
 
 RESULT = {
-    "key": "k", "count": 2, "reason": "count", "opened_at": "2026-01-01T00:00:00Z", "closed_at": "2026-01-01T00:00:00Z",
-    "n": 2, "total": 3, "least": 0.5, "mean": 1.5, "who": {"a": [1, None]}, "noted": None, "when": [1, "x", [None]], "things": "text",
-    "kinds": 1, "rows": [{"a": 1}, 2], "own": True,
-}  # fmt: skip
+    "key": "k",
+    "count": 2,
+    "reason": "count",
+    "opened_at": "2026-01-01T00:00:00Z",
+    "closed_at": "2026-01-01T00:00:00Z",
+    "n": 2,
+    "total": 3,
+    "least": 0.5,
+    "mean": 1.5,
+    "who": {"a": [1, None]},
+    "noted": None,
+    "when": [1, "x", [None]],
+    "things": "text",
+    "kinds": 1,
+    "rows": [{"a": 1}, 2],
+    "own": True,
+}
 
 
 def test_any_result_comes_back_as_it_was_and_what_is_left_out_is_null() -> None:
     form = formats.writes(an_agent())
     assert form.decode(form.encode(RESULT)) == {**RESULT, "key_base64": None}
     some = {name: value for name, value in RESULT.items() if name not in ("key", "mean")}
-    assert form.decode(form.encode({**some, "key_base64": "/w=="})) == {**RESULT, "key": None, "mean": None, "key_base64": "/w=="}
+    assert form.decode(form.encode({**some, "key_base64": "/w=="})) == {
+        **RESULT,
+        "key": None,
+        "mean": None,
+        "key_base64": "/w==",
+    }
 
 
 def test_the_schema_is_one_for_the_avro_package_and_is_named_after_the_agent() -> None:
@@ -75,7 +118,9 @@ def test_the_schema_is_one_for_the_avro_package_and_is_named_after_the_agent() -
 
 
 def test_a_computed_field_that_avro_cannot_name_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cannot hold the computed field 'a b'; name it with letters, digits and _ only"):
+    with pytest.raises(
+        ValueError, match=r"cannot hold the computed field 'a b'; name it with letters, digits and _ only"
+    ):
         formats.result_schema(an_agent((Reducer("a b", "count"),)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import house
+from tests import house, house_report
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -78,7 +78,10 @@ def tree(tmp_path):
         ("streams/aggregation/rule.py", "import random"),
         ("streams/ownership/owner.py", "import sluicegate.connectors"),
         ("streams/ownership/owner.py", "def later():\n    from sluicegate.connectors.kafka import consumer"),
-        ("streams/ownership/owner.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sluicegate.connectors.redis"),
+        (
+            "streams/ownership/owner.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sluicegate.connectors.redis",
+        ),
         ("streams/testing/driver.py", "from sluicegate.connectors.memory.state import MemoryStore"),
         ("streams/testing/driver.py", "def opened():\n    from sluicegate.connectors.sql.state import SqlStore"),
         ("streams/ownership/owner.py", "import confluent_kafka"),
@@ -110,7 +113,8 @@ def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
     [
         (
             "streams/aggregation/rule.py",
-            "import uuid\nfrom sluicegate.streams.contracts.values import Partition\nfrom . import groups\nimport sluicegate.schemas.json",
+            "import uuid\nfrom sluicegate.streams.contracts.values import Partition\nfrom . import groups\nimport "
+            "sluicegate.schemas.json",
         ),
         (
             "streams/ownership/owner.py",
@@ -125,7 +129,8 @@ def test_an_import_in_the_wrong_direction_is_found(tree, path, text):
         ),
         (
             "connectors/__init__.py",
-            "from sluicegate.streams.contracts.stores import Store\ndef open_store():\n    from sluicegate.connectors.redis import state",
+            "from sluicegate.streams.contracts.stores import Store\ndef open_store():\n    from "
+            "sluicegate.connectors.redis import state",
         ),
         ("connectors/redis/state.py", "from sluicegate.connectors.common import check"),
         ("connectors/common.py", "from sluicegate.streams.contracts.values import Claim"),
@@ -176,19 +181,35 @@ def test_allowed_directions_that_have_a_cycle_are_found(tree):
 def test_the_project_gets_a_cycle_when_one_import_is_added(tmp_path):
     shutil.copytree(PROJECT / "streams", tmp_path / "streams", ignore=shutil.ignore_patterns("__pycache__"))
     relay = tmp_path / "streams" / "outbox" / "relay.py"
-    relay.write_text(f"{relay.read_text()}\n\ndef late() -> None:\n    from sluicegate.streams.ownership import owner\n")
+    relay.write_text(
+        f"{relay.read_text()}\n\ndef late() -> None:\n    from sluicegate.streams.ownership import owner\n"
+    )
     (found,) = house.rooms(tmp_path)
     assert found.endswith("the room outbox must not import the room ownership")
 
 
 def test_a_file_a_function_and_a_readme_may_have_just_so_many_lines(tree):
     function = "def long():\n" + "    x = 1\n" * 39
-    assert house.sizes(tree("streams/a.py", function + "\n" * 360)) == []
-    assert len(house.sizes(tree("streams/a.py", function + "\n" * 361))) == 1
-    assert len(house.sizes(tree("streams/a.py", "class A:\n    async " + function.replace("\n", "\n    ") + "    x = 1\n"))) == 1
+    assert house.sizes(tree("streams/a.py", function)) == []
+    assert (
+        len(
+            house.sizes(tree("streams/a.py", "class A:\n    async " + function.replace("\n", "\n    ") + "    x = 1\n"))
+        )
+        == 1
+    )
     assert house.sizes(tree("streams/a.py", "")) == []
     assert house.sizes(tree("README.md", "line\n" * 150)) == []
     assert len(house.sizes(tree("README.md", "line\n" * 151))) == 1
+
+
+def test_large_files_and_classes_are_reported_and_refuse_nothing(tree):
+    attributes = "".join(f"        self.a{n} = {n}\n" for n in range(9))
+    wide = f"class Wide:\n    b: int\n    c: int\n    d: int\n\n    def __init__(self):\n{attributes}"
+    assert house_report.report(tree("streams/a.py", wide + "        self.e = 0\n" + "\n" * 400)) == [
+        "streams/a.py: 416 lines, more than 400",
+        "streams/a.py:1: Wide has 13 attributes, more than 12",
+    ]
+    assert house_report.report(tree("streams/a.py", wide)) == []
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,12 @@ def item(name, version, download):
 
 
 def test_each_package_is_locked_with_its_hash_and_the_project_itself_is_not():
-    report = {"install": [item("B_b", "2", {"archive_info": {"hashes": {"sha256": DIGEST}}}), item("sluicegate", "1", {"dir_info": {}})]}
+    report = {
+        "install": [
+            item("B_b", "2", {"archive_info": {"hashes": {"sha256": DIGEST}}}),
+            item("sluicegate", "1", {"dir_info": {}}),
+        ]
+    }
     lines = locked(report, "Linux", "3.11").splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["b-b==2 \\", f"    --hash=sha256:{DIGEST}"]
 

@@ -1,4 +1,5 @@
-"""Every test is in `make test` or, within some days, in the rest; none is lost, and none but the fuzz tests is in both."""
+"""Every test is in `make test` or, within some days, in the rest; none is lost, and none but the fuzz tests is in
+both."""
 
 import os
 import subprocess
@@ -25,7 +26,14 @@ def everything(run_file: Callable[[str, Callable[[], str]], str]) -> tuple[str, 
 
 def collected(tests: Path, **environ: str) -> list[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(PROJECT / "pyproject.toml")]
-    command += ["--override-ini", "addopts=--import-mode=importlib", "--rootdir", str(PROJECT), "--collect-only", str(tests)]
+    command += [
+        "--override-ini",
+        "addopts=--import-mode=importlib",
+        "--rootdir",
+        str(PROJECT),
+        "--collect-only",
+        str(tests),
+    ]
     kept = {name: value for name, value in os.environ.items() if name not in (DAY, RUN)}
     done = subprocess.run(command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stdout[-2000:]
@@ -43,13 +51,17 @@ def test_every_test_is_in_the_core_or_within_some_days_in_the_rest(everything: t
     assert lost(everything) == set()
 
 
-def test_twin_a_rest_that_passes_a_day_over_loses_tests(everything: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_a_rest_that_passes_a_day_over_loses_tests(
+    everything: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     due = selection.is_due
     monkeypatch.setattr(selection, "is_due", lambda test, day: day % DAYS != 1 and due(test, day))
     assert lost(everything)
 
 
-def test_nothing_but_the_fuzz_tests_is_in_both_and_nothing_comes_twice_within_the_days(everything: tuple[str, ...]) -> None:
+def test_nothing_but_the_fuzz_tests_is_in_both_and_nothing_comes_twice_within_the_days(
+    everything: tuple[str, ...],
+) -> None:
     core = taken(everything, "core", 0)
     times = Counter(test for day in range(DAYS) for test in taken(everything, "rest", day))
     assert {test for test in core & times.keys() if not test.startswith("tests/fuzz/")} == set()
@@ -103,7 +115,9 @@ def test_a_stage_that_is_left_out_of_the_core_has_no_test_of_it(everything: tupl
 def seed(**environ: str) -> str:
     command = [sys.executable, "-c", "from tests.fuzz.seeds import SEED; print(SEED)"]
     kept = {name: value for name, value in os.environ.items() if name not in (DAY, RUN, "SLUICEGATE_FUZZ_SEED")}
-    return subprocess.run(command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(
+        command, cwd=PROJECT, env=kept | environ, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
 
 
 def test_the_core_draws_the_same_fuzz_input_every_day_and_the_rest_does_not() -> None:

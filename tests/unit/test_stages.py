@@ -23,7 +23,17 @@ def test_is_skipped(): pytest.skip("why")
 def report_of(folder, body):
     (folder / "test_inner.py").write_text(body)
     report = folder / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(folder), f"--junit-xml={report}", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+        f"--junit-xml={report}",
+        str(folder),
+    ]
     plain = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # none is needed, and they take most of the time
     subprocess.run(command, cwd=folder, env=plain, capture_output=True, timeout=60)
     return report

@@ -18,10 +18,15 @@ SECONDS = 0.3
 
 @contextmanager
 def cut_off(
-    url: str, clock: Clock, proxy: Callable[..., Proxy], patch: pytest.MonkeyPatch, prepare: Callable[[Any], Any], silent: bool = False
+    url: str,
+    clock: Clock,
+    proxy: Callable[..., Proxy],
+    patch: pytest.MonkeyPatch,
+    prepare: Callable[[Any], Any],
+    silent: bool = False,
 ) -> Iterator[Any]:
-    """A store on which `prepare` was called and whose system is gone: another writer holds the file, connections are refused, or
-    (`silent`) what is asked is never answered."""
+    """A store on which `prepare` was called and whose system is gone: another writer holds the file, connections are
+    refused, or (`silent`) what is asked is never answered."""
     for module in ("sql.server", "redis.addresses", "mongodb.connection"):
         patch.setattr(f"sluicegate.connectors.{module}.REPLY_SECONDS", 1)
     if url.startswith("sqlite:"):

@@ -7,11 +7,20 @@ from sluicegate.streams.contracts.leased_values import PACK, Pack, WatermarkMove
 
 
 def pack(group: str, first: int, count: int = 1, width: int = 1) -> Pack:
-    return Pack(group, f"t/0/{first}", count, pack_data(b"common", [b"%0*d" % (width, number) for number in range(first, first + count)]))
+    return Pack(
+        group,
+        f"t/0/{first}",
+        count,
+        pack_data(b"common", [b"%0*d" % (width, number) for number in range(first, first + count)]),
+    )
 
 
 def put(buffer: Any, name: str, packs: list[Pack], gate: Any, begin: int = 0) -> list[Any]:
-    return list(buffer.insert_packs(name, packs, gate, WatermarkMove("topic", 0, begin, begin + sum(each.items for each in packs))))
+    return list(
+        buffer.insert_packs(
+            name, packs, gate, WatermarkMove("topic", 0, begin, begin + sum(each.items for each in packs))
+        )
+    )
 
 
 def records(found: Any) -> list[int]:

@@ -75,8 +75,17 @@ def test_073_the_count_is_each_aggregations_own(buffer: Any, ns: str) -> None:
     assert fired == {f"{ns}-1": 10, f"{ns}-2": 5, f"{ns}-5": 2}
 
 
-def test_074_a_gate_needs_a_count_or_a_time_each_positive_and_the_first_trigger_wins(buffer: Any, ns: str, clock: Clock) -> None:
-    for wrong in ({}, {"count": 0}, {"count": -1}, {"after_first": timedelta(0)}, {"after_last": -SHORT}, {"count": 1, "lease": 0 * SHORT}):
+def test_074_a_gate_needs_a_count_or_a_time_each_positive_and_the_first_trigger_wins(
+    buffer: Any, ns: str, clock: Clock
+) -> None:
+    for wrong in (
+        {},
+        {"count": 0},
+        {"count": -1},
+        {"after_first": timedelta(0)},
+        {"after_last": -SHORT},
+        {"count": 1, "lease": 0 * SHORT},
+    ):
         with pytest.raises(ValueError):
             Gate(**wrong)
     gate = of(2, after_first=WHILE)
@@ -84,7 +93,10 @@ def test_074_a_gate_needs_a_count_or_a_time_each_positive_and_the_first_trigger_
     assert buffer.insert_and_seal(ns, entries(3), gate).batches == []
     clock.passed(WHILE)
     [by_time] = buffer.due(ns, gate)
-    assert [(batch.reason, numbers(batch.entries)) for batch in (by_count, by_time)] == [("count", [1, 2]), ("timeout", [3])]
+    assert [(batch.reason, numbers(batch.entries)) for batch in (by_count, by_time)] == [
+        ("count", [1, 2]),
+        ("timeout", [3]),
+    ]
     [next_] = buffer.insert_and_seal(ns, entries(4, 5), gate).batches
     assert (next_.reason, numbers(next_.entries), buffer.due(ns, gate)) == ("count", [4, 5], [])
 
@@ -95,21 +107,35 @@ def test_075_the_count_seals_only_full_batches_and_the_time_needs_one_resolved_e
     gate = of(3, after_first=SHORT)
     buffer.insert(ns, entries(1, 2))
     leased = buffer.get_snapshot(ns)
-    assert buffer.insert_and_seal(ns, [entry(3), entry(4, **UNKNOWN), entry(5, group="other", **UNKNOWN)], gate).batches == []
+    assert (
+        buffer.insert_and_seal(ns, [entry(3), entry(4, **UNKNOWN), entry(5, group="other", **UNKNOWN)], gate).batches
+        == []
+    )
     clock.passed(SHORT)
     assert [(batch.group, keys(batch.entries)) for batch in buffer.due(ns, gate)] == [("", ["m3"])]
     assert buffer.due(ns, gate) == []
     assert buffer.release_snapshot(ns, leased) == 2
     types[UNKNOWN["type"]] = bytes.decode
-    assert sorted((batch.group, keys(batch.entries)) for batch in buffer.due(ns, gate)) == [("", ["m1", "m2", "m4"]), ("other", ["m5"])]
+    assert sorted((batch.group, keys(batch.entries)) for batch in buffer.due(ns, gate)) == [
+        ("", ["m1", "m2", "m4"]),
+        ("other", ["m5"]),
+    ]
 
 
 def test_076_of_many_callers_at_once_exactly_one_is_told_to_fire(another: Callable[[], Any], ns: str) -> None:
     def insert(each: tuple[Any, int]) -> list[SealedBatch]:
         buffer, first = each
-        return [batch for number in range(first, first + 10) for batch in buffer.insert_and_seal(ns, entries(number), of(5)).batches]
+        return [
+            batch
+            for number in range(first, first + 10)
+            for batch in buffer.insert_and_seal(ns, entries(number), of(5)).batches
+        ]
 
-    told = [batch for batches in at_once(insert, [(another().buffer, 100 * caller) for caller in range(4)]) for batch in batches]
+    told = [
+        batch
+        for batches in at_once(insert, [(another().buffer, 100 * caller) for caller in range(4)])
+        for batch in batches
+    ]
     assert len(told) == len({batch.id for batch in told}) == 8
     assert sorted(keys(entry for batch in told for entry in batch.entries)) == sorted(all_keys(another().buffer, ns))
     assert {len(batch.entries) for batch in told} == {5}
@@ -125,7 +151,8 @@ def test_077_each_group_of_a_name_fires_for_itself_and_without_groups_the_name_d
     assert (batch.group, numbers(batch.entries)) == ("", [1, 2])
 
 
-# -- sealing and deadlines ------------------------------------------------------------------------------------------------------------
+# -- sealing and deadlines
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_group_with_many_times_the_count_is_sealed_until_it_is_below(buffer: Any, ns: str) -> None:
@@ -165,7 +192,9 @@ def test_a_deadline_after_the_first_entry_is_not_moved_by_later_ones(buffer: Any
     assert (batch.reason, numbers(batch.entries)) == ("timeout", [1, 2])
 
 
-def test_a_deadline_after_the_last_entry_is_moved_by_each_but_not_by_one_that_was_there(buffer: Any, ns: str, clock: Clock) -> None:
+def test_a_deadline_after_the_last_entry_is_moved_by_each_but_not_by_one_that_was_there(
+    buffer: Any, ns: str, clock: Clock
+) -> None:
     gate = of(after_last=2 * WHILE)
     buffer.insert_and_seal(ns, entries(1), gate)
     clock.passed(WHILE)
@@ -178,12 +207,18 @@ def test_a_deadline_after_the_last_entry_is_moved_by_each_but_not_by_one_that_wa
     assert (batch.reason, numbers(batch.entries)) == ("timeout", [1, 2])
 
 
-def test_due_hands_out_at_most_so_many_and_each_to_one_caller(another: Callable[[], Any], ns: str, clock: Clock) -> None:
+def test_due_hands_out_at_most_so_many_and_each_to_one_caller(
+    another: Callable[[], Any], ns: str, clock: Clock
+) -> None:
     buffer, gate = another().buffer, of(after_first=SHORT)
     buffer.insert_and_seal(ns, [entry(number, group=f"g{number % 10}") for number in range(30)], gate)
     clock.passed(SHORT)
     assert len(buffer.due(ns, gate, 3)) == 3
-    told = [batch for batches in at_once(lambda each: each.due(ns, gate, 4), [another().buffer for _ in range(4)]) for batch in batches]
+    told = [
+        batch
+        for batches in at_once(lambda each: each.due(ns, gate, 4), [another().buffer for _ in range(4)])
+        for batch in batches
+    ]
     assert len(told) == len({batch.group for batch in told}) == 7
     assert all(len(batch.entries) == 3 for batch in told)
     assert buffer.due(ns, gate) == []
@@ -216,7 +251,9 @@ def test_rows_that_did_not_decode_go_back_at_completion_and_count_towards_no_gat
     buffer: Any, ns: str, clock: Clock, types: dict[str, Callable[[bytes], Any]]
 ) -> None:
     gate = of(3, after_first=SHORT)
-    [batch] = buffer.insert_and_seal(ns, [entry(1), entry(2, type="text", data=b"\xff"), entry(3), entry(4)], gate).batches
+    [batch] = buffer.insert_and_seal(
+        ns, [entry(1), entry(2, type="text", data=b"\xff"), entry(3), entry(4)], gate
+    ).batches
     assert (numbers(batch.entries), batch.unresolved, buffer.complete(ns, batch)) == ([1, 3], 1, 2)
     clock.passed(SHORT)
     assert [buffer.complete(ns, batch) for batch in buffer.due(ns, gate)] == [1]

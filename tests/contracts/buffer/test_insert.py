@@ -45,7 +45,10 @@ def test_004_a_key_is_known_within_its_name_only(buffer: Any, ns: str) -> None:
 
 def test_005_two_rows_of_one_correlation_id_and_different_keys_both_exist(buffer: Any, ns: str) -> None:
     buffer.insert(ns, [entry(1, correlation_id="same"), entry(2, correlation_id="same")])
-    assert [(each.idempotency_key, each.correlation_id) for each in buffer.get_data(ns)] == [("m1", "same"), ("m2", "same")]
+    assert [(each.idempotency_key, each.correlation_id) for each in buffer.get_data(ns)] == [
+        ("m1", "same"),
+        ("m2", "same"),
+    ]
 
 
 def test_006_after_the_row_was_removed_its_key_is_accepted_again(buffer: Any, ns: str) -> None:
@@ -71,7 +74,9 @@ def test_007_the_key_of_a_row_that_is_only_leased_is_still_known(buffer: Any, ns
     assert (buffer.count(ns), keys(batch.entries)) == (3, ["m2", "m3"])
 
 
-def test_008_of_many_first_inserts_of_one_key_at_once_exactly_one_makes_a_row(another: Callable[[], Any], ns: str) -> None:
+def test_008_of_many_first_inserts_of_one_key_at_once_exactly_one_makes_a_row(
+    another: Callable[[], Any], ns: str
+) -> None:
     buffers = [another().buffer for _ in range(6)]
     for round_ in range(3):
         results = at_once(lambda each: each[0].insert(ns, entries(each[1])), [(buffer, round_) for buffer in buffers])
@@ -79,7 +84,9 @@ def test_008_of_many_first_inserts_of_one_key_at_once_exactly_one_makes_a_row(an
         assert all_keys(buffers[0], ns) == [f"m{number}" for number in range(round_ + 1)]
 
 
-def test_009_the_key_is_the_id_that_the_message_has_at_its_broker_whatever_else_differs(another: Callable[[], Any], ns: str) -> None:
+def test_009_the_key_is_the_id_that_the_message_has_at_its_broker_whatever_else_differs(
+    another: Callable[[], Any], ns: str
+) -> None:
     first = Entry("broker-id-1", "c1", "json", b"1", headers=[("delivery", b"1")])
     again = Entry("broker-id-1", "c1", "json", b"1", headers=[("delivery", b"2")], group="elsewhere")
     results = [another().buffer.insert(ns, [each]) for each in (first, again)]
@@ -103,7 +110,8 @@ def test_011_an_entry_without_a_correlation_id_is_refused(buffer: Any, ns: str, 
 
 
 @pytest.mark.parametrize(
-    ("key", "data", "said"), [("", b"", "its idempotency_key"), (" ", b"", "its idempotency_key"), (None, b"", "its"), ("m", None, "data")]
+    ("key", "data", "said"),
+    [("", b"", "its idempotency_key"), (" ", b"", "its idempotency_key"), (None, b"", "its"), ("m", None, "data")],
 )
 def test_012_an_entry_without_data_or_key_is_refused(buffer: Any, ns: str, key: Any, data: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -123,7 +131,11 @@ def test_013_every_operation_touches_only_rows_of_its_name(store: Any, ns: str, 
     for call in (lambda: buffer.renew(ns, batch.token), lambda: buffer.complete(ns, batch)):
         with pytest.raises(ConcurrencyError):
             call()
-    assert [buffer.remove_snapshot(ns, snapshot), buffer.release_snapshot(ns, snapshot), buffer.release(ns, batch)] == [0, 0, False]
+    assert [buffer.remove_snapshot(ns, snapshot), buffer.release_snapshot(ns, snapshot), buffer.release(ns, batch)] == [
+        0,
+        0,
+        False,
+    ]
     assert [buffer.remove_snapshot(other, snapshot), buffer.complete(other, batch)] == [2, 1]
     buffer.remove_one(other, "c3")
     assert (buffer.count(other), buffer.watermark(other, "t", 0), buffer.remove_all(other)) == (0, 0, 0)
@@ -132,7 +144,9 @@ def test_013_every_operation_touches_only_rows_of_its_name(store: Any, ns: str, 
     assert keys(buffer.get_snapshot(ns).entries) == ["m1", "m2", "m3"]
 
 
-def test_015_a_delivery_that_comes_again_before_it_was_acknowledged_adds_no_row(another: Callable[[], Any], ns: str) -> None:
+def test_015_a_delivery_that_comes_again_before_it_was_acknowledged_adds_no_row(
+    another: Callable[[], Any], ns: str
+) -> None:
     deliveries = entries(*range(50))
     assert another().buffer.insert(ns, deliveries) == (50, 0)  # and the process ends before it can say so to the broker
     assert another().buffer.insert(ns, deliveries + entries(50)) == (1, 50)
@@ -144,7 +158,10 @@ def test_016_many_threads_may_insert_and_count_under_one_name(buffer: Any, ns: s
     over = threading.Event()
 
     def insert(partition: int) -> int:
-        results = [buffer.insert(ns, entries(*range(first, first + 5))) for first in range(partition * 100, partition * 100 + 25, 5)]
+        results = [
+            buffer.insert(ns, entries(*range(first, first + 5)))
+            for first in range(partition * 100, partition * 100 + 25, 5)
+        ]
         return sum(result.stored for result in results)
 
     def count() -> int:

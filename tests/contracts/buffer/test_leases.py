@@ -52,7 +52,9 @@ def test_a_lease_that_is_over_or_unknown_or_released_is_not_renewed(buffer: Any,
 
 
 @pytest.mark.parametrize("backend", ["postgresql", "mariadb"], indirect=True)
-def test_a_renewal_waits_for_whoever_writes_to_the_buffer_and_is_judged_after_that(buffer: Any, ns: str, clock: Clock) -> None:
+def test_a_renewal_waits_for_whoever_writes_to_the_buffer_and_is_judged_after_that(
+    buffer: Any, ns: str, clock: Clock
+) -> None:
     """Else it promises what a call that has begun gives away."""
     buffer.insert(ns, entries(1))
     snapshot = buffer.get_snapshot(ns, lease=WHILE)
@@ -83,7 +85,12 @@ def lost_batch_is_fenced(store: Any, ns: str, clock: Clock) -> None:
             store.buffer.complete(ns, late, outbox)
         except ConcurrencyError:
             refused += 1
-    assert (refused, store.buffer.release(ns, late), all_keys(store.buffer, ns), sent(store, ns)) == (2, False, ["m1", "m2"], [])
+    assert (refused, store.buffer.release(ns, late), all_keys(store.buffer, ns), sent(store, ns)) == (
+        2,
+        False,
+        ["m1", "m2"],
+        [],
+    )
     assert store.buffer.due(ns, gate) == []
     assert store.buffer.complete(ns, ours, [message(ns, ns)]) == 2
     assert sent(store, ns) == [ns]
@@ -124,7 +131,9 @@ def test_without_the_comparison_of_tokens_a_lost_lease_is_not_fenced(
         scenario(store, ns, clock)
 
 
-def test_a_batch_is_completed_after_its_lease_when_nobody_took_it_and_only_once(store: Any, ns: str, clock: Clock) -> None:
+def test_a_batch_is_completed_after_its_lease_when_nobody_took_it_and_only_once(
+    store: Any, ns: str, clock: Clock
+) -> None:
     [batch] = store.buffer.insert_and_seal(ns, entries(1, 2), of(2, lease=SHORT)).batches
     clock.passed(SHORT)
     assert store.buffer.complete(ns, batch, [message(ns, ns)]) == 2
@@ -151,16 +160,21 @@ def test_of_many_completions_of_one_batch_at_once_one_succeeds(another: Callable
 def test_of_many_snapshots_at_once_none_share_a_row(another: Callable[[], Any], ns: str) -> None:
     buffer = another().buffer
     buffer.insert(ns, entries(*range(100)))
-    snapshots = at_once(lambda each: [each.get_snapshot(ns, 10) for _ in range(4)], [another().buffer for _ in range(4)])
+    snapshots = at_once(
+        lambda each: [each.get_snapshot(ns, 10) for _ in range(4)], [another().buffer for _ in range(4)]
+    )
     ids = [id for taken in snapshots for snapshot in taken for id in snapshot.ids]
     assert len(ids) == len(set(ids)) == 100
     assert buffer.get_snapshot(ns).leased_elsewhere == 100
 
 
-# -- the watermark of a source --------------------------------------------------------------------------------------------------------
+# -- the watermark of a source
+# --------------------------------------------------------------------------------------------------------
 
 
-def test_the_watermark_moves_with_the_insert_and_is_each_partitions_and_topic_ids_own(another: Callable[[], Any], ns: str) -> None:
+def test_the_watermark_moves_with_the_insert_and_is_each_partitions_and_topic_ids_own(
+    another: Callable[[], Any], ns: str
+) -> None:
     buffer = another().buffer
     assert buffer.watermark(ns, "topic", 0) == 0
     assert buffer.insert(ns, entries(1), WatermarkMove("topic", 0, 0, 7)) == (1, 0)
@@ -171,7 +185,9 @@ def test_the_watermark_moves_with_the_insert_and_is_each_partitions_and_topic_id
     assert [another().buffer.watermark(*place) for place in places] == [9, 2**53, 0, 1]
 
 
-def test_with_a_watermark_that_moved_nothing_is_stored_and_the_error_tells_where_it_stands(buffer: Any, ns: str) -> None:
+def test_with_a_watermark_that_moved_nothing_is_stored_and_the_error_tells_where_it_stands(
+    buffer: Any, ns: str
+) -> None:
     buffer.insert(ns, entries(1), WatermarkMove("topic", 0, 0, 7))
     for call in (
         lambda progress: buffer.insert(ns, entries(2), progress),
@@ -195,7 +211,9 @@ def test_the_watermark_outlives_the_rows(buffer: Any, ns: str) -> None:
         buffer.insert(ns, entries(1), WatermarkMove("topic", 0, 0, 7))
 
 
-def test_of_many_that_insert_from_one_place_at_once_one_moves_the_watermark(another: Callable[[], Any], ns: str) -> None:
+def test_of_many_that_insert_from_one_place_at_once_one_moves_the_watermark(
+    another: Callable[[], Any], ns: str
+) -> None:
     def insert(each: tuple[Any, int]) -> int:
         try:
             each[0].insert(ns, entries(each[1]), WatermarkMove("topic", 0, 0, 100 + each[1]))
@@ -206,7 +224,10 @@ def test_of_many_that_insert_from_one_place_at_once_one_moves_the_watermark(anot
     results = at_once(insert, [(another().buffer, number) for number in range(1, 6)])
     [winner] = [result for result in results if result > 0]
     assert sorted(results)[:4] == [-100 - winner] * 4
-    assert (all_keys(another().buffer, ns), another().buffer.watermark(ns, "topic", 0)) == ([f"m{winner}"], 100 + winner)
+    assert (all_keys(another().buffer, ns), another().buffer.watermark(ns, "topic", 0)) == (
+        [f"m{winner}"],
+        100 + winner,
+    )
 
 
 def test_a_lease_shorter_than_a_call_is_still_a_lease(buffer: Any, ns: str) -> None:

@@ -42,17 +42,34 @@ ENTRIES = st.lists(ENTRY, max_size=6)
 # On servers leases last, since time there is real: what runs out is for backends with a clock to move.
 LEASE = st.sampled_from([HOUR, 10 * SECOND])
 GATE = st.builds(Gate, st.none() | st.integers(1, 3), st.just(HOUR), st.none() | st.just(2 * HOUR), lease=st.just(HOUR))
-MOVED_GATE = st.builds(Gate, st.none() | st.integers(1, 3), st.just(10 * SECOND), st.none() | st.just(15 * SECOND), lease=LEASE)
-PROGRESS = st.none() | st.builds(WatermarkMove, st.just("topic"), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
+MOVED_GATE = st.builds(
+    Gate, st.none() | st.integers(1, 3), st.just(10 * SECOND), st.none() | st.just(15 * SECOND), lease=LEASE
+)
+PROGRESS = st.none() | st.builds(
+    WatermarkMove, st.just("topic"), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)
+)
 KEPT = st.sampled_from([timedelta(0), HOUR, 10 * SECOND])
 
 
 def comparable(result: Any) -> Any:
     """Without what two stores give by themselves: names of rows and batches, tokens, times."""
     if isinstance(result, Snapshot):
-        return (list(result.entries), values(result.entries), result.unresolved, bool(result.token), result.leased_elsewhere)
+        return (
+            list(result.entries),
+            values(result.entries),
+            result.unresolved,
+            bool(result.token),
+            result.leased_elsewhere,
+        )
     if isinstance(result, SealedBatch):
-        return (result.group, result.reason, list(result.entries), values(result.entries), result.unresolved, result.attempts)
+        return (
+            result.group,
+            result.reason,
+            list(result.entries),
+            values(result.entries),
+            result.unresolved,
+            result.attempts,
+        )
     if isinstance(result, list | tuple):
         return [comparable(each) for each in result]
     return result
@@ -110,7 +127,9 @@ class Comparison(RuleBasedStateMachine):
         return keep if self.moves or keep != 10 * SECOND else HOUR
 
     @rule(target=batches, number=st.integers(0, 1), given=ENTRIES, long=GATE, moved=MOVED_GATE, at=PROGRESS, keep=KEPT)
-    def insert_and_seal(self, number: int, given: list[Entry], long: Gate, moved: Gate, at: WatermarkMove | None, keep: timedelta) -> Any:
+    def insert_and_seal(
+        self, number: int, given: list[Entry], long: Gate, moved: Gate, at: WatermarkMove | None, keep: timedelta
+    ) -> Any:
         now = moved if self.moves else long
 
         def filled(buffer: Any) -> Any:
@@ -122,7 +141,9 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(target=snapshots, number=st.integers(0, 1), limit=st.none() | st.integers(1, 4), most=LEASE)
     def get_snapshot(self, number: int, limit: int | None, most: timedelta) -> Any:
-        return tuple(self.same(lambda buffer: buffer.get_snapshot(self.name(number), limit, most if self.moves else HOUR)))
+        return tuple(
+            self.same(lambda buffer: buffer.get_snapshot(self.name(number), limit, most if self.moves else HOUR))
+        )
 
     @rule(number=st.integers(0, 1), both=snapshots, part=st.integers(0, 3))
     def remove_snapshot(self, number: int, both: Any, part: int) -> None:
@@ -167,7 +188,12 @@ class Comparison(RuleBasedStateMachine):
     def read(self, number: int) -> None:
         name = self.name(number)
         self.same(
-            lambda buffer: [list(buffer.iter_raw(name)), values(buffer.get_data(name)), buffer.count(name), buffer.count_resolved(name)]
+            lambda buffer: [
+                list(buffer.iter_raw(name)),
+                values(buffer.get_data(name)),
+                buffer.count(name),
+                buffer.count_resolved(name),
+            ]
         )
         self.same(lambda buffer: [buffer.watermark(name, "topic", partition) for partition in (0, 1)])
 

@@ -20,16 +20,24 @@ def test_220_redis_keeps_idempotency_keys_and_leases(buffer: Any, another: Calla
     assert buffer.remove_snapshot(ns, mine) == 2
 
 
-def test_228_every_store_has_the_buffer_and_which_one_is_the_urls_business(store: Any, another: Callable[[], Any], ns: str) -> None:
+def test_228_every_store_has_the_buffer_and_which_one_is_the_urls_business(
+    store: Any, another: Callable[[], Any], ns: str
+) -> None:
     store.buffer.insert(ns, entries(1))
     assert store.buffer is store.buffer
     assert keys(another().buffer.get_data(ns)) == ["m1"]
 
 
-def test_229_looking_and_clearing_lease_nothing_and_stop_nobody(buffer: Any, another: Callable[[], Any], ns: str) -> None:
+def test_229_looking_and_clearing_lease_nothing_and_stop_nobody(
+    buffer: Any, another: Callable[[], Any], ns: str
+) -> None:
     buffer.insert(ns, entries(1, 2, 3))
     admin = another().buffer
-    assert (admin.count(ns), keys(admin.get_data(ns)), all_keys(admin, ns)) == (3, ["m1", "m2", "m3"], ["m1", "m2", "m3"])
+    assert (admin.count(ns), keys(admin.get_data(ns)), all_keys(admin, ns)) == (
+        3,
+        ["m1", "m2", "m3"],
+        ["m1", "m2", "m3"],
+    )
     taken = buffer.get_snapshot(ns, lease=HOUR)
     assert keys(taken.entries) == ["m1", "m2", "m3"]
     assert (admin.remove_all(ns), buffer.count(ns)) == (3, 0)

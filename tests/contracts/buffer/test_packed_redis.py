@@ -1,4 +1,5 @@
-"""Packs in Redis, which holds them as they come, against a store that holds each record as a row; and what is damaged there."""
+"""Packs in Redis, which holds them as they come, against a store that holds each record as a row; and what is damaged
+there."""
 
 import itertools
 from typing import Any
@@ -23,7 +24,8 @@ def types() -> None:
     """Packs stay bytes."""
 
 
-# -- any sequence of steps, against a store that holds each record as a row ------------------------------------------------------------
+# -- any sequence of steps, against a store that holds each record as a row
+# ------------------------------------------------------------
 
 GROUP, COUNT = st.sampled_from(["g", "h"]), st.integers(1, 6)
 STEPS = st.one_of(
@@ -71,7 +73,11 @@ class Side:
         if what in ("seal", "due"):
             found = self.buffer.due(self.name, gate) if what == "due" else [self.buffer.seal(self.name, which, gate)]
             return self.told(batch for batch in found if batch)
-        return plain(self.buffer.iter_raw(self.name)), self.buffer.count(self.name), self.buffer.watermark(self.name, "topic", 0)
+        return (
+            plain(self.buffer.iter_raw(self.name)),
+            self.buffer.count(self.name),
+            self.buffer.watermark(self.name, "topic", 0),
+        )
 
     def ended(self, what: str, which: int) -> Any:
         if not self.batches:
@@ -118,7 +124,9 @@ def test_a_script_that_is_wrong_in_one_place_is_found(store: Any, ns: str, right
 
 @ONE_SERVER
 @pytest.mark.parametrize("guarded", [True, False])
-def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(store: Any, ns: str, guarded: bool) -> None:
+def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(
+    store: Any, ns: str, guarded: bool
+) -> None:
     buffer, guard = store.buffer, "if #packs ~= many then return false end"
     asked, late = buffer._list, [pack("g", 3, 2)]
     put(buffer, ns, [pack("g", 0, 3)], of(9))
@@ -132,7 +140,9 @@ def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(st
     buffer._list = stale
     if not guarded:
         assert guard in scripts_packs.UNPACK
-        buffer._unpack = step(buffer._server, scripts_packs.UNPACK.replace(guard, "").replace("return false end\nend", "end end"))
+        buffer._unpack = step(
+            buffer._server, scripts_packs.UNPACK.replace(guard, "").replace("return false end\nend", "end end")
+        )
     assert (sorted(records(buffer.get_snapshot(ns).entries)) == [0, 1, 2, 3, 4]) == guarded
 
 
@@ -142,7 +152,11 @@ def test_a_damaged_pack_is_one_of_our_errors(store: Any, ns: str) -> None:
     client, key = store.buffer._server(), f"{PREFIX}buffer:pack:{len(ns)}:{ns}:g"
     [good] = client.lrange(key, 0, -1)
     head = good.index(b"t/0/0") + len("t/0/0")
-    cut, other, huge = (good[:9], good[:head], good[: head + 3], good[:-1]), good[:head] + b"\x07" + good[head + 1 :], b"\xff" * 50
+    cut, other, huge = (
+        (good[:9], good[:head], good[: head + 3], good[:-1]),
+        good[:head] + b"\x07" + good[head + 1 :],
+        b"\xff" * 50,
+    )
     for bad in (*cut, other, good[: head + 1] + huge):
         client.lset(key, 0, bad)
         with pytest.raises(PersistenceError):
@@ -158,6 +172,12 @@ def test_nothing_is_inserted_when_the_list_of_one_group_is_damaged(store: Any, n
     client.set(key, "damaged")
     with pytest.raises(PersistenceError, match="DAMAGED"):
         put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2), pack("h", 4, 2)], of(3))
-    assert (store.buffer.count(ns), list(store.buffer.iter_raw(ns)), store.buffer.watermark(ns, "topic", 0)) == (0, [], 0)
+    assert (store.buffer.count(ns), list(store.buffer.iter_raw(ns)), store.buffer.watermark(ns, "topic", 0)) == (
+        0,
+        [],
+        0,
+    )
     client.delete(key)
-    assert [records(each.entries) for each in put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2)], of(3))] == [[0, 1, 2]]
+    assert [records(each.entries) for each in put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2)], of(3))] == [
+        [0, 1, 2]
+    ]

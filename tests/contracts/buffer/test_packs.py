@@ -22,8 +22,10 @@ def test_a_pack_is_cut_where_the_count_of_its_group_ends(buffer: Any, ns: str) -
     assert put(buffer, ns, [pack("g", 0, 3), pack("h", 3, 2)], gate) == []
     batches = put(buffer, ns, [pack("g", 5, 7), pack("h", 12, 2)], gate, 5)
     assert [(each.group, each.reason, records(each.entries)) for each in batches] == [
-        ("g", "count", [0, 1, 2, 5]), ("g", "count", [6, 7, 8, 9]), ("h", "count", [3, 4, 12, 13])
-    ]  # fmt: skip
+        ("g", "count", [0, 1, 2, 5]),
+        ("g", "count", [6, 7, 8, 9]),
+        ("h", "count", [3, 4, 12, 13]),
+    ]
     assert len({each.id for each in batches}) == 3
     assert (buffer.count(ns), buffer.count_resolved(ns)) == (14, 14)
     assert sorted(records(buffer.get_data(ns))) == list(range(14))
@@ -54,7 +56,10 @@ def test_a_batch_of_packs_comes_again_unchanged_and_is_completed_once(store: Any
     with pytest.raises(ConcurrencyError):
         store.buffer.renew(ns, first.token)
     store.buffer.renew(ns, again.token, HOUR)
-    assert list(store.buffer.complete_all(ns, [(first, [message(ns, "late")]), (again, [message(ns, ns)])])) == [False, True]
+    assert list(store.buffer.complete_all(ns, [(first, [message(ns, "late")]), (again, [message(ns, ns)])])) == [
+        False,
+        True,
+    ]
     assert list(store.buffer.complete_all(ns, [(again, [message(ns, "again")])])) == [False]
     assert (sent(store, ns), store.buffer.count(ns), store.buffer.due(ns, gate)) == ([ns], 1, [])
 
@@ -80,9 +85,15 @@ def test_many_batches_are_completed_together_and_each_by_itself(store: Any, ns: 
 
 
 def test_a_batch_that_is_not_as_it_was_sealed_spoils_none_that_is_completed_with_it(store: Any, ns: str) -> None:
-    batches = [store.buffer.insert_and_seal(ns, entries(at, at + 1, group=f"g{at}"), of(2)).batches[0] for at in (0, 2, 4)]
+    batches = [
+        store.buffer.insert_and_seal(ns, entries(at, at + 1, group=f"g{at}"), of(2)).batches[0] for at in (0, 2, 4)
+    ]
     store.buffer.remove_one(ns, batches[1].entries[0].correlation_id, force=True)
-    assert list(store.buffer.complete_all(ns, [(batch, [message(ns, batch.group)]) for batch in batches])) == [True, False, True]
+    assert list(store.buffer.complete_all(ns, [(batch, [message(ns, batch.group)]) for batch in batches])) == [
+        True,
+        False,
+        True,
+    ]
     assert (sent(store, ns), store.buffer.count(ns)) == (["g0", "g4"], 1)
 
 
@@ -98,7 +109,10 @@ def test_deadlines_of_packed_groups_are_those_of_rows(buffer: Any, ns: str, cloc
     assert [*buffer.due(ns, first), *buffer.due(f"{ns}-last", last)] == []  # one's rest came later, the other's last
     clock.passed(WHILE)
     batches = [*buffer.due(ns, first), *buffer.due(f"{ns}-last", last)]
-    assert [(batch.reason, records(batch.entries)) for batch in batches] == [("timeout", [9, 10]), ("timeout", [0, 1, 2, 3])]
+    assert [(batch.reason, records(batch.entries)) for batch in batches] == [
+        ("timeout", [9, 10]),
+        ("timeout", [0, 1, 2, 3]),
+    ]
     assert [*buffer.due(ns, first), *buffer.due(f"{ns}-last", last)] == []
 
 
@@ -136,7 +150,10 @@ def test_rows_and_packs_of_a_group_are_one_group(buffer: Any, ns: str, clock: Cl
     put(buffer, ns, [pack("g", 0, 2), pack("h", 2, 2)], gate)
     clock.passed(WHILE)
     [batch] = buffer.insert_and_seal(ns, entries(1, 2, 3, group="g"), gate).batches
-    assert ([each.type for each in batch.entries], records(batch.entries[:2])) == ([PACK, PACK, "json", "json", "json"], [0, 1])
+    assert ([each.type for each in batch.entries], records(batch.entries[:2])) == (
+        [PACK, PACK, "json", "json", "json"],
+        [0, 1],
+    )
     assert [records(each.entries) for each in put(buffer, ns, [pack("h", 4, 3)], gate, 4)] == [[2, 3, 4, 5, 6]]
     put(buffer, ns, [pack("h", 7, 1)], gate, 7)
     assert (buffer.count(ns), buffer.complete(ns, batch), buffer.count(ns)) == (11, 5, 6)

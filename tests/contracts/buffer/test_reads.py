@@ -107,7 +107,9 @@ def test_027_an_unknown_type_a_corrupt_payload_and_a_decoder_that_raises_all_cou
 def test_028_unresolved_rows_are_never_handed_to_the_callback(buffer: Any, ns: str) -> None:
     buffer.insert(ns, [entry(1, **CORRUPT), entry(2)])
     assert numbers(buffer.get_snapshot(ns).entries) == [2]
-    [batch] = buffer.insert_and_seal(ns, [entry(3, group="g"), entry(4, group="g", **UNKNOWN), entry(5, group="g")], of(2)).batches
+    [batch] = buffer.insert_and_seal(
+        ns, [entry(3, group="g"), entry(4, group="g", **UNKNOWN), entry(5, group="g")], of(2)
+    ).batches
     assert numbers(batch.entries) == [3, 5]
 
 
@@ -120,7 +122,9 @@ def test_029_rows_inserted_after_a_snapshot_are_not_in_it_and_survive_its_remova
     assert all_keys(buffer, ns) == ["m3"]
 
 
-def test_030_a_snapshot_stamps_its_rows_with_a_token_and_an_expiry_by_the_stores_clock(buffer: Any, ns: str, clock: Clock) -> None:
+def test_030_a_snapshot_stamps_its_rows_with_a_token_and_an_expiry_by_the_stores_clock(
+    buffer: Any, ns: str, clock: Clock
+) -> None:
     buffer.insert(ns, entries(1, 2))
     one, two = (buffer.get_snapshot(ns, 1, lease=2 * FIVE_MINUTES) for _ in range(2))
     assert one.token
@@ -171,7 +175,14 @@ def test_034_a_lease_that_is_not_positive_is_refused(buffer: Any, ns: str, lease
 
 def test_035_the_empty_snapshot_is_one_constant(buffer: Any, ns: str) -> None:
     assert buffer.get_snapshot(ns) is EMPTY
-    assert (EMPTY.ids, EMPTY.entries, EMPTY.unresolved, EMPTY.token, EMPTY.expires_at, EMPTY.leased_elsewhere) == ((), (), 0, "", None, 0)
+    assert (EMPTY.ids, EMPTY.entries, EMPTY.unresolved, EMPTY.token, EMPTY.expires_at, EMPTY.leased_elsewhere) == (
+        (),
+        (),
+        0,
+        "",
+        None,
+        0,
+    )
 
 
 def test_036_count_is_the_number_of_rows_held(buffer: Any, ns: str) -> None:
@@ -207,7 +218,12 @@ def test_039_count_resolved_changes_nothing(buffer: Any, ns: str) -> None:
 
 
 def test_040_with_an_empty_registry_count_resolved_is_0_without_a_round_trip(
-    buffer: Any, store_url: str, ns: str, types: dict[str, Callable[[bytes], Any]], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    buffer: Any,
+    store_url: str,
+    ns: str,
+    types: dict[str, Callable[[bytes], Any]],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     buffer.insert(ns, entries(1))
     types.clear()
@@ -248,7 +264,9 @@ def test_042_rows_of_processes_that_insert_at_once_have_one_stable_order(another
     assert numbers(two.get_data(ns)) == numbers(two.get_snapshot(ns).entries) == order
 
 
-def test_043_a_clock_that_goes_back_does_not_reorder_rows(buffer: Any, ns: str, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_043_a_clock_that_goes_back_does_not_reorder_rows(
+    buffer: Any, ns: str, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = time.time()
     for number in range(4):
         monkeypatch.setattr(time, "time", lambda number=number: now - 3600 * number)

@@ -54,7 +54,9 @@ def test_064_a_release_leaves_rows_that_another_has_now(buffer: Any, ns: str, cl
     assert buffer.remove_snapshot(ns, newer) == 2
 
 
-def test_065_after_a_handler_failed_its_batch_is_due_at_once_when_the_processor_released_it(buffer: Any, ns: str) -> None:
+def test_065_after_a_handler_failed_its_batch_is_due_at_once_when_the_processor_released_it(
+    buffer: Any, ns: str
+) -> None:
     gate = of(2)
     [failed] = buffer.insert_and_seal(ns, entries(1, 2), gate).batches
     assert buffer.due(ns, gate) == []

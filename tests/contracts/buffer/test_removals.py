@@ -33,7 +33,9 @@ def test_045_remove_one_on_a_name_without_rows_raises_key_not_found(buffer: Any,
     assert type(raised.value) is AggregationNotFound
 
 
-def test_046_remove_one_of_an_unknown_id_among_other_rows_raises_concurrency_and_says_how_many(buffer: Any, ns: str) -> None:
+def test_046_remove_one_of_an_unknown_id_among_other_rows_raises_concurrency_and_says_how_many(
+    buffer: Any, ns: str
+) -> None:
     buffer.insert(ns, entries(*range(100, 137)))
     with pytest.raises(ConcurrencyError, match=r"\b37\b") as raised:
         buffer.remove_one(ns, "c1")
@@ -83,7 +85,9 @@ def test_050_of_several_rows_with_that_correlation_id_remove_one_takes_the_oldes
     assert all_keys(buffer, ns) == ["m1", "m3", "m4"]
 
 
-def test_051_remove_all_deletes_everything_of_the_name_leased_or_not_and_is_content_with_nothing(buffer: Any, ns: str) -> None:
+def test_051_remove_all_deletes_everything_of_the_name_leased_or_not_and_is_content_with_nothing(
+    buffer: Any, ns: str
+) -> None:
     assert buffer.remove_all(ns) == 0
     buffer.insert(ns, [*entries(1, 2), entry(3, **CORRUPT), entry(4, type="unknown")])
     snapshot = buffer.get_snapshot(ns, 1)
@@ -113,7 +117,9 @@ def test_053_remove_snapshot_deletes_exactly_its_ids(buffer: Any, ns: str) -> No
     assert all_keys(buffer, ns) == ["m4"]
 
 
-def test_054_remove_snapshot_leaves_unresolved_rows_and_later_ones(buffer: Any, ns: str, types: dict[str, Callable[[bytes], Any]]) -> None:
+def test_054_remove_snapshot_leaves_unresolved_rows_and_later_ones(
+    buffer: Any, ns: str, types: dict[str, Callable[[bytes], Any]]
+) -> None:
     buffer.insert(ns, [entry(1), entry(2, type="later"), entry(3, **CORRUPT)])
     snapshot = buffer.get_snapshot(ns)
     buffer.insert(ns, entries(4))
@@ -135,12 +141,18 @@ def test_055_removing_or_releasing_an_empty_snapshot_does_nothing(store: Any, ns
     assert (buffer.remove_snapshot(ns, leased), sent(store, ns)) == (1, [])
 
 
-def test_removing_a_snapshot_of_unresolved_rows_alone_releases_them_and_sends_nothing(store: Any, ns: str, clock: Clock) -> None:
+def test_removing_a_snapshot_of_unresolved_rows_alone_releases_them_and_sends_nothing(
+    store: Any, ns: str, clock: Clock
+) -> None:
     store.buffer.insert(ns, [entry(1, **CORRUPT)])
     late = store.buffer.get_snapshot(ns, lease=SHORT)
     clock.passed(SHORT)
     ours = store.buffer.get_snapshot(ns)
-    assert store.buffer.remove_snapshot(ns, late, [message(ns)]) == store.buffer.remove_snapshot(ns, ours, [message(ns)]) == 0
+    assert (
+        store.buffer.remove_snapshot(ns, late, [message(ns)])
+        == store.buffer.remove_snapshot(ns, ours, [message(ns)])
+        == 0
+    )
     again = store.buffer.get_snapshot(ns)
     assert (sent(store, ns), again.unresolved, again.leased_elsewhere) == ([], 1, 0)
 
@@ -154,17 +166,24 @@ def test_rows_that_the_caller_left_out_of_a_snapshot_are_free(buffer: Any, ns: s
     assert (keys(again.entries), again.leased_elsewhere) == (["m1", "m2"][:left_out], 0)
 
 
-def test_056_remove_snapshot_is_all_or_nothing_for_whoever_reads_or_removes_meanwhile(another: Callable[[], Any], ns: str) -> None:
+def test_056_remove_snapshot_is_all_or_nothing_for_whoever_reads_or_removes_meanwhile(
+    another: Callable[[], Any], ns: str
+) -> None:
     one = another().buffer
     one.insert(ns, entries(*range(200)))
     snapshot = one.get_snapshot(ns, 100)
-    calls = [*([lambda buffer: [buffer.remove_snapshot(ns, snapshot)]] * 3), *([lambda buffer: [buffer.count(ns) for _ in range(10)]] * 2)]
+    calls = [
+        *([lambda buffer: [buffer.remove_snapshot(ns, snapshot)]] * 3),
+        *([lambda buffer: [buffer.count(ns) for _ in range(10)]] * 2),
+    ]
     *removed, first, second = at_once(lambda each: each[0](each[1]), [(call, another().buffer) for call in calls])
     assert sorted(removed) == [[0], [0], [100]]
     assert {*first, *second} <= {200, 100}
 
 
-def test_057_remove_snapshot_leaves_rows_that_another_has_now_and_tells_by_its_count(buffer: Any, ns: str, clock: Clock) -> None:
+def test_057_remove_snapshot_leaves_rows_that_another_has_now_and_tells_by_its_count(
+    buffer: Any, ns: str, clock: Clock
+) -> None:
     buffer.insert(ns, entries(1, 2, 3))
     late = buffer.get_snapshot(ns, lease=SHORT)
     clock.passed(SHORT)
@@ -193,7 +212,8 @@ def test_059_a_callback_that_runs_twice_for_one_batch_sends_once_because_ids_fol
         return [message(ns, id=dispatch_id(batch.id, 0, index)) for index in range(2)]
 
     [first] = store.buffer.insert_and_seal(ns, entries(1, 2), gate).batches
-    store.outbox.add(None, callback(first), require_transaction=False)  # by a callback that did not wait for the removal
+    # by a callback that did not wait for the removal
+    store.outbox.add(None, callback(first), require_transaction=False)
     clock.passed(SHORT)
     [again] = store.buffer.due(ns, gate)
     assert store.buffer.complete(ns, again, callback(again)) == 2
@@ -212,7 +232,11 @@ def test_060_removal_and_output_are_one_transaction(store: Any, ns: str, clock: 
     assert buffer.remove_snapshot(ns, newer, [message(ns, ns + "-1"), message(ns, ns + "-2")]) == 1
     assert (all_keys(buffer, ns), sent(store, ns)) == (["m2", "m3"], [ns + "-1", ns + "-2"])
     [found, _] = store.outbox.find(topic=ns)
-    assert (found.message.key, found.message.value, tuple(found.message.headers)) == (b"k", b"v", (("h", b"x"), ("h", None)))
+    assert (found.message.key, found.message.value, tuple(found.message.headers)) == (
+        b"k",
+        b"v",
+        (("h", b"x"), ("h", None)),
+    )
     assert found.state == "pending"
 
 
@@ -249,7 +273,9 @@ def test_remove_one_takes_a_row_out_of_a_sealed_batch_only_when_forced(store: An
     assert (buffer.due(ns, gate), buffer.count(ns)) == ([], 0)
 
 
-def test_a_sealed_batch_keeps_its_rows_when_its_lease_was_released_or_is_over(buffer: Any, ns: str, clock: Clock) -> None:
+def test_a_sealed_batch_keeps_its_rows_when_its_lease_was_released_or_is_over(
+    buffer: Any, ns: str, clock: Clock
+) -> None:
     gate = of(2, lease=SHORT)
     [released] = buffer.insert_and_seal(ns, entries(1, 2, group="a"), gate).batches
     [over] = buffer.insert_and_seal(ns, entries(3, 4, group="b"), gate).batches

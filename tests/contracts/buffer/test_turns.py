@@ -1,4 +1,5 @@
-"""Threads of one process that want the same buffer of MongoDB, where a transaction does not wait for a lock but fails and begins again."""
+"""Threads of one process that want the same buffer of MongoDB, where a transaction does not wait for a lock but fails
+and begins again."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -36,14 +37,17 @@ def insert_at_once(buffer: Any, name: str) -> None:
 
 
 def test_they_wait_for_each_other_and_none_begins_again(buffer: Any, ns: str, begun_again: list[float]) -> None:
-    buffer.insert(ns, entries(THREADS * EACH))  # the collections' and the lock's first use may conflict with others' tests
+    # the collections' and the lock's first use may conflict with others' tests
+    buffer.insert(ns, entries(THREADS * EACH))
     buffer.remove_all(ns)
     begun_again.clear()
     insert_at_once(buffer, ns)
     assert begun_again == []
 
 
-def test_without_that_they_begin_again(buffer: Any, ns: str, begun_again: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_that_they_begin_again(
+    buffer: Any, ns: str, begun_again: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(steps.StepRunner, "_turn", lambda self, key: nullcontext())
     insert_at_once(buffer, ns)
     assert begun_again

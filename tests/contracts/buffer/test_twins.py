@@ -61,13 +61,21 @@ def keys_go_with_their_rows(patch: Patch) -> None:
         return count
 
     patch.setattr(buffered.Buffered, "drop", drop)
-    patch.setattr(buffer_rows, "drop", lambda at, *those: at.connection.execute(delete(BUFFER_ROW).where(*at.rows(*those))).rowcount)
+    patch.setattr(
+        buffer_rows,
+        "drop",
+        lambda at, *those: at.connection.execute(delete(BUFFER_ROW).where(*at.rows(*those))).rowcount,
+    )
 
 
 def no_watermark(patch: Patch) -> None:
     patch.setattr(buffer_rows, "move", lambda at, progress: None)
     insert = MemoryBuffer._insert
-    patch.setattr(MemoryBuffer, "_insert", lambda self, name, given, progress, keep, now: insert(self, name, given, None, keep, now))
+    patch.setattr(
+        MemoryBuffer,
+        "_insert",
+        lambda self, name, given, progress, keep, now: insert(self, name, given, None, keep, now),
+    )
 
 
 TWINS = [

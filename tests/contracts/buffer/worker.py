@@ -1,7 +1,9 @@
-"""A process of its own that fills and empties a buffer: it waits for a line, does what its arguments say, and prints what it was told.
+"""A process of its own that fills and empties a buffer: it waits for a line, does what its arguments say, and prints
+what it was told.
 
-`same COUNT` (inserts the keys 0 to COUNT - 1, which others insert too) · `seal FIRST COUNT` (inserts its own, one by one, sealing fives)
-· `snapshot COUNT` (leases threes, COUNT times) · `work` (completes what is due, each with a message, until the buffer is empty).
+`same COUNT` (inserts the keys 0 to COUNT - 1, which others insert too) · `seal FIRST COUNT` (inserts its own, one by
+one, sealing fives) · `snapshot COUNT` (leases threes, COUNT times) · `work` (completes what is due, each with a
+message, until the buffer is empty).
 """
 
 import json
@@ -23,7 +25,12 @@ def together(url: str, name: str, *orders: str) -> list[Any]:
     command = [sys.executable, "-m", "tests.contracts.buffer.worker", url, name]
     workers = [
         subprocess.Popen(
-            [*command, *order.split()], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent(9)
+            [*command, *order.split()],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=die_with_parent(9),
         )
         for order in orders
     ]
@@ -72,4 +79,8 @@ if __name__ == "__main__":
     opened.migrate()
     print("ready", flush=True)
     sys.stdin.readline()
-    print(json.dumps({"same": same, "seal": seal, "snapshot": snapshot, "work": work}[order](opened, name, *map(int, numbers))))
+    print(
+        json.dumps(
+            {"same": same, "seal": seal, "snapshot": snapshot, "work": work}[order](opened, name, *map(int, numbers))
+        )
+    )

@@ -16,7 +16,8 @@ __all__ = ["store_url"]
 LANES = 2
 """The keys `k` and `other` are in different ones; each claim of a lane is a transaction."""
 OPTIONS = LeasedOptions(
-    timeouts=TimeoutOptions(timedelta(seconds=30)), outbox=OutboxOptions(3, timedelta(milliseconds=50), timedelta(milliseconds=100))
+    timeouts=TimeoutOptions(timedelta(seconds=30)),
+    outbox=OutboxOptions(3, timedelta(milliseconds=50), timedelta(milliseconds=100)),
 )
 
 

@@ -25,17 +25,31 @@ class Turned:
     """One dispatcher; several over one store and log are several processes. `outbox` and `timeouts` None: off."""
 
     def __init__(
-        self, store: Any, log: Log | None = None, outbox: Outbox | None = OUTBOX, timeouts: Timeouts | None = TIMEOUTS,
+        self,
+        store: Any,
+        log: Log | None = None,
+        outbox: Outbox | None = OUTBOX,
+        timeouts: Timeouts | None = TIMEOUTS,
         spans: Spans | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.store, self.log, self.clock, self.meter = store, log or Log(partitions=2), ManualClock(), Meter()
         self.producer = LogProducer(self.log)
         self.reports: list[WorkerReport] = []
         app = App("app", "memory://", (), outbox=outbox, timeouts=timeouts)
         parts = DispatcherDependencies(
-            store, lambda: None, store.incarnation, self.producer, self.clock, time.time, self.meter, lambda: 0.5, lambda: uuid.uuid4().hex,
-            self.reports.append, InlinePool(1), spans,
-        )  # fmt: skip
+            store,
+            lambda: None,
+            store.incarnation,
+            self.producer,
+            self.clock,
+            time.time,
+            self.meter,
+            lambda: 0.5,
+            lambda: uuid.uuid4().hex,
+            self.reports.append,
+            InlinePool(1),
+            spans,
+        )
         self.dispatcher = Dispatcher(app, parts)
 
     def turns(self, times: int = 8) -> "Turned":
@@ -61,7 +75,9 @@ class Turned:
         return self
 
     def count(self, name: str, *labels: str) -> float:
-        return sum(value for each, having, value in self.meter.snapshot() if each == name and (not labels or having == labels))
+        return sum(
+            value for each, having, value in self.meter.snapshot() if each == name and (not labels or having == labels)
+        )
 
     def report(self) -> WorkerReport:
         return self.dispatcher.describe(self.clock.now)
@@ -108,4 +124,16 @@ def lanes(count: int, settings: Outbox = OUTBOX) -> Outbox:
     return replace(settings, lanes=count)
 
 
-__all__ = ["OUTBOX", "TIMEOUTS", "Turned", "add", "add_numbers", "headers", "lanes", "message", "numbered", "received", "values"]
+__all__ = [
+    "OUTBOX",
+    "TIMEOUTS",
+    "Turned",
+    "add",
+    "add_numbers",
+    "headers",
+    "lanes",
+    "message",
+    "numbered",
+    "received",
+    "values",
+]

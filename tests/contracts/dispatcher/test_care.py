@@ -35,7 +35,9 @@ def test_142_a_batch_has_a_bound(store: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert values(one.log) == numbered(3)
 
 
-def test_154_what_was_sent_is_deleted_after_its_time_first_and_then_at_intervals(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_154_what_was_sent_is_deleted_after_its_time_first_and_then_at_intervals(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(care, "SWEPT_AT_ONCE", 3)
     add_numbers(store, *range(1, 9))
     Turned(store).sent_all().stop()
@@ -58,7 +60,9 @@ def test_a_sweep_is_the_first_lanes_holders(store: Any) -> None:
     assert store.outbox.count("dispatched") == 3
 
 
-def test_a_sweep_leaves_the_first_lanes_lease_as_long_as_the_relay_takes_it(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_leaves_the_first_lanes_lease_as_long_as_the_relay_takes_it(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim, left = store.outbox.claim, []
 
     def claimed(lane: int, token: str, limit: int, after: int = 0, *lease: timedelta) -> Any:
@@ -92,7 +96,10 @@ def test_193_health_is_judged_by_the_age_of_the_oldest_pending_row_and_by_the_de
     assert (one.report().ready, list(one.report().reasons)) == (True, [])
     add_numbers(store, 1)
     one.sent_all().later(5)
-    assert (one.report().ready, list(one.report().reasons)) == (True, ["1 rows of the outbox are dead: `sluicegate outbox ls`"])
+    assert (one.report().ready, list(one.report().reasons)) == (
+        True,
+        ["1 rows of the outbox are dead: `sluicegate outbox ls`"],
+    )
     add_numbers(store, 2)
     one.sent_all().later(5)
     assert not one.report().ready
@@ -115,7 +122,9 @@ def test_194_attempts_are_counted_by_outcome_with_their_time_and_what_retention_
     one.sent_all().until(lambda: store.outbox.count("dispatched") == 0, "the sweep")
     text = exposed(one)
     for outcome, count in (("success", 1), ("rejected", 1), ("transient", 2), ("poison", 1)):
-        assert f'sluicegate_dispatch_attempts_total{{agent="dispatcher",outcome="{outcome}",worker="0"}} {count}.0' in text
+        assert (
+            f'sluicegate_dispatch_attempts_total{{agent="dispatcher",outcome="{outcome}",worker="0"}} {count}.0' in text
+        )
     assert 'sluicegate_dispatch_seconds_count{agent="dispatcher",worker="0"} 1.0' in text
     assert 'sluicegate_retention_deleted_total{agent="dispatcher",worker="0"} 1.0' in text
     one.later(5)
@@ -162,7 +171,10 @@ def test_a_store_that_does_not_answer_is_said_and_waited_for(store: Any, monkeyp
         patched.setattr(store.outbox, "pending_age", away)
         patched.setattr(store.timeouts, "get_batch", away)
         one.later()
-        assert (one.report().ready, list(one.report().reasons)) == (False, ["a system does not answer: the store is away"])
+        assert (one.report().ready, list(one.report().reasons)) == (
+            False,
+            ["a system does not answer: the store is away"],
+        )
     one.later()
     assert one.report().ready
     wait_until(lambda: one.later().report().ready)

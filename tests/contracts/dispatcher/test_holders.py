@@ -159,7 +159,7 @@ def test_the_number_of_lanes_follows_the_file_when_nothing_is_pending(store: Any
     one.until(lambda: store.outbox.lanes() == 4, "four lanes")
     add_numbers(store, *range(6, 9))
     assert values(one.sent_all().log) == numbered(8)
-    assert one.report().reasons == ()  or one.report().reasons == []
+    assert one.report().reasons == () or one.report().reasons == []
 
 
 def test_a_holder_that_was_overtaken_while_it_marked_counts_it(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:

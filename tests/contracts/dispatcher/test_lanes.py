@@ -7,7 +7,18 @@ import pytest
 
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.testing.log import Log
-from tests.contracts.dispatcher.given import OUTBOX, Turned, add, add_numbers, headers, lanes, message, numbered, received, values
+from tests.contracts.dispatcher.given import (
+    OUTBOX,
+    Turned,
+    add,
+    add_numbers,
+    headers,
+    lanes,
+    message,
+    numbered,
+    received,
+    values,
+)
 from tests.mutation.twins import without
 
 
@@ -17,8 +28,11 @@ def test_171_rows_arrive_with_their_id_and_the_headers_by_which_receivers_drop_r
     [sent] = one.log.order["t"]
     lane = next(row.lane for row in store.outbox.find("dispatched"))
     assert headers(sent) == {
-        "sluicegate-id": "m1", "sluicegate-shard": f"outbox/{lane}>t#{store.incarnation}", "sluicegate-seq": "1", "a": "",
-    }  # fmt: skip
+        "sluicegate-id": "m1",
+        "sluicegate-shard": f"outbox/{lane}>t#{store.incarnation}",
+        "sluicegate-seq": "1",
+        "a": "",
+    }
     assert [each for each in sent.h or () if each[0] == "a"] == [("a", b"b"), ("a", None)]
     assert (sent.k, sent.v, sent.p) == (b"k", b"v1", one.producer.partition_of(b"k", 2))
 
@@ -55,7 +69,9 @@ def test_without_order_every_row_is_sent_once_with_its_id_alone(store: Any) -> N
     assert {*headers(one.log.order["t"][0])} == {"sluicegate-id"}
 
 
-def test_151_a_full_batch_is_followed_by_the_next_at_once_and_a_failed_one_waits(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_151_a_full_batch_is_followed_by_the_next_at_once_and_a_failed_one_waits(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sluicegate.streams.outbox.batch_size.MOST", 5)
     add_numbers(store, *range(1, 13))
     one = Turned(store)
@@ -134,7 +150,11 @@ def test_a_row_that_its_topic_does_not_take_holds_up_its_lane_alone(store: Any) 
     one.sent_all()
     assert sorted(values(one.log)) == [b"v1", b"v3", b"v4"]
     assert [each.outcome for each in store.outbox.attempts_of("m2")] == ["transient", "transient", "poison"]
-    assert (one.producer.replaced, one.count("dispatch_attempts", "transient"), one.count("dispatch_attempts", "poison")) == (0, 2, 1)
+    assert (
+        one.producer.replaced,
+        one.count("dispatch_attempts", "transient"),
+        one.count("dispatch_attempts", "poison"),
+    ) == (0, 2, 1)
 
 
 def test_a_row_whose_topic_is_not_there_is_tried_and_then_dead(store: Any) -> None:

@@ -24,10 +24,15 @@ def test_195_a_span_for_each_dispatch_carries_its_id(store: Any) -> None:
     lanes = {row.message.id: row.lane for row in store.outbox.find("dispatched")}
     assert len(recorder.done) == 2
     assert {identity: told(span) for identity, span in spans.items()} == {
-        identity: {"id": identity, "topic": "t", "lane": lanes[identity], "outcome": "delivered"} for identity in ("m1", "m2")
+        identity: {"id": identity, "topic": "t", "lane": lanes[identity], "outcome": "delivered"}
+        for identity in ("m1", "m2")
     }
     for span in spans.values():
-        assert (span.name, span.kind, span.status.status_code) == ("sluicegate.dispatch", SpanKind.PRODUCER, StatusCode.UNSET)
+        assert (span.name, span.kind, span.status.status_code) == (
+            "sluicegate.dispatch",
+            SpanKind.PRODUCER,
+            StatusCode.UNSET,
+        )
         assert (span.start_time, span.end_time) == (handed, recorder.now)
     child, root = spans["m1"], spans["m2"]
     assert child.parent is not None
@@ -42,8 +47,9 @@ def test_a_row_that_is_sent_again_has_a_span_each_time(store: Any) -> None:
     one.producer.fate = lambda row: "rejected" if one.producer.replaced else "failed"
     one.until(lambda: store.outbox.count("dead") == 1, "a dead row")
     assert [(told(span)["id"], told(span)["outcome"], span.status.status_code) for span in recorder.done] == [
-        ("m1", "failed", StatusCode.ERROR), ("m1", "rejected", StatusCode.ERROR),
-    ]  # fmt: skip
+        ("m1", "failed", StatusCode.ERROR),
+        ("m1", "rejected", StatusCode.ERROR),
+    ]
     assert [span.status.description for span in recorder.done] == ["failed: by the test", "rejected: by the test"]
     assert [span.parent for span in recorder.done] == [None, None]
 

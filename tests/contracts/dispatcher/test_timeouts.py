@@ -50,7 +50,9 @@ def test_122_timeouts_are_sent_unless_the_file_turns_them_off(store: Any, tmp_pa
     one.until(lambda: values(one.log) == [b"v1"], "the timeout")
 
 
-def test_123_what_was_taken_over_before_it_was_emitted_is_emitted_by_the_other_alone(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_123_what_was_taken_over_before_it_was_emitted_is_emitted_by_the_other_alone(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A lease that ran out meanwhile needs no margin: emission and removal are one transaction that compares it."""
     store.timeouts.insert(timeout(1), timeout(2))
     one = Turned(store, outbox=None)
@@ -70,7 +72,9 @@ def test_123_what_was_taken_over_before_it_was_emitted_is_emitted_by_the_other_a
     assert two.count("timeouts_emitted") == 2
 
 
-def test_124_full_batches_are_followed_at_once_and_at_most_32_in_a_turn(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_124_full_batches_are_followed_at_once_and_at_most_32_in_a_turn(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(due, "MOST_BATCHES", 4)
     store.timeouts.insert(*(timeout(number) for number in range(10)))
     one = Turned(store, outbox=None, timeouts=replace(TIMEOUTS, batch=2))
@@ -122,7 +126,9 @@ def test_a_timeout_arrives_with_its_key_and_an_id_that_is_the_same_however_often
     assert "sluicegate-id" in headers(sent)
 
 
-def test_what_was_claimed_is_emitted_first_after_the_store_was_away(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_claimed_is_emitted_first_after_the_store_was_away(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not only when its lease is over."""
     store.timeouts.insert(timeout(1), timeout(2))
     one = Turned(store)

@@ -1,7 +1,8 @@
-"""A claimer as a process of its own: `python -m tests.contracts.outbox.claimer URL ORDER`. ORDER is `any`, or the number of a lane.
+"""A claimer as a process of its own: `python -m tests.contracts.outbox.claimer URL ORDER`. ORDER is `any`, or the
+number of a lane.
 
-It claims, says one line with the ids (and numbers) of its rows, marks them as dispatched and goes on until nothing is pending.
-`hold` claims once, says its line and does nothing more.
+It claims, says one line with the ids (and numbers) of its rows, marks them as dispatched and goes on until nothing is
+pending. `hold` claims once, says its line and does nothing more.
 """
 
 import subprocess

@@ -1,5 +1,5 @@
-"""`place` is where one test's outbox lies on each backend in turn, empty at the start: lanes belong to the whole store, so nobody
-else's rows may be there."""
+"""`place` is where one test's outbox lies on each backend in turn, empty at the start: lanes belong to the whole store,
+so nobody else's rows may be there."""
 
 from collections.abc import Iterator
 from pathlib import Path

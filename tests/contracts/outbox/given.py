@@ -32,7 +32,9 @@ class Place:
 
     def store(self, attempts: int = 10, backoff: timedelta = timedelta(minutes=1)) -> Store:
         """A handle of its own (in memory: the first one's)."""
-        made: Store = open_store(self.url, options=LeasedOptions(outbox=OutboxOptions(attempts, backoff, max(backoff, LONG))))
+        made: Store = open_store(
+            self.url, options=LeasedOptions(outbox=OutboxOptions(attempts, backoff, max(backoff, LONG)))
+        )
         made.migrate()
         self._made.append(made)
         return made
@@ -53,7 +55,14 @@ def emptied(url: str) -> None:
             client.drop_database(client.get_default_database(mongodb.DATABASE).name)
     else:
         with other(url) as cursor:
-            for table in (tables.MESSAGE, tables.PENDING, tables.SENT, tables.DEAD_MESSAGE, tables.ATTEMPT, tables.LANE):
+            for table in (
+                tables.MESSAGE,
+                tables.PENDING,
+                tables.SENT,
+                tables.DEAD_MESSAGE,
+                tables.ATTEMPT,
+                tables.LANE,
+            ):
                 _run(cursor, f"delete from {table.name}")
             _run(cursor, "update sluicegate_meta set value = '16' where name = 'lanes'")
 
@@ -81,7 +90,9 @@ def added(store: Store, *numbers: int, **fields: Any) -> list[OutboxMessage]:
     return made
 
 
-def claimed(store: Store, lane: int = LANE, token: str = "mine", limit: int = 100, after: int = 0, lease: timedelta = LONG) -> LaneBatch:
+def claimed(
+    store: Store, lane: int = LANE, token: str = "mine", limit: int = 100, after: int = 0, lease: timedelta = LONG
+) -> LaneBatch:
     """A batch of a lane that is to be had."""
     batch = store.outbox.claim(lane, token, limit, after, lease)
     assert batch is not None

@@ -13,7 +13,19 @@ from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConcurrencyError, ConfigurationError
 from tests.contracts.application import Books
 from tests.contracts.given import claimed as partition_claimed
-from tests.contracts.outbox.given import LANE, Place, Store, added, claimed, counts, found, ids, marked, message, messages
+from tests.contracts.outbox.given import (
+    LANE,
+    Place,
+    Store,
+    added,
+    claimed,
+    counts,
+    found,
+    ids,
+    marked,
+    message,
+    messages,
+)
 
 PARTS = {SqlSession: "connection", MongoSession: "client_session", RedisSession: "pipeline", MemorySession: "values"}
 
@@ -72,7 +84,9 @@ def test_without_the_transaction_a_row_stays_when_the_application_fails(store: S
     if backend in ("sqlite", "memory"):
         pytest.skip("nobody else writes during a transaction here")
     with pytest.raises(AssertionError):
-        a_failing_transaction_leaves_no_row(store, lambda _, rows: store.outbox.add(None, rows, require_transaction=False))
+        a_failing_transaction_leaves_no_row(
+            store, lambda _, rows: store.outbox.add(None, rows, require_transaction=False)
+        )
 
 
 def a_failing_transaction_leaves_no_row(store: Store, add: Callable[[Any, Sequence[OutboxMessage]], None]) -> None:
@@ -90,7 +104,9 @@ def a_failing_transaction_leaves_no_row(store: Store, add: Callable[[Any, Sequen
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_a_call_of_the_store_inside_a_transaction_of_sqlite_is_refused_and_the_transaction_goes_on(store: Store) -> None:
+def test_a_call_of_the_store_inside_a_transaction_of_sqlite_is_refused_and_the_transaction_goes_on(
+    store: Store,
+) -> None:
     with store.transaction() as session:
         store.outbox.add(session, messages(1))
         with pytest.raises(ConfigurationError, match="inside"):
@@ -103,7 +119,9 @@ def test_132_a_row_is_written_without_a_transaction_when_the_caller_says_so(stor
     assert counts(store) == (1, 0, 0)
 
 
-def test_133_a_row_added_in_a_handlers_session_is_part_of_the_engines_commit(store: Store, backend: str, partition: Partition) -> None:
+def test_133_a_row_added_in_a_handlers_session_is_part_of_the_engines_commit(
+    store: Store, backend: str, partition: Partition
+) -> None:
     claim = partition_claimed(store, partition)
 
     def work(session: Any, error: Exception | None = None) -> Changes:

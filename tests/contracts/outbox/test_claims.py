@@ -9,7 +9,21 @@ from sqlalchemy import text
 
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.errors import ConcurrencyError
-from tests.contracts.outbox.given import LANE, LONG, SHORT, Place, Store, added, claimed, counts, found, ids, marked, message, numbers
+from tests.contracts.outbox.given import (
+    LANE,
+    LONG,
+    SHORT,
+    Place,
+    Store,
+    added,
+    claimed,
+    counts,
+    found,
+    ids,
+    marked,
+    message,
+    numbers,
+)
 from tests.contracts.sql import other
 from tests.mutation.twins import without
 from tests.waiting import wait_until
@@ -49,7 +63,9 @@ def test_138_pending_rows_are_to_be_had_when_nobody_holds_them_or_the_hold_ran_o
 def test_a_row_that_was_taken_over_is_not_marked_by_its_former_holder(store: Store) -> None:
     added(store, 1, 2)
     former = store.outbox.claim_any(10, SHORT)
-    heir = wait_until(lambda: batch if (batch := store.outbox.claim_any(1, LONG)).rows else None, what="a hold that ran out")
+    heir = wait_until(
+        lambda: batch if (batch := store.outbox.claim_any(1, LONG)).rows else None, what="a hold that ran out"
+    )
     marked(store, former)
     [taken] = ids(heir.rows)
     assert (found(store, taken).state, counts(store)) == ("pending", (1, 1, 0))
@@ -115,7 +131,9 @@ def test_a_lease_says_until_when_by_the_stores_clock(store: Store) -> None:
     assert (batch.lane, batch.token, batch.rows, batch.blocked_until) == (LANE, "mine", [], None)
 
 
-def test_191_rows_have_the_order_of_their_commits_and_no_number_comes_late(store: Store, backend: str, place: Place) -> None:
+def test_191_rows_have_the_order_of_their_commits_and_no_number_comes_late(
+    store: Store, backend: str, place: Place
+) -> None:
     """An earlier row whose transaction ends later is neither lost nor numbered before those that were given."""
     if backend not in ("postgresql", "mariadb", "mongodb"):
         added(store, 1)
@@ -210,7 +228,9 @@ def test_a_former_holder_marks_nothing(store: Store, place: Place, outcomes: Cal
 
 @pytest.mark.usefixtures("_no_fence")
 @pytest.mark.parametrize("outcomes", [_each, lambda batch: None], ids=["each", "all"])
-def test_without_the_fence_a_former_holder_marks_what_is_anothers(place: Place, outcomes: Callable[[LaneBatch], object]) -> None:
+def test_without_the_fence_a_former_holder_marks_what_is_anothers(
+    place: Place, outcomes: Callable[[LaneBatch], object]
+) -> None:
     with pytest.raises(AssertionError):
         a_former_holder_marks_nothing(place.store(), place.store(), outcomes)
 
@@ -252,7 +272,17 @@ def test_a_holder_whose_lease_ran_out_goes_on_while_nobody_took_the_lane(store: 
         lambda outbox: outbox.count("sent"),
         lambda outbox: outbox.find("sent"),
     ],
-    ids=["no-lane", "any-lane", "no-token", "no-limit", "no-lease", "any-no-limit", "any-no-lease", "count-state", "find-state"],
+    ids=[
+        "no-lane",
+        "any-lane",
+        "no-token",
+        "no-limit",
+        "no-lease",
+        "any-no-limit",
+        "any-no-lease",
+        "count-state",
+        "find-state",
+    ],
 )
 def test_a_call_that_cannot_be_is_refused(store: Store, call: Callable[[object], object]) -> None:
     with pytest.raises(ValueError):

@@ -6,7 +6,21 @@ import pytest
 
 from sluicegate.streams.contracts.messages import Attempt, Outcome, StoredMessage
 from sluicegate.streams.contracts.options import OutboxOptions
-from tests.contracts.outbox.given import LANE, LONG, SHORT, Place, Store, added, claimed, counts, found, ids, marked, message, numbers
+from tests.contracts.outbox.given import (
+    LANE,
+    LONG,
+    SHORT,
+    Place,
+    Store,
+    added,
+    claimed,
+    counts,
+    found,
+    ids,
+    marked,
+    message,
+    numbers,
+)
 from tests.waiting import wait_until
 
 
@@ -85,7 +99,11 @@ def test_176_a_row_is_pending_dispatched_or_dead(store: Store) -> None:
     added(store, 1, 2, 3)
     batch = claimed(store)
     store.outbox.mark(batch, [Outcome("m2", "dispatched"), Outcome("m3", "rejected", "no")])
-    assert {row.message.id: row.state for row in store.outbox.find()} == {"m1": "pending", "m2": "dispatched", "m3": "dead"}
+    assert {row.message.id: row.state for row in store.outbox.find()} == {
+        "m1": "pending",
+        "m2": "dispatched",
+        "m3": "dead",
+    }
     for state, id in (("pending", "m1"), ("dispatched", "m2"), ("dead", "m3")):
         assert (store.outbox.count(state), ids(store.outbox.find(state))) == (1, [id])
 
@@ -127,7 +145,9 @@ def test_179_a_transient_failure_counts_and_puts_the_next_attempt_off_ever_longe
 def test_180_a_rejection_is_dead_at_once(place: Place) -> None:
     store = place.store(attempts=10)
     added(store, 1, 2)
-    store.outbox.mark(claimed(store), [Outcome("m1", "rejected", "too large: 2 MB\x00\ud7ff"), Outcome("m2", "dispatched")])
+    store.outbox.mark(
+        claimed(store), [Outcome("m1", "rejected", "too large: 2 MB\x00\ud7ff"), Outcome("m2", "dispatched")]
+    )
     row = found(store, "m1")
     assert (row.state, row.attempts, row.reason) == ("dead", 1, "too large: 2 MB\x00\ud7ff")
     assert said(store, "m1") == [(1, "rejected", "too large: 2 MB\x00\ud7ff")]
@@ -268,13 +288,28 @@ def test_199_every_store_shows_the_same(place: Place) -> None:
     store = place.store(attempts=1)
     added(store, 1, 2, 3, 4)
     batch = claimed(store)
-    store.outbox.mark(batch, [Outcome("m1", "dispatched"), Outcome("m2", "rejected", "no"), Outcome("m3", "failed", "bad")])
+    store.outbox.mark(
+        batch, [Outcome("m1", "dispatched"), Outcome("m2", "rejected", "no"), Outcome("m3", "failed", "bad")]
+    )
     shown = [(row.message.id, row.state, row.lane, row.attempts, row.reason) for row in store.outbox.find()]
     assert shown == [
-        ("m1", "dispatched", LANE, 0, ""), ("m2", "dead", LANE, 1, "no"), ("m3", "dead", LANE, 1, "bad"), ("m4", "pending", LANE, 0, ""),
-    ]  # fmt: skip
-    assert [said(store, f"m{n}") for n in range(1, 5)] == [[(1, "success", "")], [(1, "rejected", "no")], [(1, "poison", "bad")], []]
-    assert (numbers(batch), numbers(claimed(store)), store.outbox.lanes(), counts(store)) == ([1, 2, 3, 4], [4], 16, (1, 1, 2))
+        ("m1", "dispatched", LANE, 0, ""),
+        ("m2", "dead", LANE, 1, "no"),
+        ("m3", "dead", LANE, 1, "bad"),
+        ("m4", "pending", LANE, 0, ""),
+    ]
+    assert [said(store, f"m{n}") for n in range(1, 5)] == [
+        [(1, "success", "")],
+        [(1, "rejected", "no")],
+        [(1, "poison", "bad")],
+        [],
+    ]
+    assert (numbers(batch), numbers(claimed(store)), store.outbox.lanes(), counts(store)) == (
+        [1, 2, 3, 4],
+        [4],
+        16,
+        (1, 1, 2),
+    )
 
 
 def test_a_short_lease_is_renewed_by_the_next_claim(store: Store) -> None:

@@ -27,7 +27,9 @@ def all_swept(store: Store, wanted: int, limit: int = 10_000) -> None:
 def some(store: Store) -> None:
     """m1 pending, m2 and m4 dispatched, m3 dead."""
     added(store, 1, 2, 3, 4)
-    store.outbox.mark(claimed(store), [Outcome("m2", "dispatched"), Outcome("m3", "rejected"), Outcome("m4", "dispatched")])
+    store.outbox.mark(
+        claimed(store), [Outcome("m2", "dispatched"), Outcome("m3", "rejected"), Outcome("m4", "dispatched")]
+    )
 
 
 def test_155_cleaning_up_removes_what_was_sent_and_nothing_else(store: Store) -> None:
@@ -113,7 +115,11 @@ def test_people_find_rows_by_state_and_topic_oldest_first(store: Store) -> None:
     assert ids(store.outbox.find("dispatched")) == ["m1", "m4"]
     assert ids(store.outbox.find(topic="b")) == ["m3", "m4"]
     assert ids(store.outbox.find("pending", "b")) == ["m3"]
-    assert (ids(store.outbox.find(limit=2)), store.outbox.find("dead"), store.outbox.find(topic="c")) == (["m1", "m2"], [], [])
+    assert (ids(store.outbox.find(limit=2)), store.outbox.find("dead"), store.outbox.find(topic="c")) == (
+        ["m1", "m2"],
+        [],
+        [],
+    )
 
 
 def test_people_drop_rows_that_are_pending_or_dead(store: Store) -> None:

@@ -20,7 +20,8 @@ BY_HEADER = Deduplication("header", "message-id", 3600.0)
 
 
 class Shop:
-    """`elsewhere` is another system, with the ids that it was given; `fails` says how often each order's audit fails yet."""
+    """`elsewhere` is another system, with the ids that it was given; `fails` says how often each order's audit fails
+    yet."""
 
     def __init__(self, store: Store, url: str, name: str) -> None:
         self.store, self.log, self.clock, self.place = store, a_log(), ManualClock(), Partition("app", name, "in", 0)
@@ -34,7 +35,9 @@ class Shop:
 
     def agent(self, *functions: str, **how: Any) -> Agent:
         dedupe = how.pop("dedupe", None)
-        handler = Handler(tuple(f"{__name__}:{name}" for name in functions), **{"session": True, "backoff_first": 0.1} | how)
+        handler = Handler(
+            tuple(f"{__name__}:{name}" for name in functions), **{"session": True, "backoff_first": 0.1} | how
+        )
         return Agent(self.place.agent, ("in",), None, Destination("out"), "dead", handler=handler, dedupe=dedupe)
 
     def order(self, *numbers: int, identity: str | None = None) -> None:

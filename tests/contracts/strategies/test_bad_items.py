@@ -35,7 +35,12 @@ def book_group(batch: Batch, session: Any, send: Any) -> None:
 
 def run(shop: Shop, **how: Any) -> None:
     handler = Handler((f"{__name__}:book_group",), session=True, backoff_first=0.1, **how)
-    driver = Driver(Agent(shop.place.agent, ("in",), RULE, Destination("out"), "dead", handler=handler), shop.store, shop.log, shop.clock)
+    driver = Driver(
+        Agent(shop.place.agent, ("in",), RULE, Destination("out"), "dead", handler=handler),
+        shop.store,
+        shop.log,
+        shop.clock,
+    )
     driver.give(0)
     for number in range(1, 5):
         shop.log.append("in", 0, b"k", b'{"n": %d}' % number)

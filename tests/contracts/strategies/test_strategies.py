@@ -74,7 +74,8 @@ def test_203_a_session_alone_books_twice_what_was_written_twice(shop: Shop) -> N
 
 
 def test_204_each_strategy_has_its_effects_once_when_a_process_dies(shop: Shop) -> None:
-    """Shared local transaction, outbox, manual. There is no distributed transaction: what shares none is joined by the outbox."""
+    """Shared local transaction, outbox, manual. There is no distributed transaction: what shares none is joined by the
+    outbox."""
     for number, (handler, session) in enumerate([("book", True), ("forward", False), ("by_id", False)]):
         shop.order(number)
         shop.crash("before-commit", handler, session=session)
@@ -170,7 +171,8 @@ def test_213_ids_are_the_same_whoever_calls_and_however_often(shop: Shop) -> Non
 
 
 def test_214_a_message_that_is_tried_again_is_not_overtaken_by_the_next(shop: Shop) -> None:
-    """What is sent may depend on what was booked before: the order is that of the log, also past failures and crashes."""
+    """What is sent may depend on what was booked before: the order is that of the log, also past failures and
+    crashes."""
     shop.fails[2] = 2
     shop.order(1, 2, 3)
     shop.crash("commit-sent", "book", "audit", attempts=5, nth=2)
@@ -246,11 +248,15 @@ def test_249_without_any_strategy_an_effect_elsewhere_happens_twice(shop: Shop) 
 
 
 def pictures(store: Store, places: list[Partition]) -> list[Any]:
-    return [(seen(store, place).claim.offset, seen(store, place).unsent, len(seen(store, place).entries)) for place in places]
+    return [
+        (seen(store, place).claim.offset, seen(store, place).unsent, len(seen(store, place).entries))
+        for place in places
+    ]
 
 
 def test_217_two_agents_and_two_apps_in_one_store_share_nothing(store: Store, store_url: str, ns: str) -> None:
-    """Ids, offsets, what was seen and what is unsent belong to one agent of one app: each books the same orders for itself."""
+    """Ids, offsets, what was seen and what is unsent belong to one agent of one app: each books the same orders for
+    itself."""
     sent: list[list[Any]] = []
     places = []
     for app, agent in (("app", f"{ns}a"), ("app", f"{ns}b"), (f"{ns}app", f"{ns}a")):
@@ -267,7 +273,9 @@ def test_217_two_agents_and_two_apps_in_one_store_share_nothing(store: Store, st
     assert {place.agent for place in store.partitions(f"{ns}app")} == {f"{ns}a"}
 
 
-def test_without_the_agent_in_its_place_a_second_one_would_go_on_where_the_first_ended(store: Store, store_url: str, ns: str) -> None:
+def test_without_the_agent_in_its_place_a_second_one_would_go_on_where_the_first_ended(
+    store: Store, store_url: str, ns: str
+) -> None:
     """The twin: two agents under one name, and the second finds its orders done."""
     for expected in ([1, 2], []):
         with open_shop(store, store_url, ns) as shop:

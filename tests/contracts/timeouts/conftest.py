@@ -1,4 +1,5 @@
-"""`place` is where one test's timeouts lie on each backend in turn: nobody else's are there, since a poll takes whatever is due."""
+"""`place` is where one test's timeouts lie on each backend in turn: nobody else's are there, since a poll takes
+whatever is due."""
 
 from collections.abc import Iterator
 from pathlib import Path

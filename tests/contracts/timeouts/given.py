@@ -84,7 +84,11 @@ class Place:
     def due(self, seconds_ago: float = 60, **fields: Any) -> Timeout:
         """Due so long ago, in whole milliseconds: the least that any store keeps."""
         at = self.now() - timedelta(seconds=seconds_ago)
-        standard = {"id": uuid4(), "destination": f"topic.{uuid4().hex}", "due_at": at.replace(microsecond=at.microsecond // 1000 * 1000)}
+        standard = {
+            "id": uuid4(),
+            "destination": f"topic.{uuid4().hex}",
+            "due_at": at.replace(microsecond=at.microsecond // 1000 * 1000),
+        }
         return Timeout(**{**standard, **fields})
 
     def later(self, seconds: float = 3600, **fields: Any) -> Timeout:
@@ -112,5 +116,3 @@ def error_of(action: Callable[[], object]) -> type[Exception] | None:
     except Exception as error:
         return type(error)
     return None
-
-

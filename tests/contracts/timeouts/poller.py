@@ -1,5 +1,5 @@
-"""A process that polls: `drain N` takes batches of N until none is due, emits each, and prints the ids that it emitted; `take N` prints
-those of one batch, and keeps it. Its leases are SECONDS long."""
+"""A process that polls: `drain N` takes batches of N until none is due, emits each, and prints the ids that it emitted;
+`take N` prints those of one batch, and keeps it. Its leases are SECONDS long."""
 
 import subprocess
 import sys
@@ -58,7 +58,14 @@ def serve(timeouts: TimeoutStore) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         command, size = line.split()
-        print(*(drained(timeouts, int(size)) if command == "drain" else [each.id for each in timeouts.get_batch(int(size))]), flush=True)
+        print(
+            *(
+                drained(timeouts, int(size))
+                if command == "drain"
+                else [each.id for each in timeouts.get_batch(int(size))]
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

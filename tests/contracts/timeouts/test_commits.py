@@ -14,7 +14,9 @@ from tests.contracts.given import claimed, picture
 from tests.contracts.timeouts.given import Place, error_of, ids
 from tests.mutation.twins import without
 
-ATOMIC = pytest.mark.parametrize("backend", ["memory", "sqlite", "redis", "mongodb", "postgresql", "mariadb"], indirect=True)
+ATOMIC = pytest.mark.parametrize(
+    "backend", ["memory", "sqlite", "redis", "mongodb", "postgresql", "mariadb"], indirect=True
+)
 """A cluster has the partition on one node and the timeouts on another."""
 WAYS = pytest.mark.parametrize("way", ["commit", "commit_all", "commit_with"])
 
@@ -65,7 +67,9 @@ def test_a_commit_cancels(place: Place, store: Any, timeouts: TimeoutStore, part
 
 @ATOMIC
 @WAYS
-def test_an_id_that_is_there_stays_as_it_is(place: Place, store: Any, timeouts: TimeoutStore, partition: Partition, way: str) -> None:
+def test_an_id_that_is_there_stays_as_it_is(
+    place: Place, store: Any, timeouts: TimeoutStore, partition: Partition, way: str
+) -> None:
     first = place.due(value=b"first")
     timeouts.insert(first)
     batch = timeouts.get_batch()
@@ -87,7 +91,9 @@ def test_cancels_come_first_so_that_a_name_is_moved(
     assert timeouts.find() == [after]
 
 
-def a_fenced_commit_schedules_nothing(place: Place, store: Any, timeouts: TimeoutStore, partition: Partition, way: str) -> None:
+def a_fenced_commit_schedules_nothing(
+    place: Place, store: Any, timeouts: TimeoutStore, partition: Partition, way: str
+) -> None:
     stays = place.due()
     timeouts.insert(stays)
     zombie = claimed(store, partition)
@@ -127,7 +133,9 @@ def test_of_two_commits_at_once_the_fenced_one_schedules_nothing(
 
 
 @ATOMIC
-def test_work_that_raises_schedules_nothing(place: Place, store: Any, timeouts: TimeoutStore, partition: Partition) -> None:
+def test_work_that_raises_schedules_nothing(
+    place: Place, store: Any, timeouts: TimeoutStore, partition: Partition
+) -> None:
     stays = place.due()
     timeouts.insert(stays)
     claim = claimed(store, partition)
@@ -142,7 +150,9 @@ def test_work_that_raises_schedules_nothing(place: Place, store: Any, timeouts: 
 
 
 @ATOMIC
-def test_a_large_commit_schedules_and_cancels_all(place: Place, store: Any, timeouts: TimeoutStore, partition: Partition) -> None:
+def test_a_large_commit_schedules_and_cancels_all(
+    place: Place, store: Any, timeouts: TimeoutStore, partition: Partition
+) -> None:
     many = [place.due(value=b"x" * 100) for _ in range(1200)]
     claim = store.commit(claimed(store, partition), Changes(1, timeouts=many))
     assert sorted(ids(timeouts.find(limit=5000))) == sorted(ids(many))

@@ -11,7 +11,11 @@ from tests.contracts.timeouts.given import MINUTES, SHORT, Place, ids
 def sent(place: Place, *timeouts: Timeout) -> list[StoredMessage]:
     """What the outbox holds for their destinations."""
     outbox = place.opened[0].outbox
-    return [message for topic in dict.fromkeys(each.destination for each in timeouts) for message in outbox.find(topic=topic)]
+    return [
+        message
+        for topic in dict.fromkeys(each.destination for each in timeouts)
+        for message in outbox.find(topic=topic)
+    ]
 
 
 def test_112_a_timeout_leaves_only_together_with_its_message(place: Place) -> None:
@@ -50,7 +54,8 @@ def test_what_was_cancelled_or_moved_meanwhile_is_not_sent(place: Place, timeout
 
 
 def two_pollers_emit(place: Place) -> int:
-    """The first one's lease ran out before it emitted; returns how many messages came of one timeout and what is left."""
+    """The first one's lease ran out before it emitted; returns how many messages came of one timeout and what is
+    left."""
     brief, long = place.timeouts(lease=SHORT), place.timeouts(lease=MINUTES)
     due = place.due()
     brief.insert(due)

@@ -96,7 +96,9 @@ def test_110_what_is_released_comes_with_the_next_poll(place: Place, timeouts: T
         timeouts.remove(batch[0].id, again.owner)
 
 
-def test_111_release_by_another_owner_is_refused_and_of_what_is_gone_is_silent(place: Place, timeouts: TimeoutStore) -> None:
+def test_111_release_by_another_owner_is_refused_and_of_what_is_gone_is_silent(
+    place: Place, timeouts: TimeoutStore
+) -> None:
     timeouts.insert(place.due(), place.due())
     batch, other = polled(timeouts), polled(timeouts)
     with pytest.raises(ConcurrencyError):
@@ -161,10 +163,19 @@ def test_128_a_lease_means_the_same_to_every_call(place: Place) -> None:
     batch = polled(timeouts)
     id = batch[0].id
     place.until(batch.expires_at)
-    over = [error_of(lambda: timeouts.remove(id, batch.owner)), error_of(lambda: timeouts.release(id, batch.owner)), timeouts.emit(batch)]
+    over = [
+        error_of(lambda: timeouts.remove(id, batch.owner)),
+        error_of(lambda: timeouts.release(id, batch.owner)),
+        timeouts.emit(batch),
+    ]
     assert over == [ConcurrencyError, ConcurrencyError, 0]
     live = polled(other)
-    calls = [error_of(lambda: other.remove(id, "x")), error_of(lambda: other.release(id, "x")), other.emit(batch), len(other.get_batch())]
+    calls = [
+        error_of(lambda: other.remove(id, "x")),
+        error_of(lambda: other.release(id, "x")),
+        other.emit(batch),
+        len(other.get_batch()),
+    ]
     assert calls == [ConcurrencyError, ConcurrencyError, 0, 0]
     assert error_of(lambda: other.release(id, live.owner)) is None
     assert ids(other.get_batch()) == [id]

@@ -24,7 +24,9 @@ def test_232_a_batch_has_what_is_due_and_only_a_hint_of_what_follows(place: Plac
     assert timeouts.next_due() == later.due_at
 
 
-def test_233_one_instance_needs_no_owner_and_several_share_without_overlap(place: Place, timeouts: TimeoutStore) -> None:
+def test_233_one_instance_needs_no_owner_and_several_share_without_overlap(
+    place: Place, timeouts: TimeoutStore
+) -> None:
     timeouts.insert(*[place.due() for _ in range(6)])
     first, second = timeouts.get_batch(4), place.timeouts().get_batch()
     assert (len(first), len(second), set(ids(first)) & set(ids(second))) == (4, 2, set())

@@ -17,7 +17,9 @@ def test_091_a_poll_returns_only_what_is_due(place: Place, timeouts: TimeoutStor
     assert ids(timeouts.get_batch()) == [due.id]
 
 
-def test_092_what_a_poll_returns_is_locked_by_a_fresh_owner_until_the_lease_ends(place: Place, timeouts: TimeoutStore) -> None:
+def test_092_what_a_poll_returns_is_locked_by_a_fresh_owner_until_the_lease_ends(
+    place: Place, timeouts: TimeoutStore
+) -> None:
     timeouts.insert(place.due(), place.due())
     before = place.now()
     first, second = timeouts.get_batch(1), timeouts.get_batch(1)
@@ -26,7 +28,9 @@ def test_092_what_a_poll_returns_is_locked_by_a_fresh_owner_until_the_lease_ends
     assert first.owner != second.owner
     for batch in (first, second):
         assert batch.expires_at is not None
-        assert before + MINUTES - timedelta(seconds=2) <= batch.expires_at <= place.now() + MINUTES + timedelta(seconds=2)
+        assert (
+            before + MINUTES - timedelta(seconds=2) <= batch.expires_at <= place.now() + MINUTES + timedelta(seconds=2)
+        )
 
 
 def test_093_they_come_by_due_time_and_then_by_id(place: Place, timeouts: TimeoutStore) -> None:

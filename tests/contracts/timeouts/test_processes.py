@@ -42,7 +42,9 @@ def test_two_processes_that_poll_at_once_never_share_a_timeout(place: Place, pol
     assert len(place.opened[0].outbox.find(topic=topic, limit=5000)) == 600
 
 
-def test_what_a_killed_poller_had_comes_back_when_its_lease_is_over(place: Place, poller: Callable[..., Poller]) -> None:
+def test_what_a_killed_poller_had_comes_back_when_its_lease_is_over(
+    place: Place, poller: Callable[..., Poller]
+) -> None:
     timeouts = place.timeouts()
     topic = place.due().destination
     due = [place.due(destination=topic) for _ in range(5)]

@@ -1,4 +1,5 @@
-"""A Faust worker that fills a buffer: `python -m tests.integration.filling.worker ORDERS`, ORDERS being JSON of these fields."""
+"""A Faust worker that fills a buffer: `python -m tests.integration.filling.worker ORDERS`, ORDERS being JSON of these
+fields."""
 
 import itertools
 import json
@@ -46,10 +47,18 @@ def told(topic: str, batch: SealedBatch) -> list[OutboxMessage]:
 
 def app_of(orders: dict[str, Any]) -> Any:
     app = faust.App(
-        orders["group"], broker=f"kafka://{orders['bootstrap']}", datadir=orders["folder"], web_enabled=False, topic_disable_leader=True,
-        topic_allow_declare=False, broker_commit_interval=orders.get("commit", 0.1), broker_session_timeout=6.0,
-        broker_heartbeat_interval=1.0, consumer_group_instance_id=orders.get("instance"), stream_recovery_delay=0.0,
-    )  # fmt: skip
+        orders["group"],
+        broker=f"kafka://{orders['bootstrap']}",
+        datadir=orders["folder"],
+        web_enabled=False,
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        broker_commit_interval=orders.get("commit", 0.1),
+        broker_session_timeout=6.0,
+        broker_heartbeat_interval=1.0,
+        consumer_group_instance_id=orders.get("instance"),
+        stream_recovery_delay=0.0,
+    )
     store = open_store(orders["store"])
     store.migrate()
     given = Stall(store, orders["stall"], Path(orders["folder"], "stalled")) if orders.get("stall") else store

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 
 class Canaries:
-    """One secret for each name. They hold what URLs and files must quote; what is looked for is the part that stays as it is."""
+    """One secret for each name. They hold what URLs and files must quote; what is looked for is the part that stays as
+    it is."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._cores = {name: f"c4n4ry{uuid.uuid4().hex[:12]}" for name in names}

@@ -1,4 +1,5 @@
-"""Each system with TLS and a user `worker`, as a test meets it: how it is reached, and how it comes to show a certificate that ended."""
+"""Each system with TLS and a user `worker`, as a test meets it: how it is reached, and how it comes to show a
+certificate that ended."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -24,7 +25,8 @@ Start = Callable[..., Server]
 
 @dataclass(frozen=True)
 class Store:
-    """A started server. `url(password, host, authority)` is the store's URL with everything checked; `unchecked` turns that off."""
+    """A started server. `url(password, host, authority)` is the store's URL with everything checked; `unchecked` turns
+    that off."""
 
     port: int
     scheme: str
@@ -84,7 +86,10 @@ def _mariadb(start: Start, signed: Authority) -> Store:
     server = start(Mariadb, tls=signed.certified("server"))
 
     def run(*texts: str) -> list[Any]:
-        with pymysql.connect(host="127.0.0.1", port=server.port, user="root", autocommit=True) as admin, admin.cursor() as cursor:
+        with (
+            pymysql.connect(host="127.0.0.1", port=server.port, user="root", autocommit=True) as admin,
+            admin.cursor() as cursor,
+        ):
             for text in texts:
                 cursor.execute(text)
             return list(cursor.fetchall())
@@ -98,7 +103,10 @@ def _mariadb(start: Start, signed: Authority) -> Store:
         for (number,) in run("select id from information_schema.processlist where user = 'worker'"):
             run(f"kill {number}")
 
-    run(f"create user worker@'127.0.0.1' identified by '{RIGHT}' require ssl", "grant all on test.* to worker@'127.0.0.1'")
+    run(
+        f"create user worker@'127.0.0.1' identified by '{RIGHT}' require ssl",
+        "grant all on test.* to worker@'127.0.0.1'",
+    )
     off = "&ssl_verify_cert=false&ssl_verify_identity=false"
     return Store(server.port, "mysql", "test", "?ssl_ca={}", f"?ssl_ca={signed.cert}{off}", expire, changed)
 
@@ -117,13 +125,17 @@ def _mongodb(start: Start, signed: Authority) -> Store:
 
 
 STORES: Mapping[str, Callable[[Start, Authority], Store]] = {
-    "redis": _redis, "postgresql": _postgresql, "mariadb": _mariadb, "mongodb": _mongodb,
-}  # fmt: skip
+    "redis": _redis,
+    "postgresql": _postgresql,
+    "mariadb": _mariadb,
+    "mongodb": _mongodb,
+}
+
 
 @dataclass(frozen=True)
 class Mutual:
-    """A store that wants to see a certificate of the same authority. `bare` is its URL without one, `shows` what names one in it,
-    `unlocks` the password of its key."""
+    """A store that wants to see a certificate of the same authority. `bare` is its URL without one, `shows` what names
+    one in it, `unlocks` the password of its key."""
 
     bare: str
     shows: str
@@ -149,7 +161,10 @@ def _mutual_postgresql(start: Start, signed: Authority) -> Mutual:
 
 def _mutual_mariadb(start: Start, signed: Authority) -> Mutual:
     server = start(Mariadb, tls=signed.certified("server"))
-    with pymysql.connect(host="127.0.0.1", port=server.port, user="root", autocommit=True) as admin, admin.cursor() as cursor:
+    with (
+        pymysql.connect(host="127.0.0.1", port=server.port, user="root", autocommit=True) as admin,
+        admin.cursor() as cursor,
+    ):
         cursor.execute(f"create user shown@'127.0.0.1' identified by '{RIGHT}' require x509")
         cursor.execute("grant all on test.* to shown@'127.0.0.1'")
     bare = f"mysql://shown:{RIGHT}@localhost:{server.port}/test?ssl_ca={signed.cert}"
@@ -163,7 +178,10 @@ def _mutual_mongodb(start: Start, signed: Authority) -> Mutual:
 
 
 MUTUAL: Mapping[str, Callable[[Start, Authority], Mutual]] = {
-    "redis": _mutual_redis, "postgresql": _mutual_postgresql, "mariadb": _mutual_mariadb, "mongodb": _mutual_mongodb,
-}  # fmt: skip
+    "redis": _mutual_redis,
+    "postgresql": _mutual_postgresql,
+    "mariadb": _mutual_mariadb,
+    "mongodb": _mutual_mongodb,
+}
 
 __all__ = ["MUTUAL", "RIGHT", "STORES", "WRONG", "Authority", "Certificate", "Mutual", "Start", "Store"]

@@ -1,4 +1,5 @@
-"""`python -m tests.integration.supervised.program SETTINGS`: the product's supervisor over the workers of `worker.py`."""
+"""`python -m tests.integration.supervised.program SETTINGS`: the product's supervisor over the workers of
+`worker.py`."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""A worker's process whose workers only behave: the agent's name says how. Run by the supervisor as the product's own is."""
+"""A worker's process whose workers only behave: the agent's name says how. Run by the supervisor as the product's own
+is."""
 
 import contextlib
 import ctypes
@@ -27,10 +28,16 @@ class Behaved:
         self.meter.count("records_consumed", 10)
         self.report(
             WorkerReport(
-                self.name, self.place.worker, os.getpid(), time.monotonic(), ready,
-                partitions=[partition], level=("durable", ["seen"]), metrics=self.meter.snapshot(),
+                self.name,
+                self.place.worker,
+                os.getpid(),
+                time.monotonic(),
+                ready,
+                partitions=[partition],
+                level=("durable", ["seen"]),
+                metrics=self.meter.snapshot(),
             )
-        )  # fmt: skip
+        )
 
     def run(self, stop: Callable[[], bool], drain: float) -> int:
         return getattr(self, self.place.agent.name.partition("-")[0])(stop)

@@ -1,7 +1,8 @@
-"""Gives modules of the product edited source at import. It imports nothing of ours: the process of a twin loads it first.
+"""Gives modules of the product edited source at import. It imports nothing of ours: the process of a twin loads it
+first.
 
-The edits stand as JSON in the variable TWIN_EDITS. The process appends lines `pid what` to the file TWIN_LOG: `started` for itself,
-the path of each file that it imports edited, and `broken` with the reason for an edit that does not fit.
+The edits stand as JSON in the variable TWIN_EDITS. The process appends lines `pid what` to the file TWIN_LOG: `started`
+for itself, the path of each file that it imports edited, and `broken` with the reason for an edit that does not fit.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""First on the path of the processes of a twin. Installs its edits, then runs the next sitecustomize on the path, if any."""
+"""First on the path of the processes of a twin. Installs its edits, then runs the next sitecustomize on the path, if
+any."""
 
 import os
 import sys

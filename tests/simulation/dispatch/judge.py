@@ -33,7 +33,9 @@ def _rows(world: Any, sent: Sequence[Seen], rows: Any) -> list[str]:
         if row is None:
             found.append(f"nobody wrote {each.value!r} with id {each.id}")
         elif (each.key, each.value) != (row.message.key, row.message.value):
-            found.append(f"{each.id} is {each.value!r} of {each.key!r} instead of {row.message.value!r} of {row.message.key!r}")
+            found.append(
+                f"{each.id} is {each.value!r} of {each.key!r} instead of {row.message.value!r} of {row.message.key!r}"
+            )
     for id, row in rows.items():
         if row.state == "dispatched" and id not in there:
             found.append(f"lost: {id} of {row.message.key!r} counts as sent")
@@ -45,7 +47,8 @@ def _rows(world: Any, sent: Sequence[Seen], rows: Any) -> list[str]:
 
 
 def _order(taken: Sequence[Seen], rows: Any) -> list[str]:
-    """A receiver that drops repeats has the rows of a key in the order in which they were written, but for dead ones."""
+    """A receiver that drops repeats has the rows of a key in the order in which they were written, but for dead
+    ones."""
     found, last = [], dict[bytes, tuple[int, str]]()
     for each in taken:
         row = rows.get(each.id)
@@ -61,7 +64,10 @@ def _timeouts(world: Any, rows: Any) -> list[str]:
     """One message of each timeout, of those that were cancelled none."""
     wanted = {_message(number, due).id for number, due in world.due.items() if not world.said.get(("cancel", number))}
     odd = {id: row for id, row in rows.items() if id not in wanted}
-    found = [f"{id} {row.message.value!r}: it was cancelled, or moved, and is a message all the same" for id, row in odd.items()]
+    found = [
+        f"{id} {row.message.value!r}: it was cancelled, or moved, and is a message all the same"
+        for id, row in odd.items()
+    ]
     return found + [f"lost: timeout {id}" for id in wanted if id not in rows]
 
 

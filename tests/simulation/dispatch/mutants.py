@@ -1,4 +1,5 @@
-"""Protections of the dispatcher's code, taken out one by one: each makes the judge of some seed find what the protection is for."""
+"""Protections of the dispatcher's code, taken out one by one: each makes the judge of some seed find what the
+protection is for."""
 
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -86,7 +87,9 @@ def passes_what_waits(patch: Patch) -> None:
     """A row whose back-off is not over lets others pass."""
 
     def past(self: Any, limit: int, after: int, now: float) -> Any:
-        rows = [row for row in self.given.values() if row.number > after and (row.next_attempt_at or 0.0) <= now][:limit]
+        rows = [row for row in self.given.values() if row.number > after and (row.next_attempt_at or 0.0) <= now][
+            :limit
+        ]
         for row in list(self.waiting.values())[: limit - len(rows)]:
             self.number += 1
             row.number = self.number
@@ -129,6 +132,7 @@ def claimed_for_ever(patch: Patch) -> None:
 
 
 DENIED = tuple(Fault(step, "refused", target) for step in range(20, 380, 12) for target in (1, 3, 5))
+
 
 def handed_over_without_end(patch: Patch) -> None:
     """Rows without order are marked when all of their batch is sent, however long that takes."""

@@ -9,19 +9,40 @@ STEPS, FAULTS, ITEMS = 400, 44, 500
 KINDS = ("lanes", "unordered", "timeouts")
 KEYS = (b"a", b"b", b"c", b"d", b"e", None)
 PLACES = (
-    "timeout-claimed", "timeout-emitted", "lane-claimed", "lane-numbered", "lane-sent", "lane-marked", "produced-not-acked",
-    "acked-not-recorded", "row-offered", "report-arrived",
-)  # fmt: skip
+    "timeout-claimed",
+    "timeout-emitted",
+    "lane-claimed",
+    "lane-numbered",
+    "lane-sent",
+    "lane-marked",
+    "produced-not-acked",
+    "acked-not-recorded",
+    "row-offered",
+    "report-arrived",
+)
 OFTEN = {
-    "kill": 3, "kill-at": 8, "stop": 2, "pause": 6, "pause-at": 8, "lost": 8, "late": 6, "twice": 3, "outage": 3, "delivery": 7,
-    "refused": 2, "slow-reports": 6, "queue-full": 2, "store-clock": 3, "clock": 3,
-}  # fmt: skip
+    "kill": 3,
+    "kill-at": 8,
+    "stop": 2,
+    "pause": 6,
+    "pause-at": 8,
+    "lost": 8,
+    "late": 6,
+    "twice": 3,
+    "outage": 3,
+    "delivery": 7,
+    "refused": 2,
+    "slow-reports": 6,
+    "queue-full": 2,
+    "store-clock": 3,
+    "clock": 3,
+}
 """How often each fault is drawn, relative to the others."""
 
 
 class Item(NamedTuple):
-    """What an application does at `step` with row or timeout `number`: add (a row), again (as after a lost reply), insert (a timeout that
-    is due `seconds` later), cancel, move (to `seconds` later)."""
+    """What an application does at `step` with row or timeout `number`: add (a row), again (as after a lost reply),
+    insert (a timeout that is due `seconds` later), cancel, move (to `seconds` later)."""
 
     step: int
     kind: str
@@ -48,12 +69,21 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     kind = kind or KINDS[seed % len(KINDS)]
     items = _timeouts(chance) if kind == "timeouts" else _rows(chance)
     faults = sorted(_fault(chance) for _ in range(FAULTS))
-    return Plan(seed, kind, tuple(sorted(items, key=lambda item: item.step)), tuple(faults), chance.randint(2, 3), chance.randint(1, 3))
+    return Plan(
+        seed,
+        kind,
+        tuple(sorted(items, key=lambda item: item.step)),
+        tuple(faults),
+        chance.randint(2, 3),
+        chance.randint(1, 3),
+    )
 
 
 def _rows(chance: Random) -> list[Item]:
     items = [Item(chance.randrange(STEPS * 9 // 10), "add", number, chance.choice(KEYS)) for number in range(ITEMS)]
-    return items + [each._replace(kind="again", step=each.step + chance.randrange(1, 30)) for each in chance.sample(items, 25)]
+    return items + [
+        each._replace(kind="again", step=each.step + chance.randrange(1, 30)) for each in chance.sample(items, 25)
+    ]
 
 
 def _timeouts(chance: Random) -> list[Item]:

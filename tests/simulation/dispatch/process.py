@@ -38,15 +38,29 @@ class Process(Turned):
         self.producer.room = ROOM
         self.outbox, self.timeouts = Via(world.store.outbox, self), Via(world.store.timeouts, self)
         outbox = Outbox(
-            order="none" if plan.kind == "unordered" else "key", attempts=3, backoff_first=0.2, backoff_most=1.0, retention=1e6, poll=0.2,
+            order="none" if plan.kind == "unordered" else "key",
+            attempts=3,
+            backoff_first=0.2,
+            backoff_most=1.0,
+            retention=1e6,
+            poll=0.2,
             lease=LEASE,
-        )  # fmt: skip
+        )
         timeouts = Timeouts(lease=LEASE, batch=20, poll=0.2) if plan.kind == "timeouts" else None
         store: Any = self
         parts = DispatcherDependencies(
-            store, lambda: None, "the only one", self.producer, world.clock, world.clock.time, Meter(), world.chance.random, world.token,
-            lambda report: None, self.threads[0],
-        )  # fmt: skip
+            store,
+            lambda: None,
+            "the only one",
+            self.producer,
+            world.clock,
+            world.clock.time,
+            Meter(),
+            world.chance.random,
+            world.token,
+            lambda report: None,
+            self.threads[0],
+        )
         self.dispatcher = Dispatcher(App("app", "memory://", (), outbox=outbox, timeouts=timeouts), parts)
 
     def turn(self) -> None:

@@ -1,4 +1,5 @@
-"""The dispatcher keeps its promises under the faults of seeds: a fixed range, and one of the day. `make simulate` tries many more."""
+"""The dispatcher keeps its promises under the faults of seeds: a fixed range, and one of the day. `make simulate` tries
+many more."""
 
 from collections import Counter
 
@@ -23,7 +24,10 @@ def all_hold(seeds: range) -> None:
         hits += outcome.hits
         overlaps += outcome.overlaps
         if outcome.findings or outcome.weak:
-            failed.append(f"seed {seed}: {outcome.weak} {outcome.findings[:3]}; alone: python -m tests.simulation --dispatch --seed {seed}")
+            failed.append(
+                f"seed {seed}: {outcome.weak} {outcome.findings[:3]}; alone: python -m tests.simulation --dispatch "
+                f"--seed {seed}"
+            )
     print(f"seeds {seeds[0]} to {seeds[-1]}, {overlaps} overlaps: {dict(hits.most_common())}")
     assert not failed, "\n".join(failed)
     assert overlaps

@@ -44,7 +44,9 @@ class World(Scheduler):
             self._apply(self._items.pop(0))
         for process in self.processes:
             if not process.producer.waiting:
-                process.producer._broken = {place: fate for place, fate in process.producer._broken.items() if fate != "denied"}
+                process.producer._broken = {
+                    place: fate for place, fate in process.producer._broken.items() if fate != "denied"
+                }
 
     def _apply(self, item: Item) -> None:
         """What an application does, in a transaction of its own."""
@@ -97,7 +99,9 @@ class World(Scheduler):
                     self.turn(process)
             self.clock.forward(0.1)
         if rounds == MOST_ROUNDS:
-            self.findings.append(f"not done after {MOST_ROUNDS} rounds without faults: {self.store.outbox.count()} rows are pending")
+            self.findings.append(
+                f"not done after {MOST_ROUNDS} rounds without faults: {self.store.outbox.count()} rows are pending"
+            )
 
     def _done(self) -> bool:
         return not (self.store.outbox.count() or self.store.timeouts.count() or self._items or self.back or self.calls)

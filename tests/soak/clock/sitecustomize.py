@@ -1,4 +1,5 @@
-"""First on the path of a worker under test: its wall clock is off by the seconds that stand in the file SOAK_CLOCK, a double."""
+"""First on the path of a worker under test: its wall clock is off by the seconds that stand in the file SOAK_CLOCK, a
+double."""
 
 import mmap
 import os

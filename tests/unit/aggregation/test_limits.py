@@ -44,14 +44,20 @@ def test_a_buffer_full_of_small_groups_fires_as_many_as_a_large_record_needs() -
 
 
 def test_a_record_larger_than_the_whole_buffer_is_refused_and_the_partition_goes_on() -> None:
-    groups = taken(Aggregation(count=1, compute=ROWS, max_bytes=500, max_buffered_bytes=100), (b"a", of(s="x" * 200)), (b"a", of(s="")))
+    groups = taken(
+        Aggregation(count=1, compute=ROWS, max_bytes=500, max_buffered_bytes=100),
+        (b"a", of(s="x" * 200)),
+        (b"a", of(s="")),
+    )
     assert refused(groups) == [(0, "too-large")]
     assert ended(groups) == [(b"a", "count", 1)]
 
 
 @pytest.mark.parametrize("reducer", [Reducer("kinds", "distinct", "s"), Reducer("small", "collect", "s")])
 def test_a_group_weighs_what_it_keeps_and_not_the_records_it_came_from(reducer: Reducer) -> None:
-    groups = taken(Aggregation(count=50, compute=(reducer,), max_bytes=1000), *[(b"a", of(s="v", noise="x" * 100))] * 50)
+    groups = taken(
+        Aggregation(count=50, compute=(reducer,), max_bytes=1000), *[(b"a", of(s="v", noise="x" * 100))] * 50
+    )
     assert ended(groups) == [(b"a", "count", 50)]
 
 
@@ -80,14 +86,19 @@ def test_a_full_group_refuses_until_its_timeout_when_the_file_says_dead_letter()
 
 
 def test_a_key_that_is_too_long_is_refused() -> None:
-    groups = taken(Aggregation(count=1), (b"k" * (groups_module.LONGEST_KEY + 1), of()), (b"k" * groups_module.LONGEST_KEY, of()))
+    groups = taken(
+        Aggregation(count=1), (b"k" * (groups_module.LONGEST_KEY + 1), of()), (b"k" * groups_module.LONGEST_KEY, of())
+    )
     assert refused(groups) == [(0, "too-large")]
     assert len(ended(groups)) == 1
 
 
 def test_a_traceparent_that_is_too_long_is_left_out() -> None:
     turned = Turned(an_agent(Aggregation()))
-    turned.accept([record(0, b"a", of(), [("traceparent", b"t" * 55)]), record(1, b"b", of(), [("traceparent", b"t" * 10_000)])], 1.0)
+    turned.accept(
+        [record(0, b"a", of(), [("traceparent", b"t" * 55)]), record(1, b"b", of(), [("traceparent", b"t" * 10_000)])],
+        1.0,
+    )
     assert [turned.groups.states[key][5] for key in (b"a", b"b")] == ["t" * 55, None]
 
 
@@ -126,10 +137,14 @@ def test_a_reducer_that_raises_at_the_first_record_of_a_group_opens_none() -> No
     assert {key: state[:3] for key, state in turned.groups.states.items()} == {b"a": [1, 2, 2]}
     turned.accept([record(4, b"a", of(n=4))], 1.0)
     turned.commit(1.0)
-    assert [(*fire[3:5], fire[7]["all"], fire[7]["rows"]) for fire in turned.fires[b"a"]] == [(2, 4, 6, [{"n": 2}, {"n": 4}])]
+    assert [(*fire[3:5], fire[7]["all"], fire[7]["rows"]) for fire in turned.fires[b"a"]] == [
+        (2, 4, 6, [{"n": 2}, {"n": 4}])
+    ]
 
 
-def test_a_state_too_large_for_an_entry_halts_the_partition_and_not_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_too_large_for_an_entry_halts_the_partition_and_not_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(log_module, "ENTRY_LIMIT", 200)
     turned = Turned(an_agent(Aggregation(compute=(Reducer("s", "last", "s"),))))
     turned.accept([record(0, b"a", of(s="x" * 500))], 1.0)

@@ -1,4 +1,5 @@
-"""However the input is cut into batches and wherever the process dies, the same groups fire with the same ids and values."""
+"""However the input is cut into batches and wherever the process dies, the same groups fire with the same ids and
+values."""
 
 import base64
 import json
@@ -41,12 +42,18 @@ def differences(turned: Turned, oracle: Any) -> list[str]:
     for key in sorted({*turned.fires, *oracle.fires}):
         wanted = [(fire_id(PLACE, TOPIC_ID, fire[2]), *fire) for fire in oracle.fires.get(key, [])]
         got = turned.fires.get(key, [])
-        found += [f"{key!r}: {one} instead of {other}" for one, other in zip(got, wanted, strict=False) if exact(one) != exact(other)]
+        found += [
+            f"{key!r}: {one} instead of {other}"
+            for one, other in zip(got, wanted, strict=False)
+            if exact(one) != exact(other)
+        ]
         if len(got) != len(wanted):
             found.append(f"{key!r}: {len(got)} fires instead of {len(wanted)}")
     if turned.refused != oracle.refused:
         found.append(f"refused {turned.refused} instead of {oracle.refused}")
-    if {key: len(group.records) for key, group in oracle.groups.items()} != {key: state[0] for key, state in turned.groups.states.items()}:
+    if {key: len(group.records) for key, group in oracle.groups.items()} != {
+        key: state[0] for key, state in turned.groups.states.items()
+    }:
         found.append("other groups are open at the end")
     return found
 
@@ -58,14 +65,18 @@ def exact(fire: tuple[Any, ...]) -> str:
 
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(t.rules(), t.timelines(), choices)
-def test_any_cut_into_batches_and_any_crashes_give_the_same_fires(rule: Aggregation, timeline: list[t.Step], cuts: list[int]) -> None:
+def test_any_cut_into_batches_and_any_crashes_give_the_same_fires(
+    rule: Aggregation, timeline: list[t.Step], cuts: list[int]
+) -> None:
     agent = t.an_agent(rule)
     assert differences(t.run(agent, timeline, cuts), t.expected(agent, timeline)) == []
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(t.rules(), t.timelines(), choices)
-def test_a_format_of_the_users_own_gives_the_same_fires(rule: Aggregation, timeline: list[t.Step], cuts: list[int]) -> None:
+def test_a_format_of_the_users_own_gives_the_same_fires(
+    rule: Aggregation, timeline: list[t.Step], cuts: list[int]
+) -> None:
     mirrored = [step if step.record is None else t.Step(step.now, mirror(step.record)) for step in timeline]
     agent = t.an_agent(rule, t.BACKWARDS)
     loads = lambda value: json.loads(value[::-1])  # noqa: E731
@@ -132,7 +143,9 @@ def test_with_one_entry_dropped_too_many_the_check_fails(monkeypatch: pytest.Mon
     assert checked()[0]
 
 
-def test_without_a_new_group_emptying_the_bags_of_the_one_before_the_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_new_group_emptying_the_bags_of_the_one_before_the_check_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     apply = log_module._apply
 
     def unaware(groups: Groups, entry: Any) -> None:

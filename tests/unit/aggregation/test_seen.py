@@ -1,4 +1,5 @@
-"""Duplicates against a naive oracle: whatever the batches, the crashes and the compactions, the same records are dropped."""
+"""Duplicates against a naive oracle: whatever the batches, the crashes and the compactions, the same records are
+dropped."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -28,10 +29,17 @@ class Step(NamedTuple):
 
 
 STEPS = st.lists(
-    st.builds(Step, st.integers(0, 6), st.sampled_from([0.0, 0.5, 20.0, 49.0, 50.0]), st.sampled_from(["", "commit", "commit", "crash"])),
+    st.builds(
+        Step,
+        st.integers(0, 6),
+        st.sampled_from([0.0, 0.5, 20.0, 49.0, 50.0]),
+        st.sampled_from(["", "commit", "commit", "crash"]),
+    ),
     max_size=30,
 )
-WRITTEN = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["good", "good", "good", "good", "broken", "nameless"])), max_size=60)
+WRITTEN = st.lists(
+    st.tuples(st.integers(0, 9), st.sampled_from(["good", "good", "good", "good", "broken", "nameless"])), max_size=60
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -79,7 +87,9 @@ def turned(records: Sequence[LogRecord], steps: Sequence[Step], dedupe: Deduplic
     return partition, times
 
 
-def judged(written: Sequence[tuple[int, str]], times: Sequence[float], by: str) -> tuple[list[int], list[tuple[int, str]]]:
+def judged(
+    written: Sequence[tuple[int, str]], times: Sequence[float], by: str
+) -> tuple[list[int], list[tuple[int, str]]]:
     """The oracle: which records count, and which are refused why."""
     known: dict[int, float] = {}
     taken, refused = [], []
@@ -132,7 +142,9 @@ def test_without_remembering_ids_over_a_crash_the_oracle_finds_duplicates(monkey
     assert not many()[1]
 
 
-def test_without_carrying_old_ids_through_a_compaction_the_oracle_finds_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_carrying_old_ids_through_a_compaction_the_oracle_finds_duplicates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(KnownIds, "remembered", lambda _: changelog.deque())
     assert not many()[1]
 
@@ -144,7 +156,9 @@ def test_without_dedupe_the_oracle_finds_duplicates() -> None:
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(written=st.lists(st.integers(0, 30), max_size=80), steps=STEPS)
-def test_over_the_limit_the_newest_ids_are_known_and_only_older_ones_forgotten(written: list[int], steps: list[Step]) -> None:
+def test_over_the_limit_the_newest_ids_are_known_and_only_older_ones_forgotten(
+    written: list[int], steps: list[Step]
+) -> None:
     most = 8
     calm = [step._replace(later=0.5) for step in steps]
     records = messages([(number, "good") for number in written], "header")

@@ -40,7 +40,12 @@ def test_integers_beyond_all_floats_do_not_end_the_loop(compute: tuple[Reducer, 
 
 
 def test_distinct_takes_1_and_1_0_for_one_number_and_true_for_another_value() -> None:
-    assert fired((Reducer("kinds", "distinct", "n"),), *of(1, 1.0, True, "1", {"a": 1, "b": 2}, {"b": 2, "a": 1}, HUGE))["kinds"] == 5
+    assert (
+        fired((Reducer("kinds", "distinct", "n"),), *of(1, 1.0, True, "1", {"a": 1, "b": 2}, {"b": 2, "a": 1}, HUGE))[
+            "kinds"
+        ]
+        == 5
+    )
 
 
 def test_the_mean_of_nothing_does_not_exist() -> None:
@@ -69,7 +74,9 @@ class Odd:
     "compute", [NUMBERS, (Reducer("last", "last", "n"),), (Reducer("rows", "collect"),)], ids=["stats", "last", "rows"]
 )
 @pytest.mark.parametrize(
-    "value", [{"n": object()}, {"n": "\ud800"}, {"n": float("nan")}, {"n": {1: object()}}], ids=["object", "surrogate", "nan", "inside"]
+    "value",
+    [{"n": object()}, {"n": "\ud800"}, {"n": float("nan")}, {"n": {1: object()}}],
+    ids=["object", "surrogate", "nan", "inside"],
 )
 def test_a_value_that_json_cannot_hold_is_refused_and_not_kept(
     monkeypatch: pytest.MonkeyPatch, value: Any, compute: tuple[Reducer, ...]

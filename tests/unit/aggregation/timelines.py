@@ -16,12 +16,23 @@ MODULE = "tests.unit.aggregation.formats"
 FUNCTIONS = {f"{MODULE}:{name}": getattr(formats, name) for name in ("widest", "texts")}
 BACKWARDS = f"{MODULE}:backwards"
 POOL = (
-    Reducer("a_count", "count"), Reducer("sum", "sum", "n"), Reducer("least", "min", "n"), Reducer("most", "max", "n"),
-    Reducer("mean", "mean", "n"), Reducer("mean_x", "mean", "d.x"), Reducer("sum_x", "sum", "d.x"), Reducer("first", "first", "s"),
-    Reducer("last", "last", "s"), Reducer("kinds", "distinct", "s"), Reducer("numbers", "distinct", "n"), Reducer("rows", "collect"),
-    Reducer("also", "collect", "n"), Reducer("texts", "collect", "s"), Reducer("width", "reduce", None, f"{MODULE}:widest"),
+    Reducer("a_count", "count"),
+    Reducer("sum", "sum", "n"),
+    Reducer("least", "min", "n"),
+    Reducer("most", "max", "n"),
+    Reducer("mean", "mean", "n"),
+    Reducer("mean_x", "mean", "d.x"),
+    Reducer("sum_x", "sum", "d.x"),
+    Reducer("first", "first", "s"),
+    Reducer("last", "last", "s"),
+    Reducer("kinds", "distinct", "s"),
+    Reducer("numbers", "distinct", "n"),
+    Reducer("rows", "collect"),
+    Reducer("also", "collect", "n"),
+    Reducer("texts", "collect", "s"),
+    Reducer("width", "reduce", None, f"{MODULE}:widest"),
     Reducer("joined", "reduce", None, f"{MODULE}:texts"),
-)  # fmt: skip
+)
 KEYS = (b"a", b"b", b"c", b"", b"\xff\x00", "ü".encode())
 BROKEN = (b"{", b"nope", b'{"n":1} x', b"\xff", b"", b'{"n":1,}')
 
@@ -34,9 +45,13 @@ class Step(NamedTuple):
 
 
 numbers = st.one_of(
-    st.integers(-5, 5), st.integers(2**62, 2**66), st.floats(-1e6, 1e6, allow_nan=False), st.sampled_from([0.5, 1.0, 1, -0.0, -(2**80)])
+    st.integers(-5, 5),
+    st.integers(2**62, 2**66),
+    st.floats(-1e6, 1e6, allow_nan=False),
+    st.sampled_from([0.5, 1.0, 1, -0.0, -(2**80)]),
 )
-simple = st.one_of(st.integers(-3, 3), st.sampled_from([2**70, 0.5, 1.0, -2.25]))  # may be keys: their text has one form only
+# may be keys: their text has one form only
+simple = st.one_of(st.integers(-3, 3), st.sampled_from([2**70, 0.5, 1.0, -2.25]))
 wrong = st.sampled_from([None, True, "7", [1], {"x": 1}])
 texts = st.sampled_from(["", "x", "Ünï", "long " * 12, 'q"\\'])
 documents = st.fixed_dictionaries(
@@ -44,13 +59,17 @@ documents = st.fixed_dictionaries(
     optional={
         "n": st.one_of(numbers, numbers, numbers, wrong),
         "s": st.one_of(texts, texts, st.sampled_from([None, True, 1, 1.0, {"b": 1, "a": [2]}])),
-        "d": st.one_of(st.fixed_dictionaries({}, optional={"x": st.one_of(simple, wrong)}), st.sampled_from([None, 5, "d"])),
+        "d": st.one_of(
+            st.fixed_dictionaries({}, optional={"x": st.one_of(simple, wrong)}), st.sampled_from([None, 5, "d"])
+        ),
         "done": st.sampled_from([True, False, 1, None]),
     },
 )
 whole = st.fixed_dictionaries({"n": numbers, "s": texts, "d": st.fixed_dictionaries({"x": simple})})
 values = st.one_of(
-    *[whole.map(lambda v: json.dumps(v).encode())] * 4, documents.map(lambda v: json.dumps(v).encode()), st.sampled_from([*BROKEN, None])
+    *[whole.map(lambda v: json.dumps(v).encode())] * 4,
+    documents.map(lambda v: json.dumps(v).encode()),
+    st.sampled_from([*BROKEN, None]),
 )
 steps = st.tuples(
     st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.0, 11.0]),
@@ -90,8 +109,8 @@ def rules(draw: Any) -> Aggregation:
 
 
 def run(agent: Agent, timeline: Sequence[Step], choices: Sequence[int], new: Any = Turned) -> Turned:
-    """Turn the timeline through the aggregation; after step i `choices[i]` says: 0 go on in the same batch, 1 end the batch,
-    2 commit, 3 crash (back to the last commit)."""
+    """Turn the timeline through the aggregation; after step i `choices[i]` says: 0 go on in the same batch, 1 end the
+    batch, 2 commit, 3 crash (back to the last commit)."""
     turned, batch = new(agent), []
     done, place = 0, 0  # steps committed, step to take next
     crashes = iter(choices)

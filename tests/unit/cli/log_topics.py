@@ -18,13 +18,20 @@ class LogTopics(BrokerTopics):
     def __init__(self, app: App) -> None: ...
 
     def places(self, topics: Iterable[str]) -> list[TopicPartition]:
-        return [(topic, number) for topic in sorted(set(topics)) for number in range(len(self.log.topics.get(topic, ())))]
+        return [
+            (topic, number) for topic in sorted(set(topics)) for number in range(len(self.log.topics.get(topic, ())))
+        ]
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         return {place: (self.log.low.get(place, 0), self.log.high(*place)) for place in places}
 
     def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
-        return [m for place, (first, end) in parts.items() for m in self.log.topics[place[0]][place[1]] if first <= m.o < end]
+        return [
+            m
+            for place, (first, end) in parts.items()
+            for m in self.log.topics[place[0]][place[1]]
+            if first <= m.o < end
+        ]
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
         return LogInput(self.log, group).facts(topic, number)

@@ -64,14 +64,24 @@ def test_it_says_what_it_means_asks_and_the_worker_goes_on(
 ) -> None:
     monkeypatch.setattr(changing, "terminal", lambda: True)
     needed = accept_gap("in/0", "--yes")
-    assert (needed.exit_code, "2 open groups" in needed.stderr, "--forget accepts that" in needed.stderr) == (2, True, True)
+    assert (needed.exit_code, "2 open groups" in needed.stderr, "--forget accepts that" in needed.stderr) == (
+        2,
+        True,
+        True,
+    )
     refused = accept_gap("in/0", "--forget", input="n\n")
-    assert (refused.exit_code, "Accept that?" in refused.stderr, "nothing was changed" in refused.stderr) == (2, True, True)
+    assert (refused.exit_code, "Accept that?" in refused.stderr, "nothing was changed" in refused.stderr) == (
+        2,
+        True,
+        True,
+    )
     worker.later(6).turns(4)
     assert shown(worker)[1]["in", 0] == ("halted", "log-truncated")
     done = accept_gap("in/0", "--yes", "--forget", "--why", "the broker lost its disk", "--by", "ann", "--json")
     [said] = json.loads(done.stdout)["accepted"]
-    assert (said["code"], said["offset"], said["era"], said["groups_forgotten"]) == ("log-truncated", 3, 1, 2), done.stderr
+    assert (said["code"], said["offset"], said["era"], said["groups_forgotten"]) == ("log-truncated", 3, 1, 2), (
+        done.stderr
+    )
     for _ in range(3):
         worker.later(6).turns(4)
     feed(log, ("y", 7), ("y", 7), ("y", 7))
@@ -79,8 +89,8 @@ def test_it_says_what_it_means_asks_and_the_worker_goes_on(
     assert [json.loads(m.v or b"")["key"] for m in distinct(log, "out")] == ["x", "y"]
     changes = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
     assert [(each["who"], each["what"], each["agent"], each["why"]) for each in changes] == [
-        ("ann", "accept-gap", "a", "the broker lost its disk"),
-    ]  # fmt: skip
+        ("ann", "accept-gap", "a", "the broker lost its disk")
+    ]
     again = accept_gap("in/0", "--yes")
     assert (again.exit_code, "has no gap (any more)" in again.stderr) == (2, True), again.stderr
 
@@ -88,7 +98,9 @@ def test_it_says_what_it_means_asks_and_the_worker_goes_on(
 @pytest.mark.parametrize("place", ["in", "in/x", "other/0", "in/0/3"])
 def test_what_is_no_partition_of_the_agent_is_refused(worker: Driver, accept_gap: AcceptGap, place: str) -> None:
     result = accept_gap(place, "--yes")
-    assert (result.exit_code, "is no partition that agent a reads; write in/0" in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, "is no partition that agent a reads; write in/0" in result.stderr) == (2, True), (
+        result.stderr
+    )
 
 
 @pytest.fixture
@@ -110,7 +122,9 @@ def halted(worker: Driver) -> set[int]:
     return {number for (_, number), (state, _) in shown(worker)[1].items() if state == "halted"}
 
 
-def test_several_partitions_are_accepted_by_name_and_one_without_a_gap_is_said(three: Driver, accept_gap: AcceptGap) -> None:
+def test_several_partitions_are_accepted_by_name_and_one_without_a_gap_is_said(
+    three: Driver, accept_gap: AcceptGap
+) -> None:
     assert halted(three) == {0, 2}
     result = accept_gap("in/0", "in/1", "in/2", "in/0", "--yes", "--why", "lost")
     assert (result.exit_code, result.stderr.count("has no gap (any more)")) == (2, 1), result.stderr
@@ -125,7 +139,10 @@ def test_all_accepts_each_partition_that_has_a_gap_or_none(three: Driver, accept
     assert accept_gap("--all").exit_code == 2
     assert "--yes" in accept_gap("--all").stderr
     result = CliRunner().invoke(main, ["accept-gap", file, "a", "--all", "--yes", "--json"])
-    assert (result.exit_code, [each["place"] for each in json.loads(result.stdout)["accepted"]]) == (0, ["in/0", "in/2"]), result.stderr
+    assert (result.exit_code, [each["place"] for each in json.loads(result.stdout)["accepted"]]) == (
+        0,
+        ["in/0", "in/2"],
+    ), result.stderr
     again = accept_gap("--all", "--yes")
     assert (again.exit_code, "no partition of agent a has a gap" in again.stderr) == (2, True)
 

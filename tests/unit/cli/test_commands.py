@@ -31,7 +31,11 @@ def test_a_bad_file_ends_every_command_with_2_and_all_its_problems_on_stderr(inv
     assert result.exit_code == 2
     assert result.stdout == ""
     lines = [line.removeprefix(file) for line in result.stderr.splitlines() if line.startswith(file)]
-    assert [line.split(": ")[1] for line in lines if ": warning: " not in line] == ["store", "stor", "agents.totals.aggregate.count"]
+    assert [line.split(": ")[1] for line in lines if ": warning: " not in line] == [
+        "store",
+        "stor",
+        "agents.totals.aggregate.count",
+    ]
     assert not (tmp_path / "state.db").exists()
 
 
@@ -55,7 +59,9 @@ def test_the_version_is_that_of_the_distribution(invoke):
 
 def test_help_names_what_is_built_and_nothing_else(invoke):
     text = invoke("--help").stdout
-    assert all(f"\n  {command} " in text for command in [*COMMANDS, "version", "dead", "explain", "accept-gap", "replay"])
+    assert all(
+        f"\n  {command} " in text for command in [*COMMANDS, "version", "dead", "explain", "accept-gap", "replay"]
+    )
     assert "init" not in text
 
 
@@ -66,7 +72,8 @@ def test_check_says_what_a_file_means_and_warns_on_stderr(invoke, tmp_path):
     assert result.stdout.splitlines()[:3] == [
         "totals:",
         "  reads orders and refunds as json, one group per message key and partition",
-        "  fires at exactly 2 records of one key, or 30 s after the first, by the worker's clock, even if no record follows; "
+        "  fires at exactly 2 records of one key, or 30 s after the first, by the worker's clock, even if no record "
+        "follows; "
         "a late record starts a new group",
     ]
     assert result.stderr.splitlines() == [
@@ -78,17 +85,25 @@ def test_check_says_what_a_file_means_and_warns_on_stderr(invoke, tmp_path):
 def test_check_says_once_for_a_file_what_another_count_means_for_open_groups(invoke, tmp_path):
     said = invoke("check", written(tmp_path)).stdout
     assert said.count("when the file changes:\n") == said.count("with reason count-lowered\n") == 1
-    plain = "app: a\nstore: memory://\ndead_letters: d\nagents: {a: {from: x, handler: \"builtins:len\"}}\n"
+    plain = 'app: a\nstore: memory://\ndead_letters: d\nagents: {a: {from: x, handler: "builtins:len"}}\n'
     assert "count-lowered" not in invoke("check", written(tmp_path, text=plain)).stdout
 
 
 def test_check_as_json_is_one_document_with_the_promised_keys(invoke, tmp_path):
-    bad = json.loads(invoke("check", written(tmp_path, text=FILE.replace("from: totals", "form: totals")), "--json").stdout)
+    bad = json.loads(
+        invoke("check", written(tmp_path, text=FILE.replace("from: totals", "form: totals")), "--json").stdout
+    )
     assert bad.keys() == {"ok", "problems", "warnings"}
     assert bad["ok"] is False
     file = str(tmp_path / "shop.yaml")
     assert bad["problems"] == [
-        {"file": file, "line": 12, "key": "agents.alerts.from", "message": "is missing", "hint": "write the topic it reads"},
+        {
+            "file": file,
+            "line": 12,
+            "key": "agents.alerts.from",
+            "message": "is missing",
+            "hint": "write the topic it reads",
+        },
         {"file": file, "line": 13, "key": "agents.alerts.form", "message": "unknown key", "hint": "did you mean from?"},
     ]
     result = invoke("check", written(tmp_path), "--json")
@@ -101,7 +116,10 @@ def test_an_unset_variable_is_a_warning_of_check_and_an_error_of_run(invoke, tmp
     file = written(tmp_path, text=FILE.replace("count: 2", "count: '${HOW_MANY}'"))
     result = invoke("check", file)
     assert result.exit_code == 0
-    assert "agents.totals.aggregate.count: warning: ${HOW_MANY} is not set; set HOW_MANY, or write ${HOW_MANY:-default}" in result.stderr
+    assert (
+        "agents.totals.aggregate.count: warning: ${HOW_MANY} is not set; set HOW_MANY, or write ${HOW_MANY:-default}"
+        in result.stderr
+    )
     assert "  has variables that are not set: what it does depends on them" in result.stdout.splitlines()
     for command in (["run"], ["check", "--connect"], ["topics"], ["status"], ["migrate"]):
         result = invoke(command[0], file, *command[1:])
@@ -111,7 +129,9 @@ def test_an_unset_variable_is_a_warning_of_check_and_an_error_of_run(invoke, tmp
 
 @pytest.mark.parametrize("args", [["check", "--connect"], ["topics"], ["topics", "--create"], ["run"]])
 def test_a_broker_that_cannot_be_reached_ends_with_3(invoke, tmp_path, args):
-    result = subprocess.run([SLUICEGATE, args[0], written(tmp_path), *args[1:]], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [SLUICEGATE, args[0], written(tmp_path), *args[1:]], capture_output=True, text=True, timeout=60
+    )
     assert result.returncode == 3
     assert "Kafka" in result.stderr
     assert "Traceback" not in result.stderr
@@ -148,7 +168,10 @@ def test_an_unexpected_error_is_one_line_and_1_and_shows_its_traceback_only_at_d
     result = invoke("migrate", written(tmp_path))
     assert result.exit_code == 1
     [line] = result.stderr.splitlines()
-    assert line == "sluicegate: unexpected RuntimeError: no idea: redis://***@host/0; SLUICEGATE_LOG_LEVEL=debug shows where"
+    assert (
+        line
+        == "sluicegate: unexpected RuntimeError: no idea: redis://***@host/0; SLUICEGATE_LOG_LEVEL=debug shows where"
+    )
     monkeypatch.setenv("SLUICEGATE_LOG_LEVEL", "debug")
     result = invoke("migrate", written(tmp_path))
     assert result.exit_code == 1
@@ -169,7 +192,9 @@ def test_an_interrupted_command_does_not_say_that_it_is_done(invoke, tmp_path, m
 
 def test_flush_and_drop_exclude_each_other_and_an_unknown_agent_is_usage(invoke, tmp_path):
     assert invoke("run", written(tmp_path), "--flush", "--drop").exit_code == 2
-    result = subprocess.run([SLUICEGATE, "run", written(tmp_path), "--agent", "nobody"], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [SLUICEGATE, "run", written(tmp_path), "--agent", "nobody"], capture_output=True, text=True, timeout=60
+    )
     assert result.returncode == 2
     assert "nobody" in result.stderr
 
@@ -179,11 +204,28 @@ def test_run_hands_everything_to_the_supervisor(invoke, tmp_path, monkeypatch):
 
     calls = []
     monkeypatch.setattr(supervisor, "run", lambda *args, **kwargs: calls.append((args, kwargs)) or 0)
-    args = ["run", written(tmp_path), "--agent", "totals", "--agent", "alerts", "--workers", "3", "--drop", "--log-level", "warning"]
+    args = [
+        "run",
+        written(tmp_path),
+        "--agent",
+        "totals",
+        "--agent",
+        "alerts",
+        "--workers",
+        "3",
+        "--drop",
+        "--log-level",
+        "warning",
+    ]
     assert invoke(*args).exit_code == 0
     assert invoke("run", written(tmp_path)).exit_code == 0
     (app, *rest), options = calls[0]
-    assert (app.name, list(rest[0]), rest[1:], options["log_level"]) == ("shop", ["totals", "alerts"], [3, "drop"], "warning")
+    assert (app.name, list(rest[0]), rest[1:], options["log_level"]) == (
+        "shop",
+        ["totals", "alerts"],
+        [3, "drop"],
+        "warning",
+    )
     (app, *rest), options = calls[1]
     assert (list(rest[0]), rest[1:], options["log_level"]) == ([], [1, "refuse"], "info")
 
@@ -191,8 +233,20 @@ def test_run_hands_everything_to_the_supervisor(invoke, tmp_path, monkeypatch):
 def test_the_command_is_quick_to_say_what_it_can_do():
     """Drivers, pydantic and the engine are imported by the commands that need them."""
     code = "import sluicegate.streams.cli, sys; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
-    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
-    assert not loaded & {"pydantic", "confluent_kafka", "redis", "sqlite3", "yaml", "msgspec", "structlog", "rich", "prometheus_client"}
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert not loaded & {
+        "pydantic",
+        "confluent_kafka",
+        "redis",
+        "sqlite3",
+        "yaml",
+        "msgspec",
+        "structlog",
+        "rich",
+        "prometheus_client",
+    }
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):
@@ -206,7 +260,9 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert "Broken" not in errors
 
 
-@pytest.mark.parametrize("url", ["redis://h:port/0", "redis://h/0?nonsense=1", "redis+sentinel://h", "redis+cluster://h/1"])
+@pytest.mark.parametrize(
+    "url", ["redis://h:port/0", "redis://h/0?nonsense=1", "redis+sentinel://h", "redis+cluster://h/1"]
+)
 def test_check_refuses_a_store_that_run_would_refuse_at_its_line(invoke, tmp_path, url):
     file = written(tmp_path, text=FILE.replace("sqlite:///state.db", url))
     checked, run = invoke("check", file), invoke("migrate", file)

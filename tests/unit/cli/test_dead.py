@@ -63,7 +63,9 @@ def driver(file: str, log: Log) -> Driver:
 
 
 def listed(dead: Dead, *more: str) -> list[tuple[str, str, str]]:
-    return [(each["kind"], each["reason"], each["id"]) for each in json.loads(dead("ls", *more, "--json").stdout)["dead"]]
+    return [
+        (each["kind"], each["reason"], each["id"]) for each in json.loads(dead("ls", *more, "--json").stdout)["dead"]
+    ]
 
 
 def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dead, log: Log, file: str) -> None:
@@ -84,9 +86,13 @@ def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dea
     assert [m.k for m in log.topics["out"][0]] == [b"huge"]
     assert [m.v for m in log.topics["in"][0]][-2:] == [b"{bad", b"secret"]
     said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
-    assert sorted({(each["who"], each["what"], each["key"], each["why"]) for each in said if each["what"] == "dead retry"}) == [
-        ("ann", "dead retry", row, "mended"), ("ann", "dead retry", "in/0/0", "mended"), ("ann", "dead retry", "in/0/2", "mended"),
-    ]  # fmt: skip
+    assert sorted(
+        {(each["who"], each["what"], each["key"], each["why"]) for each in said if each["what"] == "dead retry"}
+    ) == [
+        ("ann", "dead retry", row, "mended"),
+        ("ann", "dead retry", "in/0/0", "mended"),
+        ("ann", "dead retry", "in/0/2", "mended"),
+    ]
 
 
 def test_a_second_retry_says_that_it_was(driver: Driver, dead: Dead) -> None:
@@ -98,7 +104,12 @@ def test_a_second_retry_says_that_it_was(driver: Driver, dead: Dead) -> None:
     assert "1 record sent" in dead("retry", "a", "in/0/0", "--again").stdout
     [(_, _, row), *_] = listed(dead)
     assert json.loads(dead("retry", "a", row, "--json").stdout)["rows"] == 1
-    assert json.loads(dead("retry", "a", row, "in/0/2", "--json").stdout) == {"rows": 0, "sent": 1, "found": 0, "refused": [row]}
+    assert json.loads(dead("retry", "a", row, "in/0/2", "--json").stdout) == {
+        "rows": 0,
+        "sent": 1,
+        "found": 0,
+        "refused": [row],
+    }
 
 
 def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead) -> None:
@@ -107,11 +118,17 @@ def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead
     assert "not looked at: 1 older record;" in result.stderr
 
 
-def test_without_kafka_rows_are_shown_and_retried_all_the_same(driver: Driver, dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kafka_rows_are_shown_and_retried_all_the_same(
+    driver: Driver, dead: Dead, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [(_, _, row), *_] = listed(dead)
     monkeypatch.undo()
     result = dead("ls")
-    assert (result.exit_code, row in result.stdout, "dead letters cannot be read" in result.stderr) == (3, True, True), result.stderr
+    assert (result.exit_code, row in result.stdout, "dead letters cannot be read" in result.stderr) == (
+        3,
+        True,
+        True,
+    ), result.stderr
     assert dead("retry", "a", "--all").exit_code == 3
     assert dead("retry", "a", row).stdout.startswith("1 row in the outbox again")
 
@@ -119,12 +136,17 @@ def test_without_kafka_rows_are_shown_and_retried_all_the_same(driver: Driver, d
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (("show", "a", "in/0/7"), "nothing dead has the id in/0/7"), (("show", "x", "in/0/7"), "there is no agent 'x'"),
-        (("retry", "a"), "name what to retry"), (("retry", "a", "in/0/0", "--all"), "name what to retry"),
-        (("retry", "a", "in/0/0", "in/0/7"), "nothing dead has the id in/0/7"), (("ls", "x"), "there is no agent 'x'"),
+        (("show", "a", "in/0/7"), "nothing dead has the id in/0/7"),
+        (("show", "x", "in/0/7"), "there is no agent 'x'"),
+        (("retry", "a"), "name what to retry"),
+        (("retry", "a", "in/0/0", "--all"), "name what to retry"),
+        (("retry", "a", "in/0/0", "in/0/7"), "nothing dead has the id in/0/7"),
+        (("ls", "x"), "there is no agent 'x'"),
     ],
-)  # fmt: skip
-def test_mistakes_are_usage_errors_and_nothing_is_sent(driver: Driver, dead: Dead, log: Log, what: tuple[str, ...], said: str) -> None:
+)
+def test_mistakes_are_usage_errors_and_nothing_is_sent(
+    driver: Driver, dead: Dead, log: Log, what: tuple[str, ...], said: str
+) -> None:
     result = dead(*what)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
     assert len(log.topics["in"][0]) == 3

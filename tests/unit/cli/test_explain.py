@@ -68,7 +68,12 @@ def fed(file: str, log: Log, seed: int = 1) -> None:
     """Keys, ends, repeats, records that are refused, and times at which groups time out, at random."""
     chance, made = random.Random(seed), driver(file, log)
     for offset in range(120):
-        value = {"n": offset, "key": chance.choice("abc"), "v": chance.choice((1, 2, 3, "x")), "id": str(chance.randrange(90))}
+        value = {
+            "n": offset,
+            "key": chance.choice("abc"),
+            "v": chance.choice((1, 2, 3, "x")),
+            "id": str(chance.randrange(90)),
+        }
         if chance.random() < 0.1:
             value["ends"] = True
         log.append("in", 0, b"k", b"{" if chance.random() < 0.05 else json.dumps(value).encode())
@@ -85,7 +90,9 @@ def test_the_offsets_are_those_of_the_result(file: str, log: Log, explain: Expla
     results = log.topics["out"][0]
     reasons = set()
     for each in results:
-        said = json.loads((done := explain(header(each, ("sluicegate-id", "sluicegate-fire")[each.o % 2]), "--json")).stdout)
+        said = json.loads(
+            (done := explain(header(each, ("sluicegate-id", "sluicegate-fire")[each.o % 2]), "--json")).stdout
+        )
         wanted = json.loads(each.v or b"")
         reasons.add(wanted["reason"])
         shared = {"topic": "in", "partition": 0, "output": f"out/0/{each.o}", "agent": "a", "count": wanted["count"]}
@@ -98,7 +105,9 @@ def test_the_offsets_are_those_of_the_result(file: str, log: Log, explain: Expla
 def test_in_words_with_what_retention_took(file: str, log: Log, explain: Explain) -> None:
     made = driver(file, log)
     for offset in range(8):
-        log.append("in", 0, b"k", json.dumps({"n": offset, "key": "ab"[offset % 2], "v": 1, "id": str(offset)}).encode())
+        log.append(
+            "in", 0, b"k", json.dumps({"n": offset, "key": "ab"[offset % 2], "v": 1, "id": str(offset)}).encode()
+        )
     made.turns(6)
     fire = header(log.topics["out"][0][0], "sluicegate-fire") or ""
     assert "4 records of in/0: 0 2 4 6" in explain(fire).stdout

@@ -1,4 +1,5 @@
-"""`sluicegate groups` and `audit`: what is open, why, and a person who ends it, on a store that a run has left or that one has open."""
+"""`sluicegate groups` and `audit`: what is open, why, and a person who ends it, on a store that a run has left or that
+one has open."""
 
 import json
 from collections.abc import Callable
@@ -75,7 +76,10 @@ def results(log: Log) -> list[tuple[Any, ...]]:
 def test_it_lists_shows_and_explains_what_is_open(file: str, groups: Callable[..., Result]) -> None:
     filled(file)
     listed = json.loads(groups("ls", "--json").stdout)["groups"]
-    assert [(each["key"], each["count"], each["first"], each["last"]) for each in listed] == [("x", 2, 0, 2), ("y", 1, 1, 1)]
+    assert [(each["key"], each["count"], each["first"], each["last"]) for each in listed] == [
+        ("x", 2, 0, 2),
+        ("y", 1, 1, 1),
+    ]
     assert json.loads(groups("show", "x", "--json").stdout)["groups"][0]["values"] == {"n": 2, "total": 12}
     assert "in/0: 2 of 3, oldest 0 s, fires in 600 s, owner member" in groups("why", "x").stdout
     assert "x" in groups("ls").stdout
@@ -97,7 +101,10 @@ def test_a_live_owner_fires_what_a_person_asked_for_once(file: str, groups: Call
     assert results(log) == [("x", "manual", 2, 12)]
     assert header(distinct(log, "out")[0], "sluicegate-reason") == "manual"
     driver(file, log).turns(20)
-    assert (len(results(log)), [each["key"] for each in json.loads(groups("ls", "--json").stdout)["groups"]]) == (1, ["y"])
+    assert (len(results(log)), [each["key"] for each in json.loads(groups("ls", "--json").stdout)["groups"]]) == (
+        1,
+        ["y"],
+    )
 
 
 def idle(file: str, groups: Callable[..., Result]) -> list[tuple[Any, ...]]:
@@ -112,12 +119,16 @@ def test_an_idle_owner_finds_out_without_any_record(file: str, groups: Callable[
     assert idle(file, groups) == [("x", "manual", 2, 12)]
 
 
-def test_an_owner_that_never_looks_would_not(file: str, groups: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_that_never_looks_would_not(
+    file: str, groups: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Commits, "look", lambda *_: None)
     assert idle(file, groups) == []
 
 
-def test_a_stopped_agent_fires_it_when_it_starts_and_twice_asked_is_once(file: str, groups: Callable[..., Result]) -> None:
+def test_a_stopped_agent_fires_it_when_it_starts_and_twice_asked_is_once(
+    file: str, groups: Callable[..., Result]
+) -> None:
     _, log = filled(file)
     assert (groups("fire", "x").exit_code, groups("fire", "x").exit_code) == (0, 0)
     assert results(log) == []
@@ -177,7 +188,9 @@ def test_a_group_that_ended_while_a_person_looked_is_not_dropped_nor_the_next_on
     assert dropped_too_late(file) == [("x", "count", 3, 13), ("x", "count", 3, 102)]
 
 
-def test_without_a_look_under_the_claim_the_next_group_would_be_lost(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_look_under_the_claim_the_next_group_would_be_lost(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def blindly(store: Store, place: Any, who: Person, what: str, key: str, still: Any = None, **said: Any) -> Any:
         return amending.amend(store, place, who, what, key, **said)
 
@@ -200,7 +213,9 @@ def test_who_changed_what_and_why_is_listed_and_survives_compaction(
         live.turns(4)
     assert live.store.read(live.store.partitions("app")[0]).claim.first > 5  # type: ignore[union-attr]
     result = CliRunner().invoke(main, ["audit", file, "a", "--json"])
-    said = [(each["what"], each["key"], each["why"], "@" in each["who"]) for each in json.loads(result.stdout)["changes"]]
+    said = [
+        (each["what"], each["key"], each["why"], "@" in each["who"]) for each in json.loads(result.stdout)["changes"]
+    ]
     assert said == [("groups fire", "x", "the shop closes", True), ("groups drop", "y", "a test order", True)]
     assert "the shop closes" in CliRunner().invoke(main, ["audit", file, "a"]).stdout
 
@@ -211,7 +226,9 @@ def test_state_in_the_memory_of_a_run_is_nobody_elses(tmp_path: Any) -> None:
     assert (result.exit_code, "nobody else can reach it" in result.stderr) == (2, True)
 
 
-def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_hand(file: str, groups: Callable[..., Result]) -> None:
+def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_hand(
+    file: str, groups: Callable[..., Result]
+) -> None:
     path = Path(file)
     path.write_text(FILE.replace("    from: in\n", "    from: in\n    scope: shared\n"))
     log = a_log()
@@ -233,5 +250,6 @@ def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_hand(file
     assert (said["reason"], said["count"], said["total"]) == ("manual", 2, 10)
     audited = CliRunner().invoke(main, ["audit", file, "--json"])
     assert [(each["what"], each["why"]) for each in json.loads(audited.stdout)["changes"]] == [
-        ("groups drop", "a mistake"), ("groups fire", "now"),
-    ]  # fmt: skip
+        ("groups drop", "a mistake"),
+        ("groups fire", "now"),
+    ]

@@ -63,7 +63,12 @@ def test_rows_are_listed_by_state_shown_tried_again_and_dropped(store: Store, ca
     assert sorted(rows(call)) == [("one", "pending"), ("three", "dispatched"), ("two", "dead")]
     assert (rows(call, "--state", "dead"), rows(call, "--topic", "other")) == ([("two", "dead")], [])
     shown = json.loads(call("outbox", "show", "two", "--payload", "--json").stdout)
-    assert (shown["reason"], shown["headers"], shown["value"], shown["history"][0]["outcome"]) == ("too large", {"h": "x"}, "v", "rejected")
+    assert (shown["reason"], shown["headers"], shown["value"], shown["history"][0]["outcome"]) == (
+        "too large",
+        {"h": "x"},
+        "v",
+        "rejected",
+    )
     assert "value" not in json.loads(call("outbox", "show", "two", "--json").stdout)
     assert "too large" in call("outbox", "ls").stdout
     assert "rejected" in call("outbox", "show", "two").stdout
@@ -81,11 +86,15 @@ def test_mistakes_about_rows_are_usage_errors(store: Store, call: Invoke) -> Non
 
 def test_timeouts_are_added_listed_moved_and_cancelled(store: Store, call: Invoke) -> None:
     store.timeouts.insert(Timeout(UUID(int=7), "reminders", DUE, b"k", b"v", owner="saga-7"))
-    added = json.loads(call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", "--key", "o1", "--value", "{}", "--json").stdout)
+    added = json.loads(
+        call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", "--key", "o1", "--value", "{}", "--json").stdout
+    )
     listed = json.loads(call("timeouts", "ls", "--json").stdout)["timeouts"]
     assert [each["id"] for each in listed] == [added["id"], str(UUID(int=7))]
     assert "saga-7" in call("timeouts", "ls", "--owner", "saga-7").stdout
-    assert [each["id"] for each in json.loads(call("timeouts", "ls", "--key", "o1", "--json").stdout)["timeouts"]] == [added["id"]]
+    assert [each["id"] for each in json.loads(call("timeouts", "ls", "--key", "o1", "--json").stdout)["timeouts"]] == [
+        added["id"]
+    ]
     assert call("timeouts", "reschedule", added["id"], "15m").exit_code == 0
     [moved] = store.timeouts.find(destination="orders")
     assert timedelta(minutes=14) < moved.due_at - datetime.now(UTC) <= timedelta(minutes=15)
@@ -105,9 +114,14 @@ def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invok
     file = str(tmp_path / "app.yaml")
     said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
     assert [(each["what"], each["key"]) for each in said] == [
-        ("outbox retry", "two"), ("outbox drop", "one"), ("outbox drop", "two"), ("timeouts add", f"{added} to orders"),
-        ("timeouts reschedule", f"{added} to 2030-01-02T00:00:00+00:00"), ("timeouts cancel", added), ("timeouts cancel", added),
-    ]  # fmt: skip
+        ("outbox retry", "two"),
+        ("outbox drop", "one"),
+        ("outbox drop", "two"),
+        ("timeouts add", f"{added} to orders"),
+        ("timeouts reschedule", f"{added} to 2030-01-02T00:00:00+00:00"),
+        ("timeouts cancel", added),
+        ("timeouts cancel", added),
+    ]
     assert [(each["who"], each["why"], each["agent"]) for each in said[:-1]] == [("ann", "a test", None)] * 6
     assert ("@" in said[-1]["who"], said[-1]["why"]) == (True, "again")
     assert added in CliRunner().invoke(main, ["audit", file]).stdout
@@ -136,13 +150,15 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (("cancel", str(UUID(int=9))), "no timeout"), (("cancel", "x"), "is no id"),
+        (("cancel", str(UUID(int=9))), "no timeout"),
+        (("cancel", "x"), "is no id"),
         (("reschedule", str(UUID(int=9)), "soon"), "neither a time"),
-        (("add", " ", "1m", "--null"), "destination"), (("add", "t", "2030-01-01T00:00:00", "--null"), "neither a time"),
+        (("add", " ", "1m", "--null"), "destination"),
+        (("add", "t", "2030-01-01T00:00:00", "--null"), "neither a time"),
         (("add", "t", "1m"), "--value TEXT, or send a message without a value with --null"),
         (("add", "t", "1m", "--value", "x", "--null"), "--value TEXT, or send a message without a value with --null"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_about_timeouts_are_usage_errors(call: Invoke, what: tuple[str, ...], said: str) -> None:
     result = call("timeouts", *what)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr

@@ -14,7 +14,9 @@ KINDS = ("groups", "parked", "outbox", "timeouts", "dead")
 
 def named() -> set[tuple[str, ...]]:
     """Commands in the text, as `sluicegate groups ls FILE`, or shorter beside one: their words up to the arguments."""
-    found = re.findall(r"`(?:sluicegate )?((?:{}) [a-z]+|status|audit|explain|accept-gap)\b[^`]*`".format("|".join(KINDS)), TEXT)
+    found = re.findall(
+        r"`(?:sluicegate )?((?:{}) [a-z]+|status|audit|explain|accept-gap)\b[^`]*`".format("|".join(KINDS)), TEXT
+    )
     return {tuple(each.split()) for each in found}
 
 

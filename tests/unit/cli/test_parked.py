@@ -65,7 +65,8 @@ def test_it_lists_what_waits_and_lets_go_what_is_named(file: str, parked: Callab
     listed = json.loads(parked("ls", "--json").stdout)["parked"]
     error = "the handler raised ValueError (tests/unit/engine/handlers.py:34 in _maybe_fail) (attempt 1)"
     assert listed == [
-        {"place": f"in/0/{n}", "kind": "message", "key": key, "attempts": 1, "error": error} for n, key in enumerate("xy")
+        {"place": f"in/0/{n}", "kind": "message", "key": key, "attempts": 1, "error": error}
+        for n, key in enumerate("xy")
     ]
     assert "in/0/1" in parked("ls").stdout
     assert status_of(file).note == "2 parked: see `sluicegate parked ls`"
@@ -76,13 +77,18 @@ def test_it_lists_what_waits_and_lets_go_what_is_named(file: str, parked: Callab
     assert parked("retry").stdout == "1 let go\n"
 
 
-def test_a_place_at_which_nothing_waits_is_refused_and_nothing_is_let_go(file: str, parked: Callable[..., Result]) -> None:
+def test_a_place_at_which_nothing_waits_is_refused_and_nothing_is_let_go(
+    file: str, parked: Callable[..., Result]
+) -> None:
     log = a_log("in", "out", "app.dead")
     handlers.fails[0] = [ValueError()]
     feed(log, ("x", 0))
     driver(file, log).turns(8)
     result = parked("retry", "in/0/7", "in/0/0")
-    assert (result.exit_code, result.stderr.strip()) == (2, "sluicegate: nothing is parked at in/0/7; `sluicegate parked ls` lists what is")
+    assert (result.exit_code, result.stderr.strip()) == (
+        2,
+        "sluicegate: nothing is parked at in/0/7; `sluicegate parked ls` lists what is",
+    )
     assert len(json.loads(parked("ls", "--json").stdout)["parked"]) == 1
 
 

@@ -1,4 +1,5 @@
-"""`sluicegate replay`: what it says when it cannot begin. What it does: tests/unit/engine/test_rebuild.py and others beside it."""
+"""`sluicegate replay`: what it says when it cannot begin. What it does: tests/unit/engine/test_rebuild.py and others
+beside it."""
 
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.unit.cli.files import FILE, written
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "only `replay FILE AGENT --rebuild` is there: it restores the state of an agent whose store was lost"),
+        ([], "add --rebuild: `replay FILE AGENT --rebuild` restores the state of a lost store"),
         (["--rebuild", "--from", "yesterday"], "--from yesterday: write an offset, an RFC 3339 time, or earliest"),
     ],
 )

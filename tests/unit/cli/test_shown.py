@@ -1,4 +1,5 @@
-"""What a person reads: help texts, the version, questions, counts, and the ends of commands that were asked for what is not there."""
+"""What a person reads: help texts, the version, questions, counts, and the ends of commands that were asked for what is
+not there."""
 
 import os
 import pty
@@ -87,7 +88,10 @@ def test_without_a_terminal_nothing_is_dropped_and_the_option_that_does_it_is_na
     filled(file)
     refused = sluicegate("groups", "drop", file, "a", "x")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "in/0: forget 2 records of x? Nothing was changed: there is no terminal to ask at; add --yes to do it" in refused.stderr
+    assert (
+        "in/0: forget 2 records of x? Nothing was changed: there is no terminal to ask at; add --yes to do it"
+        in refused.stderr
+    )
     assert "forget 1 record of y?" in sluicegate("groups", "drop", file, "a", "y").stderr
     assert sluicegate("groups", "drop", file, "a", "x", "--yes").returncode == 0
     rows = sluicegate("outbox", "drop", file, "one")
@@ -123,7 +127,9 @@ def test_an_agent_that_never_has_groups_is_a_usage_error(tmp_path: Path, what: l
 
 def test_check_says_nothing_of_the_dispatcher_to_a_file_that_uses_none_of_it(file: str) -> None:
     without = sluicegate("check", file)
-    assert (without.returncode, "dispatcher" in without.stdout, "outbox" in without.stdout) == (0, False, False), without.stdout
+    assert (without.returncode, "dispatcher" in without.stdout, "outbox" in without.stdout) == (0, False, False), (
+        without.stdout
+    )
     for more in ("outbox: {attempts: 3}\n", "timeouts: {batch: 7}\n"):
         Path(file).write_text(GROUPS + more)
         assert "dispatcher:\n  sends the rows of the store's outbox" in sluicegate("check", file).stdout
@@ -158,7 +164,9 @@ def test_the_audit_names_the_agent_of_a_shared_group(file: str) -> None:
 
 
 def test_topics_says_of_a_shared_agent_what_is_true_of_it(tmp_path: Path) -> None:
-    text = GROUPS.replace("    from: in\n", "    from: [in, other]\n    scope: shared\n").replace('"127.0.0.1:1"', "embedded")
+    text = GROUPS.replace("    from: in\n", "    from: [in, other]\n    scope: shared\n").replace(
+        '"127.0.0.1:1"', "embedded"
+    )
     (tmp_path / "app.yaml").write_text(text)
     shared = sluicegate("topics", str(tmp_path / "app.yaml"))
     assert (shared.returncode, "never span" in shared.stdout) == (0, False), shared.stdout

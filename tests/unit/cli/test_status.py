@@ -24,7 +24,11 @@ from tests.unit.cli.files import FILE, written
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
 
 AGENT = Agent(
-    "sums", ("in",), Aggregation(count=3, since_first=30.0, compute=(Reducer("total", "sum", "amount"),)), Destination("out"), "dead"
+    "sums",
+    ("in",),
+    Aggregation(count=3, since_first=30.0, compute=(Reducer("total", "sum", "amount"),)),
+    Destination("out"),
+    "dead",
 )
 APP = App("app", "redis://:secret@host/0", (AGENT,), {"bootstrap.servers": "embedded"}, http=None)
 
@@ -163,12 +167,17 @@ def test_check_connect_says_what_is_there_and_the_level(tmp_path, broker):
     result = CliRunner().invoke(main, ["check", file, "--connect", "--json"])
     document = json.loads(result.stdout)
     texts = {(s["system"], s["ok"], s["text"].partition(" ")[0]) for s in document["systems"]}
-    assert {("store", True, "sqlite:///state.db"), ("store", True, "level"), ("kafka", True, f"{broker.bootstrap}")} <= texts
+    assert {
+        ("store", True, "sqlite:///state.db"),
+        ("store", True, "level"),
+        ("kafka", True, f"{broker.bootstrap}"),
+    } <= texts
 
 
 @pytest.fixture
 def running():
-    """`running(token, *partitions)`: the port of a run whose first worker of `sums` is process 7 and says this of its partitions."""
+    """`running(token, *partitions)`: the port of a run whose first worker of `sums` is process 7 and says this of its
+    partitions."""
     opened = []
 
     def run(token, *partitions):

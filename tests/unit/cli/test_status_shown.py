@@ -1,4 +1,5 @@
-"""What `sluicegate status` shows a person: shared groups, what is dead, owners after a stop, and the screen of `--watch`."""
+"""What `sluicegate status` shows a person: shared groups, what is dead, owners after a stop, and the screen of
+`--watch`."""
 
 import fcntl
 import json
@@ -107,7 +108,10 @@ def test_dead_counts_what_dead_ls_lists(file: str, broker: EmbeddedBroker) -> No
     listed = json.loads(sluicegate("dead", "ls", file, "--json"))["dead"]
     assert sorted(each["kind"] for each in listed) == ["record", "record", "row"]
     shown = json.loads(sluicegate("status", file, "--json"))
-    assert [(row["topic"], row["partition"], row["dead"]) for row in shown["partitions"] if row["dead"]] == [("in", 0, 2), ("in", 1, 1)]
+    assert [(row["topic"], row["partition"], row["dead"]) for row in shown["partitions"] if row["dead"]] == [
+        ("in", 0, 2),
+        ("in", 1, 1),
+    ]
     assert [total["dead"] for total in shown["agents"]] == [3, 0]
     assert [line.split()[-1] for line in sluicegate("status", file).splitlines() if line.startswith("total")] == ["3"]
 
@@ -136,7 +140,9 @@ class Screen:
     def __init__(self, columns: int, *args: str) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
-        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        environment = {
+            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+        }
         environment["TERM"] = "xterm"
         command = [SLUICEGATE, "status", *args, "--watch"]
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
@@ -170,7 +176,9 @@ def test_watch_is_readable(file: str, columns: int) -> None:
     log = a_log("in", "out", "app.dead", partitions=3)
     feed(log, *[(f"k{n}", 1) for n in range(20)])
     made = worker(file, log).give(0, 1, 2)
-    made.worker._claims._setting = made.worker._claims._setting._replace(member="orders-by-customer-0-ip-10-0-12-200-1234567")
+    made.worker._claims._setting = made.worker._claims._setting._replace(
+        member="orders-by-customer-0-ip-10-0-12-200-1234567"
+    )
     made.turns(8)
     screen = Screen(columns, file)
     try:
@@ -181,7 +189,11 @@ def test_watch_is_readable(file: str, columns: int) -> None:
     assert code == 0
     assert all(len(line) <= columns for line in lines), lines
     rows = {line.split()[0]: line.split() for line in lines if line.strip()}
-    assert [head for head in ("owner", "offset", "lag", "oldest", "deadline", "unsent", "dead") if head not in " ".join(lines[:4])] == []
+    assert [
+        head
+        for head in ("owner", "offset", "lag", "oldest", "deadline", "unsent", "dead")
+        if head not in " ".join(lines[:4])
+    ] == []
     age = rows["orders-by-customer"][3]
     assert rows["orders-by-customer"][1:] == ["0", "20", age, "s", "10", "min", "0", "0"]
     assert rows["in/0"] == ["in/0", "1", "20", "0", "20", age, "s", "10", "min", "0", "0"]

@@ -41,7 +41,9 @@ def test_1_when_one_fails_with_its_file_and_line(invoke):
     result = invoke(text_of(BAD) + "  again:\n    - advance: 1s\n")
     assert result.exit_code == 1
     first, *rest = result.stdout.splitlines()
-    expected = "expected an output on delays with reason count; the next one does not fit: its reason is timeout, not count"
+    expected = (
+        "expected an output on delays with reason count; the next one does not fit: its reason is timeout, not count"
+    )
     assert first.startswith(f"FAILED  it: f.yaml:{FIRST + 2}: {expected} (key UA, reason timeout, value {{")
     assert rest == ["ok      again", "1 of 2 tests passed"]
 
@@ -91,9 +93,14 @@ def test_for_machines_there_is_one_document(invoke):
     text = test["failure"].pop("text")
     assert text.startswith("expected an output on delays")
     assert test == {
-        "name": "it", "line": FIRST - 1, "ok": False, "failure": {"file": "f.yaml", "line": FIRST + 2, "trace": []},
-        "deaths": 0, "lost": 0, "place": None,
-    }  # fmt: skip
+        "name": "it",
+        "line": FIRST - 1,
+        "ok": False,
+        "failure": {"file": "f.yaml", "line": FIRST + 2, "trace": []},
+        "deaths": 0,
+        "lost": 0,
+        "place": None,
+    }
 
 
 def test_the_engine_s_log_is_left_as_it_was(invoke):
@@ -106,10 +113,13 @@ def test_it_loads_no_driver_of_a_store_or_of_kafka(tmp_path):
     (tmp_path / "f.yaml").write_text(text_of(FULL))
     code = (
         "import sys\nfrom sluicegate.streams.cli import main\nmain(['test', 'f.yaml'], standalone_mode=False)\n"
-        "print(*sorted({*sys.modules} & {'confluent_kafka', 'redis', 'sqlite3', 'sqlalchemy', 'pymongo', 'psycopg'}), file=sys.stderr)"
+        "print(*sorted({*sys.modules} & {'confluent_kafka', 'redis', 'sqlite3', 'sqlalchemy', 'pymongo', "
+        "'psycopg'}), file=sys.stderr)"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60
+    )
     assert (done.stdout.splitlines()[-1], done.stderr.strip()) == ("1 of 1 tests passed", "")
 
 

@@ -14,7 +14,12 @@ def agent(name, topics, to, dead="dead"):
     return Agent(name, tuple(topics), Aggregation(count=2), Destination(to), dead)
 
 
-APP = App("app", "memory://", (agent("b", ["mid"], "out"), agent("a", ["one", "two"], "mid", "a.dead")), {"bootstrap.servers": "x"})
+APP = App(
+    "app",
+    "memory://",
+    (agent("b", ["mid"], "out"), agent("a", ["one", "two"], "mid", "a.dead")),
+    {"bootstrap.servers": "x"},
+)
 
 
 def test_every_topic_is_needed_once_with_all_its_uses():
@@ -52,4 +57,11 @@ def test_the_embedded_broker_needs_nothing_made_before(tmp_path):
     result = CliRunner().invoke(main, ["topics", written(tmp_path, "embedded"), "--json"])
     assert result.exit_code == 0
     document = json.loads(result.stdout)
-    assert [t["topic"] for t in document["topics"]] == ["orders", "refunds", "totals", "shop.dead", "alerts", "alerts.dead"]
+    assert [t["topic"] for t in document["topics"]] == [
+        "orders",
+        "refunds",
+        "totals",
+        "shop.dead",
+        "alerts",
+        "alerts.dead",
+    ]

@@ -11,7 +11,13 @@ from sluicegate.streams.agent import Agent, Aggregation, App, Destination
 from sluicegate.streams.cli.waiting import within
 from sluicegate.streams.cli.wiring import judge_store, judge_topics, topics_of
 from sluicegate.streams.contracts.values import Level
-from sluicegate.streams.errors import ConfigurationError, NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady
+from sluicegate.streams.errors import (
+    ConfigurationError,
+    NotAuthenticated,
+    NotPermitted,
+    PersistenceError,
+    SystemNotReady,
+)
 
 
 def app(store: str = "redis://host", **fields: object) -> App:
@@ -110,7 +116,9 @@ def test_inputs_outputs_and_dead_letters_are_needed() -> None:
 
 def test_a_workers_process_imports_neither_the_files_reader_nor_the_port() -> None:
     code = "import sluicegate.streams.cli.child, sys, json; print(json.dumps(sorted(sys.modules)))"
-    modules = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
+    modules = json.loads(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
+    )
     assert "sluicegate.streams.engine.worker" in modules
     heavy = {"pydantic", "yaml", "prometheus_client", "opentelemetry"}
     heavy |= {"sluicegate.streams.config", "sluicegate.streams.observe.http"}

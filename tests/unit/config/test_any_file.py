@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - exact lines of text
 """Whatever the bytes, loading ends with an App or with problems."""
 
 import pytest
@@ -13,10 +12,33 @@ from tests.unit.config.test_build import EVERYTHING
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 KEYS = sorted({word.strip(" -{}:,") for line in EVERYTHING.splitlines() for word in line.split() if word.endswith(":")})
 SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8),
-    st.sampled_from(["count", "collect", "30s", "1MiB", "message", "orders", "json", "raw", "first", "fire", "${X}", "${", "sluicegate"]),
-)  # fmt: skip
-TREES = st.recursive(SCALARS, lambda t: st.lists(t, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), t, max_size=4))
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(
+        [
+            "count",
+            "collect",
+            "30s",
+            "1MiB",
+            "message",
+            "orders",
+            "json",
+            "raw",
+            "first",
+            "fire",
+            "${X}",
+            "${",
+            "sluicegate",
+        ]
+    ),
+)
+TREES = st.recursive(
+    SCALARS,
+    lambda t: st.lists(t, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), t, max_size=4),
+)
 
 
 def judged(tmp_path, text):

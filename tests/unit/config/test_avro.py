@@ -17,14 +17,25 @@ from tests.unit.schemas.avros import SHOP
 TEXT = json.dumps(SHOP)
 OLD = json.dumps({**SHOP, "fields": SHOP["fields"][:2]})
 OTHER = json.dumps({**SHOP, "fields": [{"name": "amount", "type": "string"}]})
-RESULT = {"type": "record", "name": "R", "fields": [{"name": "count", "type": "long"}, {"name": "extra", "type": "int"}]}
+RESULT = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "count", "type": "long"}, {"name": "extra", "type": "int"}],
+}
 IN, COUNT, TO = "from: orders\nformat: avro", "aggregate: {count: 10}", "to: {topic: totals}"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "schemas").mkdir()
-    texts = {"order": TEXT, "old": OLD, "other": OTHER, "result": json.dumps(RESULT), "none": "{", "twice": '["int","int"]'}
+    texts = {
+        "order": TEXT,
+        "old": OLD,
+        "other": OTHER,
+        "result": json.dumps(RESULT),
+        "none": "{",
+        "twice": '["int","int"]',
+    }
     for name, text in texts.items():
         (tmp_path / "schemas" / f"{name}.avsc").write_text(text, encoding="utf-8")
     (tmp_path / "ids").mkdir()
@@ -52,7 +63,9 @@ def test_schemas_are_read_from_the_folder_of_the_file(folder: Path) -> None:
 def test_the_folder_of_the_writers_schemas_lies_beside_the_file(folder: Path) -> None:
     for name in ("3", "4"):
         (folder / "ids" / f"{name}.avsc").unlink()
-    text = agent(f"{IN}\nschema: schemas/order.avsc\nwriter_schemas: ids\nframing: confluent\nschema_id: 1\n{COUNT}\n{TO}")
+    text = agent(
+        f"{IN}\nschema: schemas/order.avsc\nwriter_schemas: ids\nframing: confluent\nschema_id: 1\n{COUNT}\n{TO}"
+    )
     found = loaded(folder, text)
     assert found.problems == ()
     [made] = found.app.agents
@@ -82,20 +95,32 @@ def test_an_agent_reads_what_another_one_writes_by_its_schema(folder: Path) -> N
     assert found.problems == ()
     third, second, first = found.app.agents
     assert (third.avro, second.avro) == (second.to.avro, first.to.avro)
-    types = [{field["name"]: field["type"] for field in json.loads(each.to.avro.schema)["fields"]} for each in (first, second, third)]
+    types = [
+        {field["name"]: field["type"] for field in json.loads(each.to.avro.schema)["fields"]}
+        for each in (first, second, third)
+    ]
     assert [types[0]["total"], types[1]["total"], types[2]["most"]] == [["null", "double"]] * 3
-    own = loaded(folder, text.replace("from: firsts\n    format: avro", "from: firsts\n    format: avro\n    schema: schemas/result.avsc"))
+    own = loaded(
+        folder,
+        text.replace(
+            "from: firsts\n    format: avro", "from: firsts\n    format: avro\n    schema: schemas/result.avsc"
+        ),
+    )
     assert own.problems != ()
     assert "cannot be read with `schema`" in str(own.problems)
 
 
 def test_repartition_reads_by_the_schema_of_its_input(folder: Path) -> None:
-    found = loaded(folder, agent(f"{IN}\nschema: schemas/order.avsc\nkey: customer\nrepartition: by-customer\n{COUNT}\n{TO}"))
+    found = loaded(
+        folder, agent(f"{IN}\nschema: schemas/order.avsc\nkey: customer\nrepartition: by-customer\n{COUNT}\n{TO}")
+    )
     assert found.problems == ()
     assert [each.avro for each in found.app.agents] == [Avro(TEXT), Avro(TEXT)]
     chained = f"""{HEAD}agents:
-  first: {{from: orders, format: avro, schema: schemas/order.avsc, aggregate: {{count: 1}}, to: {{topic: firsts, format: avro}}}}
-  second: {{from: firsts, format: avro, key: reason, repartition: by-reason, aggregate: {{count: 1}}, to: {{topic: seconds}}}}
+  first: {{from: orders, format: avro, schema: schemas/order.avsc, aggregate: {{count: 1}}, to: {{topic: firsts, \
+format: avro}}}}
+  second: {{from: firsts, format: avro, key: reason, repartition: by-reason, aggregate: {{count: 1}}, to: {{topic: \
+seconds}}}}
 """
     made = loaded(folder, chained)
     assert made.problems == ()
@@ -114,65 +139,116 @@ ELSE = "compute something else, or take another field"
 COMPUTE = "aggregate: {count: 10, compute: {%s}}"
 WRONG = [
     (f"{IN}\n{COUNT}\n{TO}", ["6:3: agents.a: format avro has no schema; write schema: FILE.avsc"]),
-    (f"{IN}\nschema: nowhere.avsc\n{COUNT}\n{TO}", [
-        "9:5: agents.a.schema: cannot be read (No such file or directory); name a schema file (.avsc), relative to the folder of this file",
-    ]),
-    (f"{IN}\nschema: schemas/none.avsc\n{COUNT}\n{TO}", [
-        "9:5: agents.a.schema: is no Avro schema (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)); "
-        "correct the schema",
-    ]),
-    (f"{IN}\nschema: schemas/twice.avsc\n{COUNT}\n{TO}", [
-        "9:5: agents.a.schema: is no valid schema: int type already in Union; correct the schema",
-    ]),
-    (f"{IN}\nschema: schemas/order.avsc\nwriter_schema: schemas/other.avsc\n{COUNT}\n{TO}", [
-        "10:5: agents.a.writer_schema: cannot be read with `schema`: customer, reader type: double not compatible with writer type: string "
-        "(at /fields/0, /fields/1/type); give the field a default, or another type; or keep the schemas equal",
-    ]),
-    (f"from: orders\nschema: schemas/order.avsc\n{COUNT}\nto: {{topic: totals, framing: none}}", [
-        "8:5: agents.a.schema: belongs to format: avro, but the format is json; write format: avro, or leave it out",
-        "10:25: agents.a.to.framing: belongs to format: avro, but the format is json; write format: avro, or leave it out",
-    ]),
-    (f"{IN}\nschema: schemas/order.avsc\nschema_id: 3\n{COUNT}\nto: {{topic: totals, format: avro, framing: confluent}}", [
-        "10:5: agents.a.schema_id: has no meaning without framing; add framing, or leave it out",
-        "12:39: agents.a.to.framing: needs schema_id: what the registry calls the schema; write schema_id: NUMBER beside it",
-    ]),
-    (f"{IN}\nwriter_schema: schemas/old.avsc\nwriter_schemas: nowhere\n{COUNT}\n{TO}", [
-        "9:5: agents.a.writer_schema: has no meaning without schema; add schema, or leave it out",
-        "10:5: agents.a.writer_schemas: excludes writer_schema; keep one of them",
-        "10:5: agents.a.writer_schemas: is no folder; name the folder of the schema files (ID.avsc), relative to the folder of this file",
-        "10:5: agents.a.writer_schemas: needs framing; write framing: confluent",
-        "10:5: agents.a.writer_schemas: needs schema; write schema: FILE.avsc, what all records are read as",
-        "10:5: agents.a.writer_schemas: needs schema_id; write schema_id: NUMBER, the id of `schema`",
-    ]),
-    (f"{IN}\nschema: schemas/order.avsc\nwriter_schemas: ids\nframing: confluent\nschema_id: 1\n{COUNT}\n{TO}", [
-        "10:5: agents.a.writer_schemas: 3.avsc cannot be read with `schema`: customer, reader type: double not compatible with writer "
-        "type: string (at /fields/0, /fields/1/type); correct that file, or `schema`; records of its id cannot be decoded",
-        "10:5: agents.a.writer_schemas: 4.avsc cannot be read with `schema`: is no Avro schema (Expecting property name enclosed in double "
-        "quotes: line 1 column 2 (char 1)); correct that file, or `schema`; records of its id cannot be decoded",
-    ]),
-    (f"{IN}\nschema: schemas/order.avsc\nframing: magic\nschema_id: -1\n{COUNT}\n{TO}", [
-        "10:5: agents.a.framing: must be none or confluent; write one of these words",
-        "11:5: agents.a.schema_id: must be at least 0; write a number in that range",
-    ]),
-    (f"{IN}\nschema: schemas/order.avsc\nkey: custmer\n{COMPUTE % 'a: {sum: amout}, b: {mean: customer}, c: {sum: at}'}\n{TO}", [
-        "10:5: agents.a.key: wants custmer, but the schema has no such field; did you mean customer?",
-        "11:38: agents.a.aggregate.compute.a: wants amout, but the schema has no such field; did you mean amount?",
-        f"11:55: agents.a.aggregate.compute.b: needs a number, but customer is none in the schema; {ELSE}",
-        f"11:76: agents.a.aggregate.compute.c: needs a number, but at is none in the schema; {ELSE}",
-    ]),
-    (f"{IN}\nschema: schemas/order.avsc\n{COMPUTE % 'n: count'}\nto: {{topic: t, format: avro, schema: schemas/result.avsc}}", [
-        "11:34: agents.a.to.schema: has extra without a default, which no result has; correct it, or leave `schema` out: "
-        "check --json shows the schema that is then made",
-        "11:34: agents.a.to.schema: lacks closed_at, key, n, opened_at, reason: fields of the result; correct it, or leave `schema` out: "
-        "check --json shows the schema that is then made",
-    ]),
-    (f"from: orders\n{COMPUTE % 'a-b: count'}\nto: {{topic: t, format: avro}}", [
-        "9:5: agents.a.to: cannot hold the computed field 'a-b'; name it with letters, digits and _ only",
-    ]),
-    ("from: orders\nhandler: builtins:print\nto: {topic: t, format: avro}", [
-        "9:5: agents.a.to: has no schema, and what a handler sends has none of its own; write schema: FILE.avsc beside the format",
-    ]),
-]  # fmt: skip
+    (
+        f"{IN}\nschema: nowhere.avsc\n{COUNT}\n{TO}",
+        [
+            "9:5: agents.a.schema: cannot be read (No such file or directory); name a schema file (.avsc), relative "
+            "to the folder of this file"
+        ],
+    ),
+    (
+        f"{IN}\nschema: schemas/none.avsc\n{COUNT}\n{TO}",
+        [
+            "9:5: agents.a.schema: is no Avro schema (Expecting property name enclosed in double quotes: line 1 "
+            "column 2 (char 1)); "
+            "correct the schema"
+        ],
+    ),
+    (
+        f"{IN}\nschema: schemas/twice.avsc\n{COUNT}\n{TO}",
+        ["9:5: agents.a.schema: is no valid schema: int type already in Union; correct the schema"],
+    ),
+    (
+        f"{IN}\nschema: schemas/order.avsc\nwriter_schema: schemas/other.avsc\n{COUNT}\n{TO}",
+        [
+            "10:5: agents.a.writer_schema: cannot be read with `schema`: customer, reader type: double not "
+            "compatible with writer type: string "
+            "(at /fields/0, /fields/1/type); give the field a default, or another type; or keep the schemas equal"
+        ],
+    ),
+    (
+        f"from: orders\nschema: schemas/order.avsc\n{COUNT}\nto: {{topic: totals, framing: none}}",
+        [
+            "8:5: agents.a.schema: belongs to format: avro, but the format is json; write format: avro, or leave it "
+            "out",
+            "10:25: agents.a.to.framing: belongs to format: avro, but the format is json; write format: avro, or "
+            "leave it out",
+        ],
+    ),
+    (
+        f"{IN}\nschema: schemas/order.avsc\nschema_id: 3\n{COUNT}\nto: "
+        f"{{topic: totals, format: avro, framing: confluent}}",
+        [
+            "10:5: agents.a.schema_id: has no meaning without framing; add framing, or leave it out",
+            "12:39: agents.a.to.framing: needs schema_id: what the registry calls the schema; write schema_id: "
+            "NUMBER beside it",
+        ],
+    ),
+    (
+        f"{IN}\nwriter_schema: schemas/old.avsc\nwriter_schemas: nowhere\n{COUNT}\n{TO}",
+        [
+            "9:5: agents.a.writer_schema: has no meaning without schema; add schema, or leave it out",
+            "10:5: agents.a.writer_schemas: excludes writer_schema; keep one of them",
+            "10:5: agents.a.writer_schemas: is no folder; name the folder of the schema files (ID.avsc), relative to "
+            "the folder of this file",
+            "10:5: agents.a.writer_schemas: needs framing; write framing: confluent",
+            "10:5: agents.a.writer_schemas: needs schema; write schema: FILE.avsc, what all records are read as",
+            "10:5: agents.a.writer_schemas: needs schema_id; write schema_id: NUMBER, the id of `schema`",
+        ],
+    ),
+    (
+        f"{IN}\nschema: schemas/order.avsc\nwriter_schemas: ids\nframing: confluent\nschema_id: 1\n{COUNT}\n{TO}",
+        [
+            "10:5: agents.a.writer_schemas: 3.avsc cannot be read with `schema`: customer, reader type: double not "
+            "compatible with writer "
+            "type: string (at /fields/0, /fields/1/type); correct that file, or `schema`; records of its id cannot "
+            "be decoded",
+            "10:5: agents.a.writer_schemas: 4.avsc cannot be read with `schema`: is no Avro schema (Expecting "
+            "property name enclosed in double "
+            "quotes: line 1 column 2 (char 1)); correct that file, or `schema`; records of its id cannot be decoded",
+        ],
+    ),
+    (
+        f"{IN}\nschema: schemas/order.avsc\nframing: magic\nschema_id: -1\n{COUNT}\n{TO}",
+        [
+            "10:5: agents.a.framing: must be none or confluent; write one of these words",
+            "11:5: agents.a.schema_id: must be at least 0; write a number in that range",
+        ],
+    ),
+    (
+        f"{IN}\nschema: schemas/order.avsc\nkey: "
+        f"custmer\n{COMPUTE % 'a: {sum: amout}, b: {mean: customer}, c: {sum: at}'}\n{TO}",
+        [
+            "10:5: agents.a.key: wants custmer, but the schema has no such field; did you mean customer?",
+            "11:38: agents.a.aggregate.compute.a: wants amout, but the schema has no such field; did you mean amount?",
+            f"11:55: agents.a.aggregate.compute.b: needs a number, but customer is none in the schema; {ELSE}",
+            f"11:76: agents.a.aggregate.compute.c: needs a number, but at is none in the schema; {ELSE}",
+        ],
+    ),
+    (
+        f"{IN}\nschema: schemas/order.avsc\n{COMPUTE % 'n: count'}\nto: "
+        f"{{topic: t, format: avro, schema: schemas/result.avsc}}",
+        [
+            "11:34: agents.a.to.schema: has extra without a default, which no result has; correct it, or leave "
+            "`schema` out: "
+            "check --json shows the schema that is then made",
+            "11:34: agents.a.to.schema: lacks closed_at, key, n, opened_at, reason: fields of the result; correct "
+            "it, or leave `schema` out: "
+            "check --json shows the schema that is then made",
+        ],
+    ),
+    (
+        f"from: orders\n{COMPUTE % 'a-b: count'}\nto: {{topic: t, format: avro}}",
+        ["9:5: agents.a.to: cannot hold the computed field 'a-b'; name it with letters, digits and _ only"],
+    ),
+    (
+        "from: orders\nhandler: builtins:print\nto: {topic: t, format: avro}",
+        [
+            "9:5: agents.a.to: has no schema, and what a handler sends has none of its own; write schema: FILE.avsc "
+            "beside the format"
+        ],
+    ),
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG)

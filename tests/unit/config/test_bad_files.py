@@ -6,44 +6,74 @@ from tests.unit.config.files import GOOD, HEAD, agent, lines, loaded
 
 NAMES = "use only letters, digits and . _ - (at most"
 
-STORE_SCHEMES = "memory://, sqlite://, redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster://"
+STORE_SCHEMES = (
+    "memory://, sqlite://, redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster://, "
+    "rediss+cluster://"
+)
 STORE_SCHEMES += ", postgresql://, mysql://, mariadb://, mongodb://, mongodb+srv://"
-NO_SERVER = "f.yaml:3:1: store: names no server, or a port that is none; write a host, or host:port with a port of 1 to 65535, as in "
+NO_SERVER = (
+    "f.yaml:3:1: store: names no server, or a port that is none; write a host, or host:port with a port of 1 "
+    "to 65535, as in "
+)
 
 TOP = [
     ("", ["f.yaml:1:1: file: is not a mapping; write `app: NAME` and the other keys at the top"]),
     ("- a", ["f.yaml:1:1: file: is not a mapping; write `app: NAME` and the other keys at the top"]),
     (GOOD.replace("app: shop", "app: my shop"), [f"f.yaml:1:1: app: is not a name; {NAMES} 100)"]),
-    (GOOD.replace("app: shop", "ap: shop"), [
-        "f.yaml:1:1: ap: unknown key; did you mean app?",
-        "f.yaml:1:1: app: is missing; write a name, such as app: flights",
-    ]),
-    (GOOD.replace("store: sqlite:///state.db", "store: oracle://x"), [
-        "f.yaml:3:1: store: is no store that is known; write a URL that begins with " + STORE_SCHEMES,
-    ]),
-    (GOOD.replace("sqlite:///state.db", "sqlite://state.db"), [
-        "f.yaml:3:1: store: names no SQLite file; write sqlite:///file.db, or sqlite:////folder/file.db for an absolute path",
-    ]),
+    (
+        GOOD.replace("app: shop", "ap: shop"),
+        [
+            "f.yaml:1:1: ap: unknown key; did you mean app?",
+            "f.yaml:1:1: app: is missing; write a name, such as app: flights",
+        ],
+    ),
+    (
+        GOOD.replace("store: sqlite:///state.db", "store: oracle://x"),
+        ["f.yaml:3:1: store: is no store that is known; write a URL that begins with " + STORE_SCHEMES],
+    ),
+    (
+        GOOD.replace("sqlite:///state.db", "sqlite://state.db"),
+        [
+            "f.yaml:3:1: store: names no SQLite file; write sqlite:///file.db, or sqlite:////folder/file.db for an "
+            "absolute path"
+        ],
+    ),
     (GOOD.replace("sqlite:///state.db", "redis:///0"), [NO_SERVER + "redis://host:6379/0"]),
     (GOOD.replace("sqlite:///state.db", "redis://:x@h:port/0"), [NO_SERVER + "redis://host:6379/0"]),
     (GOOD.replace("sqlite:///state.db", "redis+sentinel://h,i:65536/main"), [NO_SERVER + "redis://host:6379/0"]),
     (GOOD.replace("sqlite:///state.db", "postgresql://u:x@h:port/db"), [NO_SERVER + "postgresql://host/database"]),
     (GOOD.replace("sqlite:///state.db", "mongodb://a,b:0"), [NO_SERVER + "mongodb://host/database"]),
-    (GOOD + "start_timeout: 30\n", ["f.yaml:10:1: start_timeout: is not a duration; write a number and ms, s, m, h or d, such as 30s"]),
-    (GOOD + "start_timeout: 0s\n", ["f.yaml:10:1: start_timeout: is out of range; write more than 0 and at most 3650d"]),
-    (GOOD + "auto_migrate: yes\n", ["f.yaml:10:1: auto_migrate: must be true or false; write one of the two, without quotes"]),
-    (GOOD + "accept_level: any\n", ["f.yaml:10:1: accept_level: must be durable, lossy or volatile; write one of these words"]),
+    (
+        GOOD + "start_timeout: 30\n",
+        ["f.yaml:10:1: start_timeout: is not a duration; write a number and ms, s, m, h or d, such as 30s"],
+    ),
+    (
+        GOOD + "start_timeout: 0s\n",
+        ["f.yaml:10:1: start_timeout: is out of range; write more than 0 and at most 3650d"],
+    ),
+    (
+        GOOD + "auto_migrate: yes\n",
+        ["f.yaml:10:1: auto_migrate: must be true or false; write one of the two, without quotes"],
+    ),
+    (
+        GOOD + "accept_level: any\n",
+        ["f.yaml:10:1: accept_level: must be durable, lossy or volatile; write one of these words"],
+    ),
     (GOOD + "http: {port: 70000}\n", ["f.yaml:10:8: http.port: must be at most 65535; write a number in that range"]),
-    (GOOD + "http: {host: 0.0.0.0}\n", [
-        "f.yaml:10:8: http.host: is not loopback and there is no token; write http.token: ${HTTP_TOKEN}, or keep host: 127.0.0.1",
-    ]),
+    (
+        GOOD + "http: {host: 0.0.0.0}\n",
+        [
+            "f.yaml:10:8: http.host: is not loopback and there is no token; write http.token: ${HTTP_TOKEN}, or keep "
+            "host: 127.0.0.1"
+        ],
+    ),
     (GOOD + "http: 9464\n", ["f.yaml:10:1: http: must be a mapping; write {port: 9464, host: 127.0.0.1}, or false"]),
     (HEAD, ["f.yaml:1:1: agents: is missing; write the agents' names as keys below it"]),
     (HEAD + "agents: {}\n", ["f.yaml:5:1: agents: there is no agent; write at least one agent under `agents`"]),
     (HEAD + "agents: [a]\n", ["f.yaml:5:1: agents: must be a mapping; write the agents' names as keys below it"]),
     (GOOD.replace("  a:\n", "  a b:\n"), [f"f.yaml:6:3: agents.a b: is not a name; {NAMES} 100)"]),
     (GOOD.replace("  a:\n", '  "a\\nb":\n'), [f"f.yaml:6:3: agents.a\\nb: is not a name; {NAMES} 100)"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), TOP)
@@ -58,112 +88,198 @@ COUNT = "aggregate: {count: 10}"
 TO = "to: {topic: totals}"
 IN_AGGREGATE = "agents.a.aggregate"
 AGENT = [
-    ("from: orders", [
-        "6:3: agents.a.aggregate: is missing; write what completes a group, such as count: 100, or a handler: package.module:function",
-        "6:3: agents.a.to: is missing; write {topic: NAME}",
-    ]),
+    (
+        "from: orders",
+        [
+            "6:3: agents.a.aggregate: is missing; write what completes a group, such as count: 100, or a handler: "
+            "package.module:function",
+            "6:3: agents.a.to: is missing; write {topic: NAME}",
+        ],
+    ),
     (f"{FROM}\n{COUNT}\nto: totals", ["9:5: agents.a.to: must be a mapping; write {topic: NAME}"]),
     (f"{FROM}\n{COUNT}\nto: {{topic: a b}}", [f"9:10: agents.a.to.topic: is no topic name; {NAMES} 249)"]),
-    (f"{FROM}\nformat: xml\n{COUNT}\n{TO}", ["8:5: agents.a.format: is no format; write json, avro, raw or module:codec"]),
+    (
+        f"{FROM}\nformat: xml\n{COUNT}\n{TO}",
+        ["8:5: agents.a.format: is no format; write json, avro, raw or module:codec"],
+    ),
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),
-    (f"{FROM}\nhandler: a:b\n{COUNT}\n{TO}", [
-        "8:5: agents.a.handler: a:b: there is no module a; put a.py or the folder a next to the file, or install it",
-    ]),
-    (f"{FROM}\nhandler: os.path:sep", ["8:5: agents.a.handler: os.path:sep: is not a function; correct the function, or the name"]),
-    (f"{FROM}\nhandler: []", ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"]),
-    (f"{FROM}\nhandler: operator:add", [
-        "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, raw_key, headers, context, "
-        "session, send, schedule, cancel, together, id, attempt, log",
-    ]),
-    (f"{FROM}\nkey: a.b\nhandler: builtins:len", [
-        "8:5: agents.a.key: has no meaning without an aggregation: a handler gets every message; leave it out",
-    ]),
-    (f"{FROM}\nsession: true\nthen: stop\n{COUNT}\n{TO}", [
-        "8:5: agents.a.session: belongs to a handler, but there is none; add a handler, or leave it out",
-        "9:5: agents.a.then: belongs to a handler, but there is none; add a handler, or leave it out",
-    ]),
-    (f"{FROM}\nhandler: builtins:len\nsession: true\nconcurrency: 4", [
-        "9:5: agents.a.session: needs concurrency 0: a slow handler would hold the store's transaction open; leave one of them out",
-    ]),
-    (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 2, isolate_after: 3}}\n{TO}", [
-        "9:26: agents.a.retry.isolate_after: has no messages to try alone: the handler gets no group that keeps them; "
-        "add compute: {messages: collect} to the aggregate, or leave it out",
-        "9:26: agents.a.retry.isolate_after: is more than attempts: it would never happen; write at most the number of attempts",
-    ]),
-    (f"{FROM}\non_error: {{decode: ignore, produce: dead-letter, handler: stop}}\n{COUNT}\n{TO}", [
-        "8:16: agents.a.on_error.decode: must be dead-letter, skip, stop or wait; write one of these words",
-        "8:32: agents.a.on_error.produce: must be dead or stop; write one of these words",
-        "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce",
-    ]),
-    (f"{FROM}\non_error: stop\n{COUNT}\n{TO}", ["8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead}"]),
-    (f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}", [
-        "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
-        "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as 1s..60s",
-        "10:5: agents.a.then: needs concurrency: without it the whole partition would wait; write concurrency: 1 or more",
-    ]),
-    (f"{FROM}\nrepartition: t\n{COUNT}\n{TO}", [
-        "8:5: agents.a.repartition: needs a key: the field to re-key by; add key: FIELD, or leave it out",
-    ]),
-    (f"{FROM}\nkey: a\nrepartition: t\ndedupe: {{id: key}}\n{COUNT}\n{TO}", [
-        "10:14: agents.a.dedupe.id: is the key, but repartition gives another one; write header:NAME or a field path",
-    ]),
-    (f"{FROM}\nkey: a\nrepartition: orders\n{COUNT}\n{TO}", [
-        "9:5: agents.a.repartition: is a topic that this agent reads already; give it a topic of its own",
-    ]),
-    (f"{FROM}\nscope: global\n{COUNT}\n{TO}", [
-        "8:5: agents.a.scope: must be partition or shared; write one of these words",
-    ]),
-    (f"{FROM}\nstart: tomorrow\n{COUNT}\n{TO}", [
-        "8:5: agents.a.start: is no start; write earliest, latest or a time such as 2026-01-31T00:00:00Z",
-    ]),
-    (f"{FROM}\nstart: 2026-01-31T00:00:00\n{COUNT}\n{TO}", [
-        "8:5: agents.a.start: is no start; write earliest, latest or a time such as 2026-01-31T00:00:00Z",
-    ]),
-    (f"{FROM}\nmax_record_bytes: 5\n{COUNT}\n{TO}", [
-        "8:5: agents.a.max_record_bytes: is not a size; write a number and B, kB, KiB, MB, MiB or GiB, such as 4MiB",
-    ]),
-    (f"{FROM}\nkey: a..b\n{COUNT}\n{TO}", ["8:5: agents.a.key: is no field path; write field names joined by dots, such as customer.id"]),
-    (f"{FROM}\nkey: {{path: a}}\n{COUNT}\n{TO}", [
-        "8:5: agents.a.key.field: is missing; add it",
-        "8:11: agents.a.key.path: unknown key; known here: field",
-    ]),
-    (f"from: []\n{COUNT}\n{TO}", [
-        "7:5: agents.a.from: names no topic; write a topic, a list of topics, or {topic: NAME, dedupe: sluicegate}",
-    ]),
+    (
+        f"{FROM}\nhandler: a:b\n{COUNT}\n{TO}",
+        ["8:5: agents.a.handler: a:b: there is no module a; put a.py or the folder a next to the file, or install it"],
+    ),
+    (
+        f"{FROM}\nhandler: os.path:sep",
+        ["8:5: agents.a.handler: os.path:sep: is not a function; correct the function, or the name"],
+    ),
+    (
+        f"{FROM}\nhandler: []",
+        ["8:5: agents.a.handler: names no function; write package.module:function, or a list of them"],
+    ),
+    (
+        f"{FROM}\nhandler: operator:add",
+        [
+            "8:5: agents.a.handler: handler operator:add: `b` is unknown; there are message, batch, value, key, "
+            "raw_key, headers, context, "
+            "session, send, schedule, cancel, together, id, attempt, log"
+        ],
+    ),
+    (
+        f"{FROM}\nkey: a.b\nhandler: builtins:len",
+        ["8:5: agents.a.key: has no meaning without an aggregation: a handler gets every message; leave it out"],
+    ),
+    (
+        f"{FROM}\nsession: true\nthen: stop\n{COUNT}\n{TO}",
+        [
+            "8:5: agents.a.session: belongs to a handler, but there is none; add a handler, or leave it out",
+            "9:5: agents.a.then: belongs to a handler, but there is none; add a handler, or leave it out",
+        ],
+    ),
+    (
+        f"{FROM}\nhandler: builtins:len\nsession: true\nconcurrency: 4",
+        [
+            "9:5: agents.a.session: needs concurrency 0: a slow handler would hold the store's transaction open; "
+            "leave one of them out"
+        ],
+    ),
+    (
+        f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 2, isolate_after: 3}}\n{TO}",
+        [
+            "9:26: agents.a.retry.isolate_after: has no messages to try alone: the handler gets no group that keeps "
+            "them; "
+            "add compute: {messages: collect} to the aggregate, or leave it out",
+            "9:26: agents.a.retry.isolate_after: is more than attempts: it would never happen; write at most the "
+            "number of attempts",
+        ],
+    ),
+    (
+        f"{FROM}\non_error: {{decode: ignore, produce: dead-letter, handler: stop}}\n{COUNT}\n{TO}",
+        [
+            "8:16: agents.a.on_error.decode: must be dead-letter, skip, stop or wait; write one of these words",
+            "8:32: agents.a.on_error.produce: must be dead or stop; write one of these words",
+            "8:54: agents.a.on_error.handler: unknown key; known here: decode, produce",
+        ],
+    ),
+    (
+        f"{FROM}\non_error: stop\n{COUNT}\n{TO}",
+        ["8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead}"],
+    ),
+    (
+        f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}",
+        [
+            "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
+            "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as "
+            "1s..60s",
+            "10:5: agents.a.then: needs concurrency: without it the whole partition would wait; write concurrency: 1 "
+            "or more",
+        ],
+    ),
+    (
+        f"{FROM}\nrepartition: t\n{COUNT}\n{TO}",
+        ["8:5: agents.a.repartition: needs a key: the field to re-key by; add key: FIELD, or leave it out"],
+    ),
+    (
+        f"{FROM}\nkey: a\nrepartition: t\ndedupe: {{id: key}}\n{COUNT}\n{TO}",
+        ["10:14: agents.a.dedupe.id: is the key, but repartition gives another one; write header:NAME or a field path"],
+    ),
+    (
+        f"{FROM}\nkey: a\nrepartition: orders\n{COUNT}\n{TO}",
+        ["9:5: agents.a.repartition: is a topic that this agent reads already; give it a topic of its own"],
+    ),
+    (
+        f"{FROM}\nscope: global\n{COUNT}\n{TO}",
+        ["8:5: agents.a.scope: must be partition or shared; write one of these words"],
+    ),
+    (
+        f"{FROM}\nstart: tomorrow\n{COUNT}\n{TO}",
+        ["8:5: agents.a.start: is no start; write earliest, latest or a time such as 2026-01-31T00:00:00Z"],
+    ),
+    (
+        f"{FROM}\nstart: 2026-01-31T00:00:00\n{COUNT}\n{TO}",
+        ["8:5: agents.a.start: is no start; write earliest, latest or a time such as 2026-01-31T00:00:00Z"],
+    ),
+    (
+        f"{FROM}\nmax_record_bytes: 5\n{COUNT}\n{TO}",
+        ["8:5: agents.a.max_record_bytes: is not a size; write a number and B, kB, KiB, MB, MiB or GiB, such as 4MiB"],
+    ),
+    (
+        f"{FROM}\nkey: a..b\n{COUNT}\n{TO}",
+        ["8:5: agents.a.key: is no field path; write field names joined by dots, such as customer.id"],
+    ),
+    (
+        f"{FROM}\nkey: {{path: a}}\n{COUNT}\n{TO}",
+        ["8:5: agents.a.key.field: is missing; add it", "8:11: agents.a.key.path: unknown key; known here: field"],
+    ),
+    (
+        f"from: []\n{COUNT}\n{TO}",
+        ["7:5: agents.a.from: names no topic; write a topic, a list of topics, or {topic: NAME, dedupe: sluicegate}"],
+    ),
     (f"from: [a, b c]\n{COUNT}\n{TO}", [f"7:15: agents.a.from[1]: is no topic name; {NAMES} 249)"]),
     (f"from: [a, a]\n{COUNT}\n{TO}", ["7:5: agents.a.from: names a topic twice; name each topic once"]),
-    (f"from: {{topic: a, dedupe: me}}\n{COUNT}\n{TO}", ["7:22: agents.a.from.dedupe: must be sluicegate; write sluicegate"]),
-    (f"from: totals\n{COUNT}\n{TO}", [
-        "9:10: agents.a.to.topic: is a topic that this agent reads: it would feed on its own results; write to another topic",
-    ]),
-    (f"from: shop.dead\n{COUNT}\n{TO}", [
-        "4:1: dead_letters: is a topic that this agent reads: a dead letter would come back for ever; let dead letters go to another topic",
-    ]),
-    (f"{FROM}\ndedupe: header:id\n{COUNT}\n{TO}", ["8:5: agents.a.dedupe: must be a mapping; write {id: header:NAME, horizon: 1h}"]),
-    (f"{FROM}\ndedupe: {{horizon: 1h}}\n{COUNT}\n{TO}", ["8:5: agents.a.dedupe.id: is missing; write header:NAME, a field path, or key"]),
-    (f"{FROM}\ndedupe: {{id: 'header:', hroizon: 1h}}\n{COUNT}\n{TO}", [
-        "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
-        "8:29: agents.a.dedupe.hroizon: unknown key; did you mean horizon?",
-    ]),
-    (f"{FROM}\ndedupe: {{id: {{header: a, field: b}}, on_missing: skip}}\n{COUNT}\n{TO}", [
-        "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
-        "8:41: agents.a.dedupe.on_missing: must be dead-letter or accept; write one of these words",
-    ]),
-    (f"{FROM}\ndedupe: {{id: a..b, horizon: 1, max_ids: 0}}\n{COUNT}\n{TO}", [
-        "8:14: agents.a.dedupe.id: is no field path; write field names joined by dots, such as customer.id",
-        "8:24: agents.a.dedupe.horizon: is not a duration; write a number and ms, s, m, h or d, such as 30s",
-        "8:36: agents.a.dedupe.max_ids: must be at least 1; write a number in that range",
-    ]),
-    (f"{FROM}\nformat: raw\ndedupe: {{id: a}}\n{COUNT}\n{TO}", [
-        "9:14: agents.a.dedupe.id: needs a field, but raw records have none; use format: json, header:NAME or key",
-    ]),
-    (f"{FROM}\nformat: raw\nkey: a\naggregate: {{count: 1, until: {{field: x, equals: 1}}, compute: {{s: {{sum: y}}, n: count}}}}\n{TO}", [
-        "9:5: agents.a.key: needs a field, but raw records have none; use format: json, or leave the field out",
-        "10:27: agents.a.aggregate.until: needs a field, but raw records have none; use format: json, or leave the field out",
-        "10:67: agents.a.aggregate.compute.s: needs a field, but raw records have none; use format: json, or leave the field out",
-    ]),
-]  # fmt: skip
+    (
+        f"from: {{topic: a, dedupe: me}}\n{COUNT}\n{TO}",
+        ["7:22: agents.a.from.dedupe: must be sluicegate; write sluicegate"],
+    ),
+    (
+        f"from: totals\n{COUNT}\n{TO}",
+        [
+            "9:10: agents.a.to.topic: is a topic that this agent reads: it would feed on its own results; write to "
+            "another topic"
+        ],
+    ),
+    (
+        f"from: shop.dead\n{COUNT}\n{TO}",
+        [
+            "4:1: dead_letters: is a topic that this agent reads: a dead letter would come back for ever; let dead "
+            "letters go to another topic"
+        ],
+    ),
+    (
+        f"{FROM}\ndedupe: header:id\n{COUNT}\n{TO}",
+        ["8:5: agents.a.dedupe: must be a mapping; write {id: header:NAME, horizon: 1h}"],
+    ),
+    (
+        f"{FROM}\ndedupe: {{horizon: 1h}}\n{COUNT}\n{TO}",
+        ["8:5: agents.a.dedupe.id: is missing; write header:NAME, a field path, or key"],
+    ),
+    (
+        f"{FROM}\ndedupe: {{id: 'header:', hroizon: 1h}}\n{COUNT}\n{TO}",
+        [
+            "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
+            "8:29: agents.a.dedupe.hroizon: unknown key; did you mean horizon?",
+        ],
+    ),
+    (
+        f"{FROM}\ndedupe: {{id: {{header: a, field: b}}, on_missing: skip}}\n{COUNT}\n{TO}",
+        [
+            "8:14: agents.a.dedupe.id: says not where the id is; write header:NAME, a field path, or key",
+            "8:41: agents.a.dedupe.on_missing: must be dead-letter or accept; write one of these words",
+        ],
+    ),
+    (
+        f"{FROM}\ndedupe: {{id: a..b, horizon: 1, max_ids: 0}}\n{COUNT}\n{TO}",
+        [
+            "8:14: agents.a.dedupe.id: is no field path; write field names joined by dots, such as customer.id",
+            "8:24: agents.a.dedupe.horizon: is not a duration; write a number and ms, s, m, h or d, such as 30s",
+            "8:36: agents.a.dedupe.max_ids: must be at least 1; write a number in that range",
+        ],
+    ),
+    (
+        f"{FROM}\nformat: raw\ndedupe: {{id: a}}\n{COUNT}\n{TO}",
+        ["9:14: agents.a.dedupe.id: needs a field, but raw records have none; use format: json, header:NAME or key"],
+    ),
+    (
+        f"{FROM}\nformat: raw\nkey: a\naggregate: "
+        f"{{count: 1, until: {{field: x, equals: 1}}, compute: {{s: {{sum: y}}, n: count}}}}\n{TO}",
+        [
+            "9:5: agents.a.key: needs a field, but raw records have none; use format: json, or leave the field out",
+            "10:27: agents.a.aggregate.until: needs a field, but raw records have none; use format: json, or leave "
+            "the field out",
+            "10:67: agents.a.aggregate.compute.s: needs a field, but raw records have none; use format: json, or "
+            "leave the field out",
+        ],
+    ),
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), AGENT)
@@ -177,65 +293,125 @@ RULE = [
     ('count: "10"', ["8:17: agents.a.aggregate.count: must be a whole number; write a whole number, such as 100"]),
     ("count: true", ["8:17: agents.a.aggregate.count: must be a whole number; write a whole number, such as 100"]),
     ("count: 10, cuont: 10", ["8:28: agents.a.aggregate.cuont: unknown key; did you mean count?"]),
-    ("count: 10, timeout: 30s", [
-        "8:28: agents.a.aggregate.timeout: must be a mapping; write {after: 30s, since: first}, or {first: 30s, last: 5s}",
-    ]),
-    ("timeout: {}", [
-        "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or {first: 30s, last: 5s}",
-    ]),
-    ("timeout: {after: 1s, last: 2s}", [
-        "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or {first: 30s, last: 5s}",
-    ]),
-    ("timeout: {first: 1s, since: last}", [
-        "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or {first: 30s, last: 5s}",
-    ]),
-    ("timeout: {after: 1s, since: middle}", ["8:38: agents.a.aggregate.timeout.since: must be first or last; write one of these words"]),
-    ("timeout: {after: 1 s}", [
-        "8:27: agents.a.aggregate.timeout.after: is not a duration; write a number and ms, s, m, h or d, such as 30s",
-    ]),
-    ("until: {field: a}", ["8:17: agents.a.aggregate.until.equals: is missing; write the value that completes the group"]),
-    ("until: {field: a, equals: [1]}", [
-        "8:35: agents.a.aggregate.until.equals: must be one value; write text, a number, true, false or null",
-    ]),
-    ("until: {field: a, equals: .inf}", ["8:35: agents.a.aggregate.until.equals: is not a finite number; write a number that JSON has"]),
+    (
+        "count: 10, timeout: 30s",
+        [
+            "8:28: agents.a.aggregate.timeout: must be a mapping; write {after: 30s, since: first}, or {first: 30s, "
+            "last: 5s}"
+        ],
+    ),
+    (
+        "timeout: {}",
+        [
+            "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or "
+            "{first: 30s, last: 5s}"
+        ],
+    ),
+    (
+        "timeout: {after: 1s, last: 2s}",
+        [
+            "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or "
+            "{first: 30s, last: 5s}"
+        ],
+    ),
+    (
+        "timeout: {first: 1s, since: last}",
+        [
+            "8:17: agents.a.aggregate.timeout: is neither form of a timeout; write {after: 30s, since: first}, or "
+            "{first: 30s, last: 5s}"
+        ],
+    ),
+    (
+        "timeout: {after: 1s, since: middle}",
+        ["8:38: agents.a.aggregate.timeout.since: must be first or last; write one of these words"],
+    ),
+    (
+        "timeout: {after: 1 s}",
+        ["8:27: agents.a.aggregate.timeout.after: is not a duration; write a number and ms, s, m, h or d, such as 30s"],
+    ),
+    (
+        "until: {field: a}",
+        ["8:17: agents.a.aggregate.until.equals: is missing; write the value that completes the group"],
+    ),
+    (
+        "until: {field: a, equals: [1]}",
+        ["8:35: agents.a.aggregate.until.equals: must be one value; write text, a number, true, false or null"],
+    ),
+    (
+        "until: {field: a, equals: .inf}",
+        ["8:35: agents.a.aggregate.until.equals: is not a finite number; write a number that JSON has"],
+    ),
     ("count: 1, compute: {x: sum}", ["8:37: agents.a.aggregate.compute.x: is no reducer; write {sum: FIELD}"]),
-    ("count: 1, compute: {x: {avg: a}}", [
-        "8:37: agents.a.aggregate.compute.x: is no reducer; known here: count, sum, min, max, mean, first, last, distinct, collect, reduce",
-    ]),
+    (
+        "count: 1, compute: {x: {avg: a}}",
+        [
+            "8:37: agents.a.aggregate.compute.x: is no reducer; known here: count, sum, min, max, mean, first, last, "
+            "distinct, collect, reduce"
+        ],
+    ),
     ("count: 1, compute: {x: {maxx: a}}", ["8:37: agents.a.aggregate.compute.x: is no reducer; did you mean max?"]),
-    ("count: 1, compute: {x: {sum: a, max: b}}", [
-        "8:37: agents.a.aggregate.compute.x: is no reducer; write count, collect, or {sum: FIELD} and the like",
-    ]),
-    ("count: 1, compute: {x: {sum: }}", [
-        "8:37: agents.a.aggregate.compute.x: is no field path; write field names joined by dots, such as customer.id",
-    ]),
-    ("count: 1, compute: {x: {reduce: sum}}", ["8:37: agents.a.aggregate.compute.x: is no import path; write module:function"]),
-    ("count: 1, compute: {reason: count}", [
-        "8:37: agents.a.aggregate.compute.reason: is reserved in the result; give the computed field another name",
-    ]),
-    ("count: 1, on_timeout: discard", [
-        "8:27: agents.a.aggregate.on_timeout: has no timeout to act on; add a timeout, or leave it out",
-    ]),
-    ("count: 1, on_missing: stop", ["8:27: agents.a.aggregate.on_missing: must be dead-letter, skip or ignore; write one of these words"]),
-    ("count: 1, on_null: ignore", ["8:27: agents.a.aggregate.on_null: must be dead-letter or skip; write one of these words"]),
-    ("count: 1, on_full: drop", ["8:27: agents.a.aggregate.on_full: must be fire-oldest, dead-letter or stop; write one of these words"]),
-    ("count: 10, max_items: 9", [
-        "8:28: agents.a.aggregate.max_items: is below count: no group could reach it; raise max_items or lower count",
-    ]),
-    ("count: 1, max_bytes: 1MiB, max_buffered_bytes: 1kB", [
-        "8:44: agents.a.aggregate.max_buffered_bytes: is below max_bytes, the bound of one group; raise it, or lower max_bytes",
-    ]),
-    ("count: 1, max_bytes: 0.3B", [
-        "8:27: agents.a.aggregate.max_bytes: is not a size; write a number and B, kB, KiB, MB, MiB or GiB, such as 4MiB",
-    ]),
-    ("count: 1, compute: {x: {sum: a}, y: {sum: a.b}}", [
-        "8:5: agents.a.aggregate: a.b lies inside another wanted field; change the field names, or the reducers",
-    ]),
-    ("count: 1, compute: {x: {reduce: no_such_module:f}}", [
-        "8:37: agents.a.aggregate.compute.x: no_such_module:f: there is no module no_such_module; "
-        "put no_such_module.py or the folder no_such_module next to the file, or install it",
-    ]),
-]  # fmt: skip
+    (
+        "count: 1, compute: {x: {sum: a, max: b}}",
+        ["8:37: agents.a.aggregate.compute.x: is no reducer; write count, collect, or {sum: FIELD} and the like"],
+    ),
+    (
+        "count: 1, compute: {x: {sum: }}",
+        ["8:37: agents.a.aggregate.compute.x: is no field path; write field names joined by dots, such as customer.id"],
+    ),
+    (
+        "count: 1, compute: {x: {reduce: sum}}",
+        ["8:37: agents.a.aggregate.compute.x: is no import path; write module:function"],
+    ),
+    (
+        "count: 1, compute: {reason: count}",
+        ["8:37: agents.a.aggregate.compute.reason: is reserved in the result; give the computed field another name"],
+    ),
+    (
+        "count: 1, on_timeout: discard",
+        ["8:27: agents.a.aggregate.on_timeout: has no timeout to act on; add a timeout, or leave it out"],
+    ),
+    (
+        "count: 1, on_missing: stop",
+        ["8:27: agents.a.aggregate.on_missing: must be dead-letter, skip or ignore; write one of these words"],
+    ),
+    (
+        "count: 1, on_null: ignore",
+        ["8:27: agents.a.aggregate.on_null: must be dead-letter or skip; write one of these words"],
+    ),
+    (
+        "count: 1, on_full: drop",
+        ["8:27: agents.a.aggregate.on_full: must be fire-oldest, dead-letter or stop; write one of these words"],
+    ),
+    (
+        "count: 10, max_items: 9",
+        ["8:28: agents.a.aggregate.max_items: is below count: no group could reach it; raise max_items or lower count"],
+    ),
+    (
+        "count: 1, max_bytes: 1MiB, max_buffered_bytes: 1kB",
+        [
+            "8:44: agents.a.aggregate.max_buffered_bytes: is below max_bytes, the bound of one group; raise it, or "
+            "lower max_bytes"
+        ],
+    ),
+    (
+        "count: 1, max_bytes: 0.3B",
+        [
+            "8:27: agents.a.aggregate.max_bytes: is not a size; write a number and B, kB, KiB, MB, MiB or GiB, such "
+            "as 4MiB"
+        ],
+    ),
+    (
+        "count: 1, compute: {x: {sum: a}, y: {sum: a.b}}",
+        ["8:5: agents.a.aggregate: a.b lies inside another wanted field; change the field names, or the reducers"],
+    ),
+    (
+        "count: 1, compute: {x: {reduce: no_such_module:f}}",
+        [
+            "8:37: agents.a.aggregate.compute.x: no_such_module:f: there is no module no_such_module; "
+            "put no_such_module.py or the folder no_such_module next to the file, or install it"
+        ],
+    ),
+]
 
 
 @pytest.mark.parametrize(("rule", "expected"), RULE)
@@ -286,4 +462,8 @@ http: {host: 0.0.0.0, prt: 1}
 
 def test_a_mistake_is_reported_once_and_nothing_is_concluded_from_a_wrong_value(tmp_path):
     text = agent("from: [orders, b c]\nformat: rwa\nkey: a\naggregate: {count: -1, max_items: 1}\nto: {topic: orders}")
-    assert [p.key for p in loaded(tmp_path, text).problems] == ["agents.a.from[1]", "agents.a.format", "agents.a.aggregate.count"]
+    assert [p.key for p in loaded(tmp_path, text).problems] == [
+        "agents.a.from[1]",
+        "agents.a.format",
+        "agents.a.aggregate.count",
+    ]

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - exact lines of text
 """What a file becomes: the values that run."""
 
 import msgspec
@@ -155,7 +154,9 @@ def test_what_is_left_out_has_the_defaults_of_the_run(tmp_path):
     app = loaded(tmp_path, text).app
     plain = Agent("a", ("orders",), Aggregation(count=10), Destination("totals"), "shop.dead")
     kafka, folder = {"bootstrap.servers": "localhost:9092"}, str(tmp_path)
-    assert app == App("shop", "sqlite:///state.db", (plain,), kafka, folder=folder, outbox=Outbox(), timeouts=Timeouts())
+    assert app == App(
+        "shop", "sqlite:///state.db", (plain,), kafka, folder=folder, outbox=Outbox(), timeouts=Timeouts()
+    )
 
 
 def test_what_is_false_is_off(tmp_path):
@@ -165,21 +166,46 @@ def test_what_is_false_is_off(tmp_path):
 
 @pytest.mark.parametrize(
     ("timeout", "first", "last"),
-    [("{after: 5s}", 5, None), ("{after: 5s, since: last}", None, 5), ("{first: 5s}", 5, None), ("{last: 5s}", None, 5), ("{first: 9s, last: 5s}", 9, 5)],
-)  # fmt: skip
+    [
+        ("{after: 5s}", 5, None),
+        ("{after: 5s, since: last}", None, 5),
+        ("{first: 5s}", 5, None),
+        ("{last: 5s}", None, 5),
+        ("{first: 9s, last: 5s}", 9, 5),
+    ],
+)
 def test_a_timeout_counts_from_the_first_or_the_last_record(tmp_path, timeout, first, last):
-    rule = loaded(tmp_path, agent(f"from: t\naggregate: {{timeout: {timeout}}}\nto: {{topic: o}}")).app.agents[0].aggregation
+    rule = (
+        loaded(tmp_path, agent(f"from: t\naggregate: {{timeout: {timeout}}}\nto: {{topic: o}}"))
+        .app.agents[0]
+        .aggregation
+    )
     assert (rule.since_first, rule.since_last) == (first, last)
 
 
-@pytest.mark.parametrize(("key", "expected"), [("message", None), ("a", "a"), ("a.b", "a.b"), ("{field: message}", "message"), ("{field: a.b}", "a.b")])
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("message", None), ("a", "a"), ("a.b", "a.b"), ("{field: message}", "message"), ("{field: a.b}", "a.b")],
+)
 def test_a_key_is_the_message_key_or_a_field(tmp_path, key, expected):
-    assert loaded(tmp_path, agent(f"from: t\nkey: {key}\naggregate: {{count: 2}}\nto: {{topic: o}}")).app.agents[0].aggregation.key == expected
+    assert (
+        loaded(tmp_path, agent(f"from: t\nkey: {key}\naggregate: {{count: 2}}\nto: {{topic: o}}"))
+        .app.agents[0]
+        .aggregation.key
+        == expected
+    )
 
 
-@pytest.mark.parametrize(("start", "expected"), [("earliest", "earliest"), ("latest", "latest"), ("1970-01-01T00:00:01.5Z", 1.5)])
+@pytest.mark.parametrize(
+    ("start", "expected"), [("earliest", "earliest"), ("latest", "latest"), ("1970-01-01T00:00:01.5Z", 1.5)]
+)
 def test_a_new_agent_starts_where_the_file_says(tmp_path, start, expected):
-    assert loaded(tmp_path, agent(f"from: t\nstart: {start}\naggregate: {{count: 2}}\nto: {{topic: o}}")).app.agents[0].start == expected
+    assert (
+        loaded(tmp_path, agent(f"from: t\nstart: {start}\naggregate: {{count: 2}}\nto: {{topic: o}}"))
+        .app.agents[0]
+        .start
+        == expected
+    )
 
 
 def test_the_limit_of_items_is_never_below_the_count_unless_it_is_written(tmp_path):
@@ -192,7 +218,10 @@ def test_dead_letters_of_an_agent_are_received_without_repeats_too(tmp_path):
     assert [a.receive for a in loaded(tmp_path, text).app.agents] == [(), ("shop.dead",)]
 
 
-@pytest.mark.parametrize(("http", "expected"), [("false", None), ("{}", Http()), ("{port: 1, host: 0.0.0.0, token: x}", Http(1, "0.0.0.0", "x"))])
+@pytest.mark.parametrize(
+    ("http", "expected"),
+    [("false", None), ("{}", Http()), ("{port: 1, host: 0.0.0.0, token: x}", Http(1, "0.0.0.0", "x"))],
+)
 def test_the_port_can_be_moved_and_closed(tmp_path, http, expected):
     assert loaded(tmp_path, GOOD + f"http: {http}\n").app.http == expected
 
@@ -200,10 +229,15 @@ def test_the_port_can_be_moved_and_closed(tmp_path, http, expected):
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
-        ("header:message-id", ("header", "message-id")), ("header:a:b", ("header", "a:b")), ("{header: key}", ("header", "key")),
-        ("key", ("key", None)), ("{field: key}", ("field", "key")), ("order.id", ("field", "order.id")), ("5", ("field", "5")),
+        ("header:message-id", ("header", "message-id")),
+        ("header:a:b", ("header", "a:b")),
+        ("{header: key}", ("header", "key")),
+        ("key", ("key", None)),
+        ("{field: key}", ("field", "key")),
+        ("order.id", ("field", "order.id")),
+        ("5", ("field", "5")),
     ],
-)  # fmt: skip
+)
 def test_an_id_is_a_header_a_field_or_the_key(tmp_path, written, expected):
     found = loaded(tmp_path, agent(f"from: a\ndedupe: {{id: {written}}}\naggregate: {{count: 1}}\nto: {{topic: o}}"))
     assert found.problems == ()
@@ -211,21 +245,34 @@ def test_an_id_is_a_header_a_field_or_the_key(tmp_path, written, expected):
 
 
 def test_duplicates_are_dropped_after_repartition_where_all_of_a_key_are_together(tmp_path):
-    text = GOOD.replace("from: orders", "from: orders\n    key: customer.id\n    repartition: t\n    dedupe: {id: order.id}")
+    text = GOOD.replace(
+        "from: orders", "from: orders\n    key: customer.id\n    repartition: t\n    dedupe: {id: order.id}"
+    )
     assert [each.dedupe for each in loaded(tmp_path, text).app.agents] == [None, Deduplication("field", "order.id")]
 
 
 def test_repartition_makes_two_agents_of_one(tmp_path):
-    app = loaded(tmp_path, GOOD.replace("from: orders", "from: orders\n    key: customer.id\n    repartition: orders-by-customer")).app
+    app = loaded(
+        tmp_path,
+        GOOD.replace("from: orders", "from: orders\n    key: customer.id\n    repartition: orders-by-customer"),
+    ).app
     first, second = app.agents
-    assert (first.name, first.topics, first.rekeys, first.to.topic) == ("a.repartition", ("orders",), "a", "orders-by-customer")
+    assert (first.name, first.topics, first.rekeys, first.to.topic) == (
+        "a.repartition",
+        ("orders",),
+        "a",
+        "orders-by-customer",
+    )
     assert first.aggregation.key == "customer.id"
     assert (second.name, second.topics, second.receive) == ("a", ("orders-by-customer",), ("orders-by-customer",))
     assert (second.aggregation.key, second.aggregation.count) == (None, 10)
 
 
 def test_a_handler_needs_neither_an_aggregation_nor_an_output(tmp_path):
-    text = GOOD.replace("aggregate: {count: 10}", "handler: builtins:len\n    session: true\n    retry: {attempts: 3, backoff: 100ms..5s}\n    then: stop")
+    text = GOOD.replace(
+        "aggregate: {count: 10}",
+        "handler: builtins:len\n    session: true\n    retry: {attempts: 3, backoff: 100ms..5s}\n    then: stop",
+    )
     [agent] = loaded(tmp_path, text.replace("    to: {topic: totals}\n", "")).app.agents
     assert (agent.aggregation, agent.to) == (None, None)
     assert agent.handler == Handler(("builtins:len",), True, 0, 3, 0.1, 5.0, "stop")

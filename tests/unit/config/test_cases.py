@@ -14,7 +14,8 @@ FIRST = HEAD.count("\n") + 1
 
 def test_every_step_becomes_a_value_with_its_line(tmp_path):
     text = HEAD + (
-        "  - send: {topic: orders, key: 7, value: {a: [1, 2.5, yes], b: 0x10}, headers: {h: 1}, partition: 3, times: 20}\n"
+        "  - send: {topic: orders, key: 7, value: {a: [1, 2.5, yes], b: 0x10}, headers: {h: 1}, partition: 3, times: "
+        "20}\n"
         "  - send: {topic: orders, value_base64: e30=}\n"
         "  - send: {topic: orders, value: null}\n"
         "  - expect: {topic: totals}\n"
@@ -27,7 +28,8 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
     assert found.problems == ()
     first, second = found.cases
     assert first == Case(
-        "it works", FIRST - 1,
+        "it works",
+        FIRST - 1,
         (
             SendCase(FIRST, "orders", "7", {"a": [1, 2.5, "yes"], "b": 16}, {"h": "1"}, 3, 20),
             SendCase(FIRST + 1, "orders", None, b"{}"),
@@ -37,7 +39,7 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
             AdvanceStep(FIRST + 5, 90.0),
             ExpectNothing(FIRST + 6, "totals"),
         ),
-    )  # fmt: skip
+    )
     assert (second.name, second.line) == ("another", FIRST + 7)
     assert isinstance(first.steps[0], SendCase)
     assert type(first.steps[0].value["a"][0]) is int
@@ -47,26 +49,50 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
     ("step", "problem"),
     [
         ("- sent: {topic: orders, value: 1}", ":5: tests.it works[0]: is no step; did you mean send?"),
-        ("- topic: orders", ":5: tests.it works[0]: is no step; known here: setup, send, expect, advance, expect_nothing, expect_rows"),
+        (
+            "- topic: orders",
+            ":5: tests.it works[0]: is no step; known here: setup, send, expect, advance, expect_nothing, expect_rows",
+        ),
         ("- send: orders", ":5: tests.it works[0].send: must be a mapping; correct it, or leave it out"),
-        ("- send: {topic: orders}", ":5: tests.it works[0].send: needs one value; write value: ..., or value_base64: ...;"),
+        (
+            "- send: {topic: orders}",
+            ":5: tests.it works[0].send: needs one value; write value: ..., or value_base64: ...;",
+        ),
         ("- send: {topic: orders, value: 1, value_base64: e30=}", ":5: tests.it works[0].send: needs one value; "),
         ("- send: {value: 1}", ":5: tests.it works[0].send.topic: is missing; write the topic's name"),
-        ("- send: {topic: order, value: 1}", ":12: tests.it works[0].send.topic: is a topic that no agent reads; did you mean orders?"),
+        (
+            "- send: {topic: order, value: 1}",
+            ":12: tests.it works[0].send.topic: is a topic that no agent reads; did you mean orders?",
+        ),
         ("- send: {topic: orders, value_base64: '%'}", ":27: tests.it works[0].send.value_base64: is not base64; "),
-        ("- send: {topic: orders, value: 1, partition: 4}", ":37: tests.it works[0].send.partition: must be at most 3; "),
+        (
+            "- send: {topic: orders, value: 1, partition: 4}",
+            ":37: tests.it works[0].send.partition: must be at most 3; ",
+        ),
         ("- send: {topic: orders, value: 1, times: 0}", ":37: tests.it works[0].send.times: must be at least 1; "),
         ("- send: {topic: orders, value: 1, headers: 3}", ":37: tests.it works[0].send.headers: must be a mapping; "),
-        ("- expect: {topic: orders}", ":14: tests.it works[0].expect.topic: is a topic that no agent writes; known here: shop.dead,"),
+        (
+            "- expect: {topic: orders}",
+            ":14: tests.it works[0].expect.topic: is a topic that no agent writes; known here: shop.dead,",
+        ),
         ("- expect: {topic: totals, valu: 1}", ":29: tests.it works[0].expect.valu: unknown key; did you mean value?"),
-        ("- expect_nothing: total", ":5: tests.it works[0].expect_nothing: is a topic that no agent writes; did you mean totals?"),
-        ("- advance: 30", ":5: tests.it works[0].advance: is not a duration; write a number and ms, s, m, h or d, such as 30s"),
-        ("- {advance: 1s, expect_nothing: totals}", ":5: tests.it works[0]: is no step; write one of setup, send, expect,"),
+        (
+            "- expect_nothing: total",
+            ":5: tests.it works[0].expect_nothing: is a topic that no agent writes; did you mean totals?",
+        ),
+        (
+            "- advance: 30",
+            ":5: tests.it works[0].advance: is not a duration; write a number and ms, s, m, h or d, such as 30s",
+        ),
+        (
+            "- {advance: 1s, expect_nothing: totals}",
+            ":5: tests.it works[0]: is no step; write one of setup, send, expect,",
+        ),
         ("- {}", ":5: tests.it works[0]: is no step; "),
         ("- later", ":5: tests.it works[0]: is no step; "),
         ("- advance: ${LATER}", ":5: tests.it works[0].advance: ${LATER} is not set; "),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_said_at_its_place_and_only_once(tmp_path, step, problem):
     found = loaded(tmp_path, f"{HEAD}  {step}\n")
     (line,) = lines(found.problems, tmp_path)
@@ -78,9 +104,10 @@ def test_a_mistake_is_said_at_its_place_and_only_once(tmp_path, step, problem):
     ("text", "problem"),
     [
         ("tests: []\n", "tests: must be a mapping"),
-        ("tests: {a: {}}\n", "tests.a: has no steps"), ("tests: {a: []}\n", "tests.a: has no steps"),
+        ("tests: {a: {}}\n", "tests.a: has no steps"),
+        ("tests: {a: []}\n", "tests.a: has no steps"),
     ],
-)  # fmt: skip
+)
 def test_tests_that_are_no_mapping_of_lists_are_refused(tmp_path, text, problem):
     (line,) = lines(loaded(tmp_path, GOOD + text).problems, tmp_path)
     assert problem in line
@@ -99,12 +126,19 @@ def test_without_tests_there_are_none(tmp_path):
 @pytest.mark.parametrize(
     ("step", "good"),
     [
-        ("send: {topic: orders, key: k, value: {a: [1]}, times: 3, partition: 0}", True), ("send: {topic: orders, value: null}", True),
-        ("expect: {topic: totals, value: {a: 1}, reason: count, headers: {h: x}}", True), ("advance: 30s", True),
-        ("advance: ${T:-30s}", True), ("expect_nothing: totals", True), ("sent: {topic: orders}", False), ("send: {value: 1}", False),
-        ("advance: 30", False), ("{advance: 1s, expect_nothing: totals}", False), ("send: {topic: orders, times: 0}", False),
+        ("send: {topic: orders, key: k, value: {a: [1]}, times: 3, partition: 0}", True),
+        ("send: {topic: orders, value: null}", True),
+        ("expect: {topic: totals, value: {a: 1}, reason: count, headers: {h: x}}", True),
+        ("advance: 30s", True),
+        ("advance: ${T:-30s}", True),
+        ("expect_nothing: totals", True),
+        ("sent: {topic: orders}", False),
+        ("send: {value: 1}", False),
+        ("advance: 30", False),
+        ("{advance: 1s, expect_nothing: totals}", False),
+        ("send: {topic: orders, times: 0}", False),
     ],
-)  # fmt: skip
+)
 def test_an_editor_knows_the_steps(step, good):
     text = HEAD + f"  - {step}\n"
     assert (list(jsonschema.Draft202012Validator(schema()).iter_errors(yaml.safe_load(text))) == []) is good

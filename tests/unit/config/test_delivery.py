@@ -22,8 +22,14 @@ def test_both_halves_of_a_repartition_have_it(tmp_path):
 
 
 def test_a_shared_buffer_is_sent_by_the_dispatcher(tmp_path):
-    [found] = lines(loaded(tmp_path, TRANSACTIONAL.replace("    aggregate:", "    scope: shared\n    aggregate:")).problems, tmp_path)
-    assert "agents.a.delivery: needs scope partition: results of a shared buffer are sent by the dispatcher, at least once" in found
+    [found] = lines(
+        loaded(tmp_path, TRANSACTIONAL.replace("    aggregate:", "    scope: shared\n    aggregate:")).problems,
+        tmp_path,
+    )
+    assert (
+        "agents.a.delivery: needs scope partition: results of a shared buffer are sent by the dispatcher, at least once"
+        in found
+    )
 
 
 def test_the_embedded_broker_keeps_no_transactions(tmp_path):

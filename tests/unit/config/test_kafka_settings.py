@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - exact lines of text
 """librdkafka's settings pass through when it knows them and they are not ours."""
 
 import confluent_kafka
@@ -16,30 +15,66 @@ def with_settings(text):
     ("settings", "expected"),
     [
         ("{}", "bootstrap.servers: is missing; write host:9092, or embedded for a broker of our own"),
-        ("{bootstrap.servers: localhost, sesion.timeout.ms: 1}",
-         "sesion.timeout.ms: is no setting of librdkafka that a file can hold; did you mean session.timeout.ms?"),
-        ("{bootstrap.servers: localhost, error_cb: x}", "error_cb: is no setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json lists the known ones"),
-        ("{bootstrap.servers: localhost, group.id: x}", "group.id: cannot be set: is always APP.AGENT; leave it out: Sluicegate sets it"),
-        ("{bootstrap.servers: localhost, enable.auto.commit: true}",
-         "enable.auto.commit: cannot be set: offsets are committed with the state, in the store; leave it out: Sluicegate sets it"),
-        ("{metadata.broker.list: a}", "metadata.broker.list: is another name of bootstrap.servers; write bootstrap.servers"),
-        ("{bootstrap.servers: localhost, socket.timeout.ms: 5}",
-         "socket.timeout.ms: must be a whole number; write a number from 10 to 300000, without a unit"),
-        ("{bootstrap.servers: localhost, socket.timeout.ms: 5s}",
-         "socket.timeout.ms: must be a whole number; write a number from 10 to 300000, without a unit"),
-        ("{bootstrap.servers: localhost, linger.ms: -1}", "linger.ms: must be a number; write a number from 0 to 900000, without a unit"),
-        ("{bootstrap.servers: localhost, socket.keepalive.enable: yes}", "socket.keepalive.enable: must be true or false; write true or false"),
-        ("{bootstrap.servers: localhost, security.protocol: tls}",
-         "security.protocol: is not one of the allowed words; write one of plaintext, ssl, sasl_plaintext, sasl_ssl"),
+        (
+            "{bootstrap.servers: localhost, sesion.timeout.ms: 1}",
+            "sesion.timeout.ms: is no setting of librdkafka that a file can hold; did you mean session.timeout.ms?",
+        ),
+        (
+            "{bootstrap.servers: localhost, error_cb: x}",
+            "error_cb: is no setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json "
+            "lists the known ones",
+        ),
+        (
+            "{bootstrap.servers: localhost, group.id: x}",
+            "group.id: cannot be set: is always APP.AGENT; leave it out: Sluicegate sets it",
+        ),
+        (
+            "{bootstrap.servers: localhost, enable.auto.commit: true}",
+            "enable.auto.commit: cannot be set: offsets are committed with the state, in the store; leave it out: "
+            "Sluicegate sets it",
+        ),
+        (
+            "{metadata.broker.list: a}",
+            "metadata.broker.list: is another name of bootstrap.servers; write bootstrap.servers",
+        ),
+        (
+            "{bootstrap.servers: localhost, socket.timeout.ms: 5}",
+            "socket.timeout.ms: must be a whole number; write a number from 10 to 300000, without a unit",
+        ),
+        (
+            "{bootstrap.servers: localhost, socket.timeout.ms: 5s}",
+            "socket.timeout.ms: must be a whole number; write a number from 10 to 300000, without a unit",
+        ),
+        (
+            "{bootstrap.servers: localhost, linger.ms: -1}",
+            "linger.ms: must be a number; write a number from 0 to 900000, without a unit",
+        ),
+        (
+            "{bootstrap.servers: localhost, socket.keepalive.enable: yes}",
+            "socket.keepalive.enable: must be true or false; write true or false",
+        ),
+        (
+            "{bootstrap.servers: localhost, security.protocol: tls}",
+            "security.protocol: is not one of the allowed words; write one of plaintext, ssl, sasl_plaintext, sasl_ssl",
+        ),
         ("{bootstrap.servers: [a]}", "bootstrap.servers: must be text; write one line of text"),
         ("{bootstrap.servers: }", "bootstrap.servers: must be text; write one line of text"),
-        ("{bootstrap.servers: localhost, max.in.flight: 6}", "max.in.flight: must be 1 to 5; an idempotent producer allows no more"),
-        ("{bootstrap.servers: localhost, partition.assignment.strategy: sticky}",
-         "partition.assignment.strategy: is no assignment strategy; write cooperative-sticky (the default), or range or roundrobin for eager rebalances"),
-        ("{bootstrap.servers: localhost, group.protocol: Consumer, session.timeout.ms: 6000}",
-         "session.timeout.ms: cannot be set with group.protocol: consumer; leave it out: the broker decides it, with group.consumer.* settings"),
+        (
+            "{bootstrap.servers: localhost, max.in.flight: 6}",
+            "max.in.flight: must be 1 to 5; an idempotent producer allows no more",
+        ),
+        (
+            "{bootstrap.servers: localhost, partition.assignment.strategy: sticky}",
+            "partition.assignment.strategy: is no assignment strategy; write cooperative-sticky (the default), or "
+            "range or roundrobin for eager rebalances",
+        ),
+        (
+            "{bootstrap.servers: localhost, group.protocol: Consumer, session.timeout.ms: 6000}",
+            "session.timeout.ms: cannot be set with group.protocol: consumer; leave it out: the broker decides it, "
+            "with group.consumer.* settings",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_setting_that_cannot_be_is_refused_with_the_reason(tmp_path, settings, expected):
     found = lines(loaded(tmp_path, with_settings(settings)).problems, tmp_path)
     assert [line.partition(" kafka.")[2] for line in found] == [expected]
@@ -47,9 +82,21 @@ def test_a_setting_that_cannot_be_is_refused_with_the_reason(tmp_path, settings,
 
 @pytest.mark.parametrize(
     "name",
-    ["group.id", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level", "check.crcs",
-     "fetch.queue.backoff.ms", "enable.idempotence", "acks", "message.timeout.ms", "transactional.id", "plugin.library.paths"],
-)  # fmt: skip
+    [
+        "group.id",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "auto.offset.reset",
+        "isolation.level",
+        "check.crcs",
+        "fetch.queue.backoff.ms",
+        "enable.idempotence",
+        "acks",
+        "message.timeout.ms",
+        "transactional.id",
+        "plugin.library.paths",
+    ],
+)
 def test_what_the_product_sets_itself_is_refused(tmp_path, name):
     found = loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {name}: 1}}"))
     assert [p.key for p in found.problems] == [f"kafka.{name}"]
@@ -58,24 +105,37 @@ def test_what_the_product_sets_itself_is_refused(tmp_path, name):
 
 def test_known_settings_pass_with_the_types_that_the_client_takes(tmp_path):
     text = (
-        "{bootstrap.servers: 'a:1,b:2', security.protocol: SASL_SSL, sasl.mechanism: PLAIN, linger.ms: 2.5, socket.timeout.ms: 6000, "
+        "{bootstrap.servers: 'a:1,b:2', security.protocol: SASL_SSL, sasl.mechanism: PLAIN, linger.ms: 2.5, "
+        "socket.timeout.ms: 6000, "
         "socket.keepalive.enable: true, session.timeout.ms: '9000', client.rack: 7, debug: 'broker,topic'}"
     )
     assert loaded(tmp_path, with_settings(text)).app.kafka == {
-        "bootstrap.servers": "a:1,b:2", "security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "linger.ms": 2.5,
-        "socket.timeout.ms": 6000, "socket.keepalive.enable": True, "session.timeout.ms": 9000, "client.rack": "7", "debug": "broker,topic",
-    }  # fmt: skip
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "PLAIN",
+        "linger.ms": 2.5,
+        "socket.timeout.ms": 6000,
+        "socket.keepalive.enable": True,
+        "session.timeout.ms": 9000,
+        "client.rack": "7",
+        "debug": "broker,topic",
+    }
 
 
 def test_embedded_is_a_broker(tmp_path):
-    assert loaded(tmp_path, with_settings("{bootstrap.servers: embedded}")).app.kafka == {"bootstrap.servers": "embedded"}
+    assert loaded(tmp_path, with_settings("{bootstrap.servers: embedded}")).app.kafka == {
+        "bootstrap.servers": "embedded"
+    }
 
 
 def unknown_to_librdkafka(name, value):
     try:
         confluent_kafka.Consumer({"group.id": "g", "log_level": 0, name: value}).close()
     except confluent_kafka.KafkaException as error:
-        return error.args[0].code() == confluent_kafka.KafkaError._INVALID_ARG and "No such configuration" in error.args[0].str()
+        return (
+            error.args[0].code() == confluent_kafka.KafkaError._INVALID_ARG
+            and "No such configuration" in error.args[0].str()
+        )
     return False
 
 

@@ -40,13 +40,23 @@ def test_any_value_may_be_a_variable(errors):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("app: shop", "app: my shop"), ("app: shop", "ap: shop"), ("count: 10", "count: ten"), ("count: 10", "count: 0"),
-        ("count: 10", "timeout: {after: 30}"), ("count: 10", "compute: {x: {avg: a}}"), ("count: 10", "on_full: drop"),
-        ("  a:\n", "  a:\n    dedupe: {horizon: 1h}\n"), ("  a:\n", "  a:\n    dedupe: {id: {}}\n"),
-        ("from: orders", "from: []"), ("from: orders", "from: {topic: t, dedupe: {id: x}}"), ("sqlite:", "oracle:"),
-        ("bootstrap.servers", "bootstrap.server"), ("{bootstrap.servers:", "{group.id: x, bootstrap.servers:"), ("  a:\n", "  a b:\n"),
+        ("app: shop", "app: my shop"),
+        ("app: shop", "ap: shop"),
+        ("count: 10", "count: ten"),
+        ("count: 10", "count: 0"),
+        ("count: 10", "timeout: {after: 30}"),
+        ("count: 10", "compute: {x: {avg: a}}"),
+        ("count: 10", "on_full: drop"),
+        ("  a:\n", "  a:\n    dedupe: {horizon: 1h}\n"),
+        ("  a:\n", "  a:\n    dedupe: {id: {}}\n"),
+        ("from: orders", "from: []"),
+        ("from: orders", "from: {topic: t, dedupe: {id: x}}"),
+        ("sqlite:", "oracle:"),
+        ("bootstrap.servers", "bootstrap.server"),
+        ("{bootstrap.servers:", "{group.id: x, bootstrap.servers:"),
+        ("  a:\n", "  a b:\n"),
     ],
-)  # fmt: skip
+)
 def test_an_editor_sees_what_is_wrong(errors, old, new):
     assert errors(GOOD.replace(old, new)) != []
 
@@ -56,6 +66,8 @@ AVRO = ("format: avro", "schema: o.avsc", "writer_schema: p.avsc", "framing: con
 
 def test_an_editor_knows_the_keys_of_avro(errors):
     good = GOOD.replace("from: orders", "\n    ".join(["from: orders", *AVRO]))
-    good = good.replace("{topic: totals}", "{topic: totals, format: avro, schema: r.avsc, framing: none, schema_id: '${ID}'}")
+    good = good.replace(
+        "{topic: totals}", "{topic: totals, format: avro, schema: r.avsc, framing: none, schema_id: '${ID}'}"
+    )
     assert errors(good) == []
     assert errors(good.replace("framing: confluent", "framing: magic")) != []

@@ -46,8 +46,12 @@ PLACES = [
     "agents: ${SECRET}",
     "http: {port: '${SECRET}', host: '${SECRET}'}",
     f"dead_letters: '${{{CANARY}.x}}'",
-    f"agents: {{a: {{from: '{CANARY} x', format: {CANARY} x, key: {CANARY}..x, start: {CANARY}, aggregate: {CANARY}, to: {CANARY}}}}}",
-    f"agents: {{a: {{from: x, aggregate: {{count: {CANARY}, timeout: {CANARY}, compute: {{a: {CANARY}}}}}, to: {{topic: '{CANARY} x'}}}}}}",
+    "agents: "
+    f"{{a: {{from: '{CANARY} x', format: {CANARY} x, key: {CANARY}..x, start: {CANARY}, aggregate: {CANARY}, to: \
+{CANARY}}}}}",
+    "agents: "
+    f"{{a: {{from: x, aggregate: {{count: {CANARY}, timeout: {CANARY}, compute: {{a: {CANARY}}}}}, to: {{topic: \
+'{CANARY} x'}}}}}}",
 ]
 
 
@@ -67,7 +71,9 @@ def test_a_secret_in_plain_text_is_warned_of_and_one_from_a_variable_is_not(tmp_
     text = GOOD.replace(settings, "{bootstrap.servers: localhost, sasl.password: x}") + "http: {token: x}\n"
     text = text.replace("sqlite:///state.db", "redis://:x@h/0")
     assert [w.key for w in loaded(tmp_path, text).warnings] == ["kafka.sasl.password", "store", "http.token"]
-    better = text.replace("password: x", "password: '${X}'").replace("token: x", "token: '${X}'").replace(":x@", ":${X}@")
+    better = (
+        text.replace("password: x", "password: '${X}'").replace("token: x", "token: '${X}'").replace(":x@", ":${X}@")
+    )
     assert loaded(tmp_path, better, {"X": "x"}).warnings == ()
 
 

@@ -7,7 +7,10 @@ from tests.unit.config.files import GOOD, lines, loaded
 
 SHARED = GOOD.replace("    aggregate:", "    scope: shared\n    aggregate:")
 MISTAKES = [
-    ("    session: true\n    handler: a:b\n", "session: needs scope partition: a batch is no part of one owner's transaction"),
+    (
+        "    session: true\n    handler: a:b\n",
+        "session: needs scope partition: a batch is no part of one owner's transaction",
+    ),
     ("    repartition: again\n    key: x\n", "repartition: is not needed: one buffer has the groups of all partitions"),
     ("    handler: a:b\n    concurrency: 1\n    then: park\n", "then: park needs scope partition"),
 ]
@@ -15,7 +18,9 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("more", "expected"), MISTAKES)
 def test_what_one_buffer_cannot_do_is_named(tmp_path, more, expected):
-    [found] = lines(loaded(tmp_path, SHARED.replace("    scope: shared\n", f"    scope: shared\n{more}")).problems, tmp_path)
+    [found] = lines(
+        loaded(tmp_path, SHARED.replace("    scope: shared\n", f"    scope: shared\n{more}")).problems, tmp_path
+    )
     assert f"agents.a.{expected}; leave one of the two out" in found
 
 
@@ -27,5 +32,10 @@ def test_it_needs_the_outbox(tmp_path):
 def test_it_is_said_in_words(tmp_path):
     text = SHARED + "    dedupe: {id: header:h, horizon: 1h}\n"
     said = meaning(loaded(tmp_path, text).app.agents[0])
-    assert said[0].endswith("one group per message key, over all partitions and topics, in one buffer that all workers share")
-    assert "drops a record whose header h is in the buffer, or left it up to 1 h before; a record without one is a dead letter" in said
+    assert said[0].endswith(
+        "one group per message key, over all partitions and topics, in one buffer that all workers share"
+    )
+    assert (
+        "drops a record whose header h is in the buffer, or left it up to 1 h before; a record without one is a dead "
+        "letter"
+    ) in said

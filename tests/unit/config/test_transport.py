@@ -13,10 +13,18 @@ STORES = {
     "mongodb://a.example,b.example/app": "?tls=true&tlsCAFile=FILE",
 }
 SAFE = [
-    "redis://localhost:6379/0", "redis://127.8.9.1/0", "redis://[::1]:6379/0", "rediss://cache/0", "rediss+cluster://a,b",
-    "postgresql://db/app?sslmode=verify-full", "mysql://db/app?ssl_ca=ca.pem",
-    "mongodb://db/app?tls=true", "mongodb+srv://db.example/app", "sqlite:///state.db", "memory://",
-]  # fmt: skip
+    "redis://localhost:6379/0",
+    "redis://127.8.9.1/0",
+    "redis://[::1]:6379/0",
+    "rediss://cache/0",
+    "rediss+cluster://a,b",
+    "postgresql://db/app?sslmode=verify-full",
+    "mysql://db/app?ssl_ca=ca.pem",
+    "mongodb://db/app?tls=true",
+    "mongodb+srv://db.example/app",
+    "sqlite:///state.db",
+    "memory://",
+]
 KAFKA = 'kafka: {bootstrap.servers: "localhost:9092"}'
 END = "or allow_plaintext: true where nobody else is on the network"
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - exact lines of text
 """Variables are substituted in scalars, after parsing, and what they hold is never printed."""
 
 import pytest
@@ -12,10 +11,21 @@ ENVIRON = {"N": "25", "EMPTY": "", "TEXT": "a: [b", "ZEROS": "007", "FLAG": "tru
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("${N}", "25"), ("x${N}y${N}", "x25y25"), ("${NONE:-d}", "d"), ("${EMPTY:-d}", "d"), ("${EMPTY}", ""), ("${N:-d}", "25"),
-        ("${NONE:-}", ""), ("${NONE:-a:-b}", "a:-b"), ("$${N}", "${N}"), ("$N", "$N"), ("$", "$"), ("${BACK}", r"\1 ${N}"), ("$$${N}", "$${N}"),
+        ("${N}", "25"),
+        ("x${N}y${N}", "x25y25"),
+        ("${NONE:-d}", "d"),
+        ("${EMPTY:-d}", "d"),
+        ("${EMPTY}", ""),
+        ("${N:-d}", "25"),
+        ("${NONE:-}", ""),
+        ("${NONE:-a:-b}", "a:-b"),
+        ("$${N}", "${N}"),
+        ("$N", "$N"),
+        ("$", "$"),
+        ("${BACK}", r"\1 ${N}"),
+        ("$$${N}", "$${N}"),
     ],
-)  # fmt: skip
+)
 def test_a_variable_becomes_its_value_and_nothing_else_changes(tmp_path, text, expected):
     assert substitute(text, ENVIRON, tmp_path).text == expected
 
@@ -38,7 +48,9 @@ def test_a_file_is_read_without_its_last_line_end(tmp_path):
 @pytest.mark.parametrize("quote", ["", '"', "'"])
 def test_a_scalar_that_is_only_a_variable_is_typed_as_if_it_were_written(tmp_path, quote):
     rule = f"aggregate: {{count: {quote or chr(34)}${{N}}{quote or chr(34)}}}"
-    app = loaded(tmp_path, agent(f"from: t\n{rule}\nto: {{topic: o}}") + f"auto_migrate: {quote}${{FLAG}}{quote}\n", ENVIRON).app
+    app = loaded(
+        tmp_path, agent(f"from: t\n{rule}\nto: {{topic: o}}") + f"auto_migrate: {quote}${{FLAG}}{quote}\n", ENVIRON
+    ).app
     assert app.agents[0].aggregation.count == 25
     assert app.auto_migrate is True
 
@@ -86,11 +98,25 @@ def test_checking_works_while_variables_are_unset_and_still_finds_what_is_wrong(
     assert [p.key for p in wrong.problems] == ["acept_level"]
 
 
-@pytest.mark.parametrize("place", [
-    "app: ${X}", "store: ${X}", "dead_letters: ${X}", "accept_level: ${X}", "auto_migrate: ${X}", "start_timeout: ${X}", "http: ${X}",
-    "http: {port: '${X}'}", "http: {host: '${X}'}", "http: {token: '${X}'}", "kafka: {bootstrap.servers: '${X}'}", "kafka: ${X}",
-    "agents: ${X}", "kafka: {bootstrap.servers: localhost, linger.ms: '${X}', group.protocol: '${X}'}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "place",
+    [
+        "app: ${X}",
+        "store: ${X}",
+        "dead_letters: ${X}",
+        "accept_level: ${X}",
+        "auto_migrate: ${X}",
+        "start_timeout: ${X}",
+        "http: ${X}",
+        "http: {port: '${X}'}",
+        "http: {host: '${X}'}",
+        "http: {token: '${X}'}",
+        "kafka: {bootstrap.servers: '${X}'}",
+        "kafka: ${X}",
+        "agents: ${X}",
+        "kafka: {bootstrap.servers: localhost, linger.ms: '${X}', group.protocol: '${X}'}",
+    ],
+)
 def test_any_value_at_the_top_may_be_a_variable_that_is_not_set(tmp_path, place):
     key = place.partition(":")[0]
     text = "".join(line for line in HEAD.splitlines(True) if not line.startswith(key + ":")) + place + "\n"
@@ -101,11 +127,29 @@ def test_any_value_at_the_top_may_be_a_variable_that_is_not_set(tmp_path, place)
     assert found.unset
 
 
-@pytest.mark.parametrize("value", [
-    "count: X", "timeout: X", "timeout: {after: X, since: X}", "timeout: {first: X, last: X}", "until: X", "until: {field: X, equals: X}",
-    "compute: X", "compute: {n: X}", "compute: {n: {sum: X}}", "compute: {n: {reduce: X}}", "on_timeout: X, timeout: {after: 1s}",
-    "on_missing: X", "on_null: X", "on_full: X", "max_items: X", "max_bytes: X", "max_groups: X", "max_buffered_bytes: X",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value",
+    [
+        "count: X",
+        "timeout: X",
+        "timeout: {after: X, since: X}",
+        "timeout: {first: X, last: X}",
+        "until: X",
+        "until: {field: X, equals: X}",
+        "compute: X",
+        "compute: {n: X}",
+        "compute: {n: {sum: X}}",
+        "compute: {n: {reduce: X}}",
+        "on_timeout: X, timeout: {after: 1s}",
+        "on_missing: X",
+        "on_null: X",
+        "on_full: X",
+        "max_items: X",
+        "max_bytes: X",
+        "max_groups: X",
+        "max_buffered_bytes: X",
+    ],
+)
 def test_any_value_of_a_rule_may_be_a_variable_that_is_not_set(tmp_path, value):
     text = agent(f"from: t\naggregate: {{{value.replace('X', repr('${X}'))}}}\nto: {{topic: o}}")
     found = loaded(tmp_path, text, tolerant=True)
@@ -113,7 +157,9 @@ def test_any_value_of_a_rule_may_be_a_variable_that_is_not_set(tmp_path, value):
     assert found.unset
 
 
-@pytest.mark.parametrize("key", ["from", "format", "key", "scope", "dead_letters", "start", "max_record_bytes", "aggregate", "to"])
+@pytest.mark.parametrize(
+    "key", ["from", "format", "key", "scope", "dead_letters", "start", "max_record_bytes", "aggregate", "to"]
+)
 def test_any_value_of_an_agent_may_be_a_variable_that_is_not_set(tmp_path, key):
     values = {"from": "t", "aggregate": "{count: 1}", "to": "{topic: o}"} | {key: "${X}"}
     found = loaded(tmp_path, agent("\n".join(f"{k}: {v}" for k, v in values.items())), tolerant=True)

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - exact lines of text
 """What a file means, and what is unsafe about it, in words."""
 
 import pytest
@@ -15,11 +14,17 @@ CLOCK = ", by the worker's clock, even if no record follows; a late record start
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        (Aggregation(count=100, since_first=30.0), f"fires at exactly 100 records of one key, or 30 s after the first{CLOCK}"),
+        (
+            Aggregation(count=100, since_first=30.0),
+            f"fires at exactly 100 records of one key, or 30 s after the first{CLOCK}",
+        ),
         (Aggregation(count=1), "fires at exactly 1 record of one key"),
         (Aggregation(since_last=0.25), f"fires 250 ms after the last{CLOCK}"),
         (Aggregation(since_first=3600.0, since_last=90.0), f"fires 1 h after the first, or 90 s after the last{CLOCK}"),
-        (Aggregation(count=3, until=Until("a.b", "x")), 'fires at exactly 3 records of one key, or with the record whose a.b equals "x"'),
+        (
+            Aggregation(count=3, until=Until("a.b", "x")),
+            'fires at exactly 3 records of one key, or with the record whose a.b equals "x"',
+        ),
         (Aggregation(), "ends a group only at a limit: 100000 records of one key, or 900000 collected bytes"),
     ],
 )
@@ -27,7 +32,10 @@ def test_a_rule_is_said_in_words(rule, expected):
     assert firing(rule) == expected
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(0.5, "500 ms"), (1, "1 s"), (90, "90 s"), (120, "2 min"), (5400, "90 min"), (86400, "1 d")])
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.5, "500 ms"), (1, "1 s"), (90, "90 s"), (120, "2 min"), (5400, "90 min"), (86400, "1 d")],
+)
 def test_a_duration_is_said_in_its_largest_whole_unit(seconds, expected):
     assert spoken_duration(seconds) == expected
 
@@ -47,54 +55,88 @@ def test_an_agent_is_said_in_words(tmp_path):
         "reads x and y as json, one group per value of user.id and partition",
         f"fires 5 s after the first{CLOCK}",
         "a group that times out is discarded",
-        "writes n (how many records); most (the greatest price); all (the whole messages, in order); own (computed by operator:add) to o as json",
+        "writes n (how many records); most (the greatest price); all (the whole messages, in order); own (computed "
+        "by operator:add) to o as json",
         "drops repeats of what Sluicegate agents write to y",
-        "drops a record whose header message-id was accepted in the same partition up to 90 min before (1000000 ids are remembered, then the oldest are forgotten); a record without one is a dead letter",
+        "drops a record whose header message-id was accepted in the same partition up to 90 min before (1000000 ids "
+        "are remembered, then the oldest are forgotten); a record without one is a dead letter",
         "sends what it cannot use to shop.dead, byte for byte",
     ]
 
 
 WARNINGS = [
     (GOOD, []),
-    (GOOD.replace("sqlite:///state.db", "memory://"), [
-        "f.yaml:3:1: store: is not durable: everything is lost when the process ends; "
-        "use sqlite:///file.db or a server to keep state over a restart",
-    ]),
-    (agent("from: a\nkey: b\naggregate: {count: 1}\nto: {topic: o}"), [
-        "f.yaml:8:5: agents.a.key: is not the message key: groups are exact only if all records of one value are in one partition; "
-        "key the topic by this field where it is written",
-    ]),
-    (agent("from: [a, b]\naggregate: {count: 1}\nto: {topic: o}"), [
-        "f.yaml:7:5: agents.a.from: has several topics: groups never span topics (nor partitions); "
-        "write into one topic first if one group must hold records of both",
-    ]),
-    (agent("from: [a, b]\naggregate: {count: 1}\ndedupe: {id: key}\nto: {topic: o}"), [
-        "f.yaml:7:5: agents.a.from: has several topics: groups never span topics (nor partitions); "
-        "write into one topic first if one group must hold records of both",
-        "f.yaml:9:5: agents.a.dedupe: finds no duplicate in another topic (nor partition); "
-        "write each message and its duplicates into one topic, with one key",
-        "f.yaml:9:14: agents.a.dedupe.id: is what groups are made by, too: a group gets one record; name what differs between messages",
-    ]),
+    (
+        GOOD.replace("sqlite:///state.db", "memory://"),
+        [
+            "f.yaml:3:1: store: is not durable: everything is lost when the process ends; "
+            "use sqlite:///file.db or a server to keep state over a restart"
+        ],
+    ),
+    (
+        agent("from: a\nkey: b\naggregate: {count: 1}\nto: {topic: o}"),
+        [
+            "f.yaml:8:5: agents.a.key: is not the message key: groups are exact only if all records of one value are "
+            "in one partition; "
+            "key the topic by this field where it is written"
+        ],
+    ),
+    (
+        agent("from: [a, b]\naggregate: {count: 1}\nto: {topic: o}"),
+        [
+            "f.yaml:7:5: agents.a.from: has several topics: groups never span topics (nor partitions); "
+            "write into one topic first if one group must hold records of both"
+        ],
+    ),
+    (
+        agent("from: [a, b]\naggregate: {count: 1}\ndedupe: {id: key}\nto: {topic: o}"),
+        [
+            "f.yaml:7:5: agents.a.from: has several topics: groups never span topics (nor partitions); "
+            "write into one topic first if one group must hold records of both",
+            "f.yaml:9:5: agents.a.dedupe: finds no duplicate in another topic (nor partition); "
+            "write each message and its duplicates into one topic, with one key",
+            "f.yaml:9:14: agents.a.dedupe.id: is what groups are made by, too: a group gets one record; name what "
+            "differs between messages",
+        ],
+    ),
     (agent("from: a\nhandler: builtins:len\ndedupe: {id: key}"), []),
-    (agent("from: a\naggregate: {count: 1, timeout: {after: 1s}}\nto: {topic: o}").replace("dead_letters: shop.dead\n", ""), [
-        "f.yaml:7:27: agents.a.aggregate.timeout: there is a timeout and no dead-letter topic is set: shop.dead is used; "
-        "set dead_letters, in the agent or at the top",
-    ]),
+    (
+        agent("from: a\naggregate: {count: 1, timeout: {after: 1s}}\nto: {topic: o}").replace(
+            "dead_letters: shop.dead\n", ""
+        ),
+        [
+            "f.yaml:7:27: agents.a.aggregate.timeout: there is a timeout and no dead-letter topic is set: shop.dead "
+            "is used; "
+            "set dead_letters, in the agent or at the top"
+        ],
+    ),
     (agent("from: a\naggregate: {timeout: {after: 1s}}\nto: {topic: o}"), []),
-    (agent("from: a\naggregate: {count: 1}\nto: {topic: o}\non_error: {decode: skip}"), [
-        "f.yaml:10:16: agents.a.on_error.decode: loses what cannot be decoded: it is only counted; let it be dead-letter to keep it",
-    ]),
-    (agent("from: a\naggregate: {}\nto: {topic: o}"), [
-        "f.yaml:8:5: agents.a.aggregate: has no count, no timeout and no until; add one, else groups end only at a limit",
-    ]),
-    (agent("from: a\naggregate: {until: {field: x, equals: 1}}\nto: {topic: o}"), [
-        "f.yaml:8:5: agents.a.aggregate: has no timeout: a group whose end never comes stays open; add a timeout",
-    ]),
-    (GOOD + "  b: {from: totals, aggregate: {count: 2}, to: {topic: orders}}\n", [
-        "f.yaml:9:10: agents.a.to.topic: comes back to this agent through others; make sure that the circle ends",
-        "f.yaml:10:49: agents.b.to.topic: comes back to this agent through others; make sure that the circle ends",
-    ]),
-]  # fmt: skip
+    (
+        agent("from: a\naggregate: {count: 1}\nto: {topic: o}\non_error: {decode: skip}"),
+        [
+            "f.yaml:10:16: agents.a.on_error.decode: loses what cannot be decoded: it is only counted; let it be "
+            "dead-letter to keep it"
+        ],
+    ),
+    (
+        agent("from: a\naggregate: {}\nto: {topic: o}"),
+        [
+            "f.yaml:8:5: agents.a.aggregate: has no count, no timeout and no until; add one, else groups end only at "
+            "a limit"
+        ],
+    ),
+    (
+        agent("from: a\naggregate: {until: {field: x, equals: 1}}\nto: {topic: o}"),
+        ["f.yaml:8:5: agents.a.aggregate: has no timeout: a group whose end never comes stays open; add a timeout"],
+    ),
+    (
+        GOOD + "  b: {from: totals, aggregate: {count: 2}, to: {topic: orders}}\n",
+        [
+            "f.yaml:9:10: agents.a.to.topic: comes back to this agent through others; make sure that the circle ends",
+            "f.yaml:10:49: agents.b.to.topic: comes back to this agent through others; make sure that the circle ends",
+        ],
+    ),
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), WARNINGS)
@@ -108,16 +150,33 @@ def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
     ("decode", "produce", "expected"),
     [
         ("dead-letter", "dead", ["sends what it cannot use to shop.dead, byte for byte"]),
-        ("skip", "dead", ["leaves out, and counts, what cannot be decoded", "sends what else it cannot use to shop.dead, byte for byte"]),
-        ("stop", "stop", [
-            "stops the partition at what cannot be decoded", "stops the partition at an output that cannot be sent",
-            "sends what else it cannot use to shop.dead, byte for byte",
-        ]),
-        ("wait", "dead", [
-            "waits before what cannot be decoded, and tries it again", "sends what else it cannot use to shop.dead, byte for byte",
-        ]),
+        (
+            "skip",
+            "dead",
+            [
+                "leaves out, and counts, what cannot be decoded",
+                "sends what else it cannot use to shop.dead, byte for byte",
+            ],
+        ),
+        (
+            "stop",
+            "stop",
+            [
+                "stops the partition at what cannot be decoded",
+                "stops the partition at an output that cannot be sent",
+                "sends what else it cannot use to shop.dead, byte for byte",
+            ],
+        ),
+        (
+            "wait",
+            "dead",
+            [
+                "waits before what cannot be decoded, and tries it again",
+                "sends what else it cannot use to shop.dead, byte for byte",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_policy_for_errors_is_said_in_words(tmp_path, decode, produce, expected):
     text = f"from: a\naggregate: {{count: 1}}\nto: {{topic: o}}\non_error: {{decode: {decode}, produce: {produce}}}"
     found = loaded(tmp_path, agent(text)).app.agents[0]
@@ -134,19 +193,24 @@ def test_the_search_for_bad_messages_is_said_in_words(tmp_path):
         """)
     [found] = loaded(tmp_path, text).app.agents
     assert found.handler.isolate_after == 3
-    alone = "after 3 failures of a group its messages are tried alone; those that fail go to shop.dead, and the others are handled without them"
+    alone = (
+        "after 3 failures of a group its messages are tried alone; those that fail go to shop.dead, and the "
+        "others are handled without them"
+    )
     assert alone in meaning(found)
 
 
 def test_what_is_sent_besides_is_said_in_words(tmp_path):
     assert dispatching(loaded(tmp_path, GOOD).app) == [], "the file uses nothing of it"
     assert dispatching(loaded(tmp_path, GOOD + "timeouts: {poll: 2s}\n").app) == [
-        "sends the rows of the store's outbox, in their order for each key, by as many lanes as the store has; looks every 1 s where the store cannot tell",
+        "sends the rows of the store's outbox, in their order for each key, by as many lanes as the store has; looks "
+        "every 1 s where the store cannot tell",
         "tries a row 10 times, 1 s to 1 min apart, its lane waiting; then it is dead (a broker that is away is no try)",
         "has a lane for 30 s and renews it; what a process died with is sent by another after that",
         "deletes what was sent 1 h before",
         "is degraded when a row is 1 min old or 1 is dead, and not ready when a row is 10 min old or 1000 are dead",
-        "sends timeouts when they are due by the store's clock, never before, 500 at a time; what a process died with is sent 5 min later",
+        "sends timeouts when they are due by the store's clock, never before, 500 at a time; what a process died "
+        "with is sent 5 min later",
     ]
     loose = loaded(tmp_path, GOOD + "outbox: {order: none}\ntimeouts: false\n").app
     assert dispatching(loose)[0].startswith("sends the rows of the store's outbox, in any order;")

@@ -34,17 +34,31 @@ def placed() -> list[tuple[int, Flight]]:
 def result(name: str, group: Sequence[tuple[int, Flight]], **changed: object) -> OutputRecord:
     first, carrier = group[0][1], group[0][1].carrier
     delays = [each.delay or 0 for _, each in group]
-    document = {"key": carrier, "count": len(delays), "flights": len(delays), "total": sum(delays), "worst": max(delays)}
+    document = {
+        "key": carrier,
+        "count": len(delays),
+        "flights": len(delays),
+        "total": sum(delays),
+        "worst": max(delays),
+    }
     document |= {"mean": sum(delays) / len(delays), **changed}
-    headers = {"id": name, "first": f"flights/{first.partition}/{group[0][0]}", "last": f"flights/{first.partition}/{group[-1][0]}"}
+    headers = {
+        "id": name,
+        "first": f"flights/{first.partition}/{group[0][0]}",
+        "last": f"flights/{first.partition}/{group[-1][0]}",
+    }
     return OutputRecord(
-        carrier.encode(), json.dumps(document).encode(), {f"sluicegate-{key}": value.encode() for key, value in headers.items()}
+        carrier.encode(),
+        json.dumps(document).encode(),
+        {f"sluicegate-{key}": value.encode() for key, value in headers.items()},
     )
 
 
 def dead_letter(name: str, offset: int, dead: Flight) -> OutputRecord:
     headers = {"id": name, "dead-topic": "flights", "dead-partition": str(dead.partition), "dead-offset": str(offset)}
-    return OutputRecord(dead.carrier.encode(), dead.value, {f"sluicegate-{key}": value.encode() for key, value in headers.items()})
+    return OutputRecord(
+        dead.carrier.encode(), dead.value, {f"sluicegate-{key}": value.encode() for key, value in headers.items()}
+    )
 
 
 @pytest.fixture
@@ -54,7 +68,11 @@ def right() -> Outputs:
     for carrier in ("UA", "B6", "HA"):
         mine = [(offset, each) for offset, each in placed() if each.carrier == carrier and each.delay is not None]
         results += [result(f"{carrier}-{start}", mine[start : start + 50]) for start in range(0, len(mine), 50)]
-    dead = [dead_letter(f"dead-{number}", offset, each) for number, (offset, each) in enumerate(placed()) if each.delay is None]
+    dead = [
+        dead_letter(f"dead-{number}", offset, each)
+        for number, (offset, each) in enumerate(placed())
+        if each.delay is None
+    ]
     return results, dead
 
 
@@ -74,7 +92,10 @@ def test_a_missing_result_is_lost_flights(right: Outputs, capsys: pytest.Capture
     account = recounted(right)
     assert (account.lost, account.accounted, account.balanced()) == (size, 600 - size, False)
     assert _report(account) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == f"600 flights in, {600 - size} accounted for, {size} lost, 0 repeated"
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == f"600 flights in, {600 - size} accounted for, {size} lost, 0 repeated"
+    )
 
 
 def test_a_missing_dead_letter_is_a_lost_flight(right: Outputs) -> None:
@@ -110,8 +131,12 @@ def test_two_messages_with_one_id_that_differ_are_wrong(right: Outputs) -> None:
     assert (len(account.wrong), account.balanced()) == (1, False)
 
 
-@pytest.mark.parametrize("changed", [{"count": 49}, {"flights": 51}, {"total": 1}, {"worst": 99}, {"mean": 0.5}, {"key": "B6"}])
-def test_a_result_that_says_something_else_than_its_flights_counts_for_nothing(right: Outputs, changed: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "changed", [{"count": 49}, {"flights": 51}, {"total": 1}, {"worst": 99}, {"mean": 0.5}, {"key": "B6"}]
+)
+def test_a_result_that_says_something_else_than_its_flights_counts_for_nothing(
+    right: Outputs, changed: dict[str, object]
+) -> None:
     group = [(offset, each) for offset, each in placed() if each.carrier == "UA" and each.delay is not None][:50]
     assert right[0][0] == result("UA-0", group)
     right[0][0] = result("UA-0", group, **changed)

@@ -23,9 +23,16 @@ class Driver:
     names = count()
 
     def __init__(
-        self, agent: Agent, store: Store, log: Log, clock: ManualClock | None = None, on_rule_change: str = "refuse",
-        pool: Any = InlinePool, app: str = "app", spans: Spans | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        agent: Agent,
+        store: Store,
+        log: Log,
+        clock: ManualClock | None = None,
+        on_rule_change: str = "refuse",
+        pool: Any = InlinePool,
+        app: str = "app",
+        spans: Spans | None = None,
+    ) -> None:
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or ManualClock()
         self.app = App(app, "memory://", (agent,))
         self.input = LogInput(log, f"app.{agent.name}")
@@ -34,9 +41,18 @@ class Driver:
         tokens = (f"token-{next(self.names)}" for _ in count())
         self.transactions: dict[Partition, LogTransactions] = {}
         parts = WorkerDependencies(
-            store, self.input, self.producer, self.clock, Meter(), lambda: 0.5, lambda: next(tokens), self.reports.append, pool, spans,
+            store,
+            self.input,
+            self.producer,
+            self.clock,
+            Meter(),
+            lambda: 0.5,
+            lambda: next(tokens),
+            self.reports.append,
+            pool,
+            spans,
             transactions=self.shard,
-        )  # fmt: skip
+        )
         self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts)
 
     def give(self, *numbers: int, topic: str | None = None) -> "Driver":

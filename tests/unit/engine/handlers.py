@@ -45,7 +45,9 @@ def forward(message: Message, send: Any) -> None:
     _maybe_fail(message.value["amount"])
 
 
-def everything(value: Any, key: bytes, headers: Any, context: Context, id: str, attempt: int, session: Any, log: Any) -> None:
+def everything(
+    value: Any, key: bytes, headers: Any, context: Context, id: str, attempt: int, session: Any, log: Any
+) -> None:
     calls.append((value, key, headers, context.id == id, attempt, session))
 
 

@@ -15,7 +15,14 @@ def sums(dedupe: Deduplication | None = BY_HEADER, **wanted: Any) -> Agent:
     return an_agent(dedupe=dedupe, **wanted)
 
 
-def write(log: Log, identity: str | bytes | None, amount: Any = 1, key: bytes = b"a", number: int = 0, value: bytes | None = None) -> None:
+def write(
+    log: Log,
+    identity: str | bytes | None,
+    amount: Any = 1,
+    key: bytes = b"a",
+    number: int = 0,
+    value: bytes | None = None,
+) -> None:
     """As a producer that names its messages."""
     name = identity.encode() if isinstance(identity, str) else identity
     body = msgspec.json.encode({"amount": amount}) if value is None else value

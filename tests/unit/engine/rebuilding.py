@@ -53,7 +53,9 @@ class LogHistory:
         self._input.inform(topic, number, offset, metadata)
 
 
-def plans(agent: Agent, store: Store, log: Log, wanted: RebuildRange = PLAIN, history: LogHistory | None = None) -> Plans:
+def plans(
+    agent: Agent, store: Store, log: Log, wanted: RebuildRange = PLAIN, history: LogHistory | None = None
+) -> Plans:
     app = App("app", "memory://", (agent,))
     return Plans(app, agent, store, history or LogHistory(log, f"app.{agent.name}"), LogProducer(log), wanted)
 
@@ -88,7 +90,9 @@ def emitted_twice(messages: Sequence[LogRecord]) -> list[str]:
     """Ids that were sent as more than one row."""
     rows: dict[str, set[tuple[Any, Any]]] = {}
     for m in messages:
-        rows.setdefault(cast(str, header(m, "sluicegate-id")), set()).add((header(m, "sluicegate-shard"), header(m, "sluicegate-seq")))
+        rows.setdefault(cast(str, header(m, "sluicegate-id")), set()).add(
+            (header(m, "sluicegate-shard"), header(m, "sluicegate-seq"))
+        )
     return [name for name, copies in rows.items() if len(copies) > 1]
 
 

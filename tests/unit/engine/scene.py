@@ -74,7 +74,9 @@ def until_killed(driver: Driver, times: int = 10) -> bool:
     return False
 
 
-def hooked(store: Store, before: Callable[[Any, Any], None] | None = None, after: Callable[[Any, Any], None] | None = None) -> Store:
+def hooked(
+    store: Store, before: Callable[[Any, Any], None] | None = None, after: Callable[[Any, Any], None] | None = None
+) -> Store:
     """The store with a hook around each commit."""
     commit = store.commit
 

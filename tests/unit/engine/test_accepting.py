@@ -1,4 +1,5 @@
-"""An accepted gap: the live worker that halted goes on, nothing new is taken for a repeat, and what is gone is said and forgotten."""
+"""An accepted gap: the live worker that halted goes on, nothing new is taken for a repeat, and what is gone is said and
+forgotten."""
 
 import copy
 import json
@@ -51,7 +52,11 @@ class Scene:
         before = len(self.log.topics["out"][0])
         feed(self.log, *[("c", 100)] * 3)
         self.worker.turns(4).later(6).turns(2)
-        return [(said["key"], said["total"]) for m in self.log.topics["out"][0][before:] for said in [json.loads(m.v or b"")]]
+        return [
+            (said["key"], said["total"])
+            for m in self.log.topics["out"][0][before:]
+            for said in [json.loads(m.v or b"")]
+        ]
 
     def mistaken(self) -> list[str | None]:
         """Ids under which a receiver found two different contents: of the second it would think that it is a repeat."""
@@ -79,7 +84,12 @@ def test_the_worker_that_halted_goes_on(harm: Harm, code: str) -> None:
     view = scene.store.read(PLACE)
     assert view is not None
     [said] = held(scene.agent, PLACE, view).amended
-    assert (said.who, said.what, said.why, said.key.startswith(f"{code}: it goes on at offset ")) == ("ann", "accept-gap", "seen", True)
+    assert (said.who, said.what, said.why, said.key.startswith(f"{code}: it goes on at offset ")) == (
+        "ann",
+        "accept-gap",
+        "seen",
+        True,
+    )
     assert preview(scene.store, scene.agent, PLACE, scene.facts) is None
     restarted = Driver(scene.agent, scene.store, scene.log, scene.clock).give(0).turns(4)
     assert shown(restarted)[1]["in", 0] == ("running", None)
@@ -132,7 +142,11 @@ def test_what_would_be_forgotten_must_be_said(harm: Harm, code: str) -> None:
     after = scene.store.read(PLACE)
     assert before is not None
     assert after is not None
-    assert (before.claim.offset, before.claim.version, before.entries) == (after.claim.offset, after.claim.version, after.entries)
+    assert (before.claim.offset, before.claim.version, before.entries) == (
+        after.claim.offset,
+        after.claim.version,
+        after.entries,
+    )
     scene.worker.later(6).turns(4)
     assert scene.state == ("halted", code)
 
@@ -215,5 +229,3 @@ def test_killed_before_the_workers_are_told_the_same_call_tells_them(monkeypatch
     assert scene.state == ("halted", "retention-passed")
     assert scene.accepted() is None
     assert ("c", 300) in scene.goes_on()
-
-

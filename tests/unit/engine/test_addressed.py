@@ -67,7 +67,12 @@ def test_twin_without_the_header_s_meaning_the_other_agent_counts_it_twice(
 
 @pytest.mark.parametrize("honours", [True, False])
 def test_a_rebuild_passes_over_it_too(
-    agents: list[Driver], log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, honours: bool
+    agents: list[Driver],
+    log: Log,
+    store: MemoryStore,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    honours: bool,
 ) -> None:
     retried(log, store, agents)
     before = state(SPEND, store)

@@ -1,4 +1,5 @@
-"""Groups with messages that their handler cannot use: named by it or found one by one, dead letters each, the rest is handled once."""
+"""Groups with messages that their handler cannot use: named by it or found one by one, dead letters each, the rest is
+handled once."""
 
 import json
 from contextlib import suppress
@@ -64,9 +65,15 @@ def test_the_named_ones_are_dead_letters_byte_for_byte_and_the_rest_is_handled_a
     [result], [letter, _] = distinct(log, "out"), distinct(log, "dead")
     fire = fire_ids(PLACE, log.ids["in"])(0)
     assert header(result, "sluicegate-fire") == header(letter, "sluicegate-fire") == fire
-    assert (letter.k, header(letter, "sluicegate-dead-reason"), header(letter, "sluicegate-dead-stage")) == (b"k", "bad-item", "handler")
+    assert (letter.k, header(letter, "sluicegate-dead-reason"), header(letter, "sluicegate-dead-stage")) == (
+        b"k",
+        "bad-item",
+        "handler",
+    )
     assert store.values.get("sum", 0) == (4 if how.get("session") else 0)
-    validate({name: value.decode() for name, value in letter.h or () if name.startswith("sluicegate-") and value}, LETTER)
+    validate(
+        {name: value.decode() for name, value in letter.h or () if name.startswith("sluicegate-") and value}, LETTER
+    )
 
 
 @how
@@ -138,7 +145,7 @@ def test_after_so_many_failures_each_is_tried_alone_and_nothing_of_that_stays(
     whole = [1, 2, 3, 4]
     assert handlers.calls == [whole, whole, [1], [2], [3], [4], [1, 2, 4]]
     assert outputs(log) == [{"sum": 7, "of": [1, 2, 4]}]
-    said = "the handler raised ValueError: one of them (tests/unit/engine/handlers.py:172 in blunt)"
+    said = "the handler raised ValueError: one of them (tests/unit/engine/handlers.py:174 in blunt)"
     assert letters(log) == [(b'{"amount": 3}', "2", said)]
     assert store.values.get("sum", 0) == (7 if how.get("session") else 0)
 
@@ -154,7 +161,9 @@ def test_when_all_fail_alone_it_is_no_bad_message_and_the_group_fails_as_a_whole
 
 
 @how
-def test_without_isolation_one_bad_message_fails_its_group(how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_without_isolation_one_bad_message_fails_its_group(
+    how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.bad[3] = "bad"
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
     turned(Driver(an_agent("blunt", attempts=3, **how), store, log, clock).give(0))
@@ -192,7 +201,8 @@ def test_each_is_a_dead_letter_or_handled_once_after_a_death_anywhere(
 def test_without_the_removal_in_the_log_a_message_is_both_dead_and_handled(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
-    """The dead letter was committed; the process that goes on finds the whole group again, and nothing wrong with it."""
+    """The dead letter was committed; the process that goes on finds the whole group again, and nothing wrong with
+    it."""
 
     def forgetful(self: sealed.Sealed, held: sealed.SealedItem, rest: Any) -> None:
         held.item, held.state, held.ready_at = rest, "waiting", 1e12
@@ -207,7 +217,9 @@ def test_without_the_removal_in_the_log_a_message_is_both_dead_and_handled(
     assert outputs(log) == [{"sum": 10, "of": [1, 2, 3, 4]}]
 
 
-def test_with_the_removal_in_the_log_it_is_not(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
+def test_with_the_removal_in_the_log_it_is_not(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
     handlers.bad[2] = "two"
     reduce = sealed.Sealed._reduce
 
@@ -224,7 +236,9 @@ def test_with_the_removal_in_the_log_it_is_not(log: Log, store: MemoryStore, clo
     assert outputs(log) == [{"sum": 8, "of": [1, 3, 4]}]
 
 
-def test_a_session_is_rolled_back_before_the_rest_is_handled(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
+def test_a_session_is_rolled_back_before_the_rest_is_handled(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
     """Twin: without the isolation the bad message's writes stay with the others'."""
     monkeypatch.setattr(GroupMembers, "without", lambda self, fire, bad: ([], fire))
     monkeypatch.setattr(handlers, "bad", Changing(iter([{2: "two"}, {}])))
@@ -233,7 +247,9 @@ def test_a_session_is_rolled_back_before_the_rest_is_handled(log: Log, store: Me
     assert (store.values["sum"], letters(log)) == (10, [])
 
 
-def test_rows_of_together_are_named_as_well_and_only_their_messages_go(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_rows_of_together_are_named_as_well_and_only_their_messages_go(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.bad |= {3: "three", 7: "seven"}
     feed(log, *[("k", n) for n in range(10)])
     Driver(an_agent("book_choosy", None, session=True, attempts=1), store, log, clock).give(0).turns(10)

@@ -93,7 +93,9 @@ def test_a_shared_batch_that_was_completed_by_a_higher_count_says_so(
     assert (result["reason"], result["count"], result["total"]) == ("count-lowered", 3, 6)
 
 
-def test_another_timeout_counts_from_when_the_groups_were_opened(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_another_timeout_counts_from_when_the_groups_were_opened(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = changed(log, store, clock, "refuse", since_first=10.0).later(9).turns()
     assert totals(log) == []
     driver.later(1.5).turns()
@@ -110,7 +112,9 @@ def test_another_scope_under_open_groups_is_another_rule(log: Log, store: Memory
     assert totals(log) == [("a", "manual", 1, 1)]
 
 
-def test_records_in_the_shared_buffer_are_not_left_behind_by_another_scope(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_records_in_the_shared_buffer_are_not_left_behind_by_another_scope(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, ("a", 1), ("b", 2))
     Driver(replace(an_agent(), scope="shared"), store, log, clock).give(0).turns()
     for choice in ("refuse", "flush"):

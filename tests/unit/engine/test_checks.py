@@ -23,9 +23,20 @@ PLACE = Partition("app", "sums", "in", 0)
 
 def claim(**changed: Any) -> Claim:
     fields: dict[str, Any] = {
-        "partition": PLACE, "token": "t", "version": 9, "offset": 50, "epoch": -1, "number": 0, "first": 1, "last": 0,
-        "source": Source("id", 2, "rule"), "trying": None, "incarnation": "store", "member": "m", "store_time": 0.0,
-    }  # fmt: skip
+        "partition": PLACE,
+        "token": "t",
+        "version": 9,
+        "offset": 50,
+        "epoch": -1,
+        "number": 0,
+        "first": 1,
+        "last": 0,
+        "source": Source("id", 2, "rule"),
+        "trying": None,
+        "incarnation": "store",
+        "member": "m",
+        "store_time": 0.0,
+    }
     return Claim(**fields | changed)
 
 
@@ -54,17 +65,24 @@ def test_what_cannot_go_on_has_its_own_error(claimed: dict[str, Any], found: dic
 @pytest.mark.parametrize(
     ("claimed", "found"),
     [
-        ({}, {}), ({}, {"low": 50}), ({}, {"high": 50}), ({"source": None}, {}), ({}, {"topic_id": ""}), ({"offset": -1}, {"low": 70}),
-        ({}, {"metadata": OURS, "committed": 50}), ({}, {"metadata": OURS, "committed": 3}),
+        ({}, {}),
+        ({}, {"low": 50}),
+        ({}, {"high": 50}),
+        ({"source": None}, {}),
+        ({}, {"topic_id": ""}),
+        ({"offset": -1}, {"low": 70}),
+        ({}, {"metadata": OURS, "committed": 50}),
+        ({}, {"metadata": OURS, "committed": 3}),
         ({"version": 12}, {"metadata": OURS, "committed": 50}),
     ],
-)  # fmt: skip
+)
 def test_what_is_right_goes_on(claimed: dict[str, Any], found: dict[str, Any]) -> None:
     check_claim(claim(**claimed), facts(**found))
 
 
 @pytest.mark.parametrize(
-    "metadata", ["somebody else's", "{", "[]", "null", '["sluicegate","1","x"]', '["sluicegate",1,7]', '["other",1,"x"]']
+    "metadata",
+    ["somebody else's", "{", "[]", "null", '["sluicegate","1","x"]', '["sluicegate",1,7]', '["other",1,"x"]'],
 )
 def test_metadata_that_is_not_ours_says_nothing(metadata: str) -> None:
     check_claim(claim(offset=-1), facts(metadata=metadata, committed=99))
@@ -96,7 +114,9 @@ def test_a_claim_that_began_behind_what_was_seen_goes_on() -> None:
         check_claim(row, told, ClaimVersion(0, 9, "two"))
 
 
-@pytest.mark.parametrize("metadata", ['["sluicegate",9,"store"]', '["sluicegate",9,"store",0]', informational(by("two", 9))])
+@pytest.mark.parametrize(
+    "metadata", ['["sluicegate",9,"store"]', '["sluicegate",9,"store",0]', informational(by("two", 9))]
+)
 def test_what_older_programs_wrote_tells_by_its_version_alone(metadata: str) -> None:
     check_claim(claim(), facts(metadata=metadata, committed=50))
     with pytest.raises(StoreRewound):

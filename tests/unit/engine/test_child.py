@@ -49,7 +49,8 @@ ENDS(3)
 
 
 def test_the_end_of_a_process_waits_for_nothing_and_keeps_what_was_said() -> None:
-    """A Kafka client that is freed while its broker is away may hold the interpreter up for minutes; the thread stands for it."""
+    """A Kafka client that is freed while its broker is away may hold the interpreter up for minutes; the thread stands
+    for it."""
     done = subprocess.run([sys.executable, "-c", HANGS.replace("ENDS", "child.end")], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (3, b"said\n")
     with pytest.raises(subprocess.TimeoutExpired):
@@ -58,6 +59,9 @@ def test_the_end_of_a_process_waits_for_nothing_and_keeps_what_was_said() -> Non
 
 @pytest.mark.parametrize(("code", "said"), [(0, b"tidied up\n"), (1, b"")])
 def test_a_good_end_tidies_up_and_no_other_does(code: int, said: bytes) -> None:
-    program = f"import atexit; from sluicegate.streams.processes import child; atexit.register(print, 'tidied up'); child.end({code})"
+    program = (
+        "import atexit; from sluicegate.streams.processes import child; atexit.register(print, 'tidied up'); "
+        f"child.end({code})"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, said)

@@ -86,6 +86,8 @@ def test_one_that_cannot_be_committed_does_not_hold_up_the_others(store: MemoryS
     assert results_beside_a_damaged_one(a_log(partitions=2), store, clock) == 20
 
 
-def test_without_commits_alone_after_a_failure_it_does(store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_commits_alone_after_a_failure_it_does(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Claims, "retrying", False)
     assert results_beside_a_damaged_one(a_log(partitions=2), store, clock) < 20

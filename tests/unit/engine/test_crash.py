@@ -54,7 +54,9 @@ def test_two_records_that_kill_are_both_found(log: Log, store: MemoryStore, cloc
     assert len(totals(log)) == 398
 
 
-def test_without_crash_marks_such_a_record_stands_still_for_ever(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_without_crash_marks_such_a_record_stands_still_for_ever(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, *[(f"k{n}", n) for n in range(30)])
     scene.deadly["now"] = lambda message: message["amount"] == 3
     with without("crash-marks"):
@@ -86,7 +88,9 @@ def test_kills_of_idle_workers_never_count(log: Log, store: MemoryStore, clock: 
 def test_when_a_mark_stands_over_idle_time_good_records_become_dead_letters(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Owner, "_mark", lambda self, offset: self.marks.opening(offset) if self.marks.step(offset) else None)
+    monkeypatch.setattr(
+        Owner, "_mark", lambda self, offset: self.marks.opening(offset) if self.marks.step(offset) else None
+    )
     assert killed_while_idle(log, store, clock) != []
 
 
@@ -105,7 +109,9 @@ def test_an_exception_or_a_stop_takes_the_mark_back(log: Log, store: MemoryStore
     assert len(totals(log)) == 1
 
 
-def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     """The commit is fenced, and the acquittal fails at first."""
     feed(log, ("a", 1))
     driver = Driver(an_agent(count=1), store, log, clock).give(0)
@@ -135,7 +141,9 @@ def test_a_lost_partition_takes_the_mark_back_when_the_store_is_back(log: Log, s
     assert len(totals(log)) == 1
 
 
-def test_a_commit_that_reads_nothing_keeps_the_mark_as_it_stands(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_commit_that_reads_nothing_keeps_the_mark_as_it_stands(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     """An expiry between a claim and its first record."""
     agent = an_agent(count=5, compute=(DIES,))
     feed(log, ("slow", 1))
@@ -153,7 +161,8 @@ def test_a_commit_that_reads_nothing_keeps_the_mark_as_it_stands(log: Log, store
 
 
 class Actor:
-    """A living process that claims, marks, and cannot get on, as in a duel: only fenced commits, which it notices in the end."""
+    """A living process that claims, marks, and cannot get on, as in a duel: only fenced commits, which it notices in
+    the end."""
 
     def __init__(self, name: str, store: MemoryStore, acquits: bool = True) -> None:
         self.name, self.store, self.acquits = name, store, acquits
@@ -162,7 +171,11 @@ class Actor:
 
     def step(self, token: str) -> None:
         if self.claim is None:
-            self.claim, self.marks, self.opened = self.store.claim(PLACE, token, self.name), CrashMarks(self.name), False
+            self.claim, self.marks, self.opened = (
+                self.store.claim(PLACE, token, self.name),
+                CrashMarks(self.name),
+                False,
+            )
             self.marks.found(self.claim.trying, max(0, self.claim.offset))
             self.poisoned |= self.marks.poisoned
             return
@@ -204,7 +217,9 @@ def test_when_nobody_takes_its_mark_back_a_duel_of_four_makes_a_dead_letter() ->
     assert duel("ABCD", acquits=False) is True
 
 
-def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     agent = an_agent(count=1)
     one, two = (Driver(agent, store, log, clock).give(0) for _ in range(2))
     for n in range(60):

@@ -71,7 +71,9 @@ def test_a_call_that_was_cut_off_was_no_attempt(end: Callable[[Driver], None], m
 
 
 @END
-def test_without_giving_the_attempt_back_it_is_a_dead_letter(end: Callable[[Driver], None], make: Make, log: Log) -> None:
+def test_without_giving_the_attempt_back_it_is_a_dead_letter(
+    end: Callable[[Driver], None], make: Make, log: Log
+) -> None:
     feed(log, ("k", 7))
     with without("give-back"):
         after_some(make, log, end)
@@ -104,7 +106,11 @@ def test_the_offset_and_what_is_in_hand_do_not_move_with_it(make: Make, log: Log
     after = store.read(PLACE)
     assert before is not None
     assert after is not None
-    assert (after.claim.offset, len(after.entries), after.unsent) == (before.claim.offset, len(before.entries) + 1, before.unsent)
+    assert (after.claim.offset, len(after.entries), after.unsent) == (
+        before.claim.offset,
+        len(before.entries) + 1,
+        before.unsent,
+    )
 
 
 def after_an_outage(log: Log, store: MemoryStore, clock: ManualClock, moves: bool) -> list[int]:
@@ -122,8 +128,11 @@ def after_an_outage(log: Log, store: MemoryStore, clock: ManualClock, moves: boo
     return handlers.calls
 
 
-def test_what_is_remembered_of_failures_goes_with_the_partition(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    """A handler without a session is not called again for what it did already, unless another worker may have had the partition."""
+def test_what_is_remembered_of_failures_goes_with_the_partition(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """A handler without a session is not called again for what it did already, unless another worker may have had the
+    partition."""
     assert after_an_outage(log, store, clock, moves=True) == [1, 2, 1, 2]
 
 
@@ -148,7 +157,9 @@ def unrecorded(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     return driver
 
 
-def test_a_call_whose_outcome_the_store_did_not_take_was_no_attempt(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_call_whose_outcome_the_store_did_not_take_was_no_attempt(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     unrecorded(log, store, clock)
     assert (len(distinct(log, "out")), dead(log)) == (1, [])
 
@@ -162,8 +173,8 @@ def test_without_remembering_what_began_here_it_is_a_dead_letter(
 
 
 def between_two(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    """Two workers have the partition in turn, three times; each time the call goes well, and the claim is lost before its outcome is
-    committed. Nobody dies."""
+    """Two workers have the partition in turn, three times; each time the call goes well, and the claim is lost before
+    its outcome is committed. Nobody dies."""
     feed(log, ("k", 1))
     workers = [Driver(an_agent("forward", attempts=3), store, log, clock) for _ in range(2)]
     stolen: list[Changes] = []
@@ -176,14 +187,20 @@ def between_two(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     hooked(store, before=steal)
     for number in range(3):
         workers[number % 2].give(0)
-        wait_until(lambda driver=workers[number % 2], number=number: driver.later(2.0).turns(1) and len(stolen) > number, 10, "the theft")
+        wait_until(
+            lambda driver=workers[number % 2], number=number: driver.later(2.0).turns(1) and len(stolen) > number,
+            10,
+            "the theft",
+        )
         workers[number % 2].input.take(("in", 0))
         workers[number % 2].turns(1)
     workers[1].give(0)
     turned(workers[1], 10, 2.0)
 
 
-def test_calls_that_two_live_processes_lost_to_each_other_were_no_attempts(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_calls_that_two_live_processes_lost_to_each_other_were_no_attempts(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     """Found by tests/simulation (seed 333): the other's attempt since then does not make ours a death."""
     between_two(log, store, clock)
     assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])

@@ -43,8 +43,12 @@ class InLog:
 
 
 HEADERS: Headers = [
-    ("h", b"\xff"), ("h", None), ("sluicegate-id", b"old"), ("sluicegate-shard", b"a/b/c/0>in#x"), ("sluicegate-fire", b"f"),
-]  # fmt: skip
+    ("h", b"\xff"),
+    ("h", None),
+    ("sluicegate-id", b"old"),
+    ("sluicegate-shard", b"a/b/c/0>in#x"),
+    ("sluicegate-fire", b"f"),
+]
 
 
 class Times:
@@ -97,7 +101,10 @@ def test_letters_say_what_they_are(given: Driver, log: Log) -> None:
     why = "decode", "undecodable", False
     assert said[:2] == [("in/0/0", *why, b"k\xff", b"{bad"), ("in/0/2", *why, None, b"worse")]
     assert [each[:4] for each in said[2:]] == [("in/0/1", "aggregate", "timeout", True)]
-    assert (list(letters(log.topics["dead"][0], "app", ["other"])), list(letters(log.topics["dead"][0], "other", ["sums"]))) == ([], [])
+    assert (
+        list(letters(log.topics["dead"][0], "app", ["other"])),
+        list(letters(log.topics["dead"][0], "other", ["sums"])),
+    ) == ([], [])
     assert len(list(letters([*log.topics["dead"][0]] * 2, "app", ["sums"]))) == 3
 
 
@@ -110,7 +117,11 @@ def test_the_record_goes_back_byte_for_byte(given: Driver, log: Log, store: Memo
         ("sluicegate-retried-from", b"in/0/0"),
         ("sluicegate-retried-for", b"app/sums"),
     ]
-    assert (sent.k, sent.v, sent.h) == (b"k\xff", b"{bad", [("h", b"\xff"), ("h", None), ("sluicegate-fire", b"f"), *ours])
+    assert (sent.k, sent.v, sent.h) == (
+        b"k\xff",
+        b"{bad",
+        [("h", b"\xff"), ("h", None), ("sluicegate-fire", b"f"), *ours],
+    )
 
 
 def test_an_agent_takes_it_as_a_new_record(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -142,7 +153,9 @@ def test_twin_without_the_journal_a_second_retry_sends_it_twice(given: Driver, l
 
 
 @pytest.mark.parametrize(("dies", "then"), [("before", Retried(1, 0, [])), ("after", Retried(0, 1, []))])
-def test_a_retry_that_was_killed_half_way_is_finished_once(given: Driver, log: Log, store: MemoryStore, dies: str, then: Retried) -> None:
+def test_a_retry_that_was_killed_half_way_is_finished_once(
+    given: Driver, log: Log, store: MemoryStore, dies: str, then: Retried
+) -> None:
     with pytest.raises(SystemNotReady):
         again(log, store, dies=dies)
     feed(log, ("other", 1))
@@ -302,7 +315,9 @@ def test_a_group_is_refused_as_a_whole(given: Driver, log: Log, store: MemorySto
     assert totals(log) == []
 
 
-def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(given: Driver, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(
+    given: Driver, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     again(log, store)
     said = [(each.who, each.what, each.key, each.why) for each in journal.notes(store, "app")]
     assert said == [("me@here", what, "sums in/0/0", "fixed") for what in ("dead retry", "dead retry sent")]

@@ -27,8 +27,9 @@ def given(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     feed(log, ("bad", 1), ("good", 2), ("worse", 3))
     driver.turns(8).later(5).turns(4)
     assert [(each.row.key, each.reason) for each in dead_rows(store, "app", ["sums"], 10)] == [
-        (b"bad", "rejected: by the test"), (b"worse", "rejected: by the test"),
-    ]  # fmt: skip
+        (b"bad", "rejected: by the test"),
+        (b"worse", "rejected: by the test"),
+    ]
     driver.producer.fate = lambda row: "delivered"
     return driver
 
@@ -38,7 +39,9 @@ def settled(driver: Driver) -> None:
     driver.later(10).turns(4).later(5).turns(8)
 
 
-def test_a_dead_row_is_sent_with_its_old_id_under_a_new_number(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_dead_row_is_sent_with_its_old_id_under_a_new_number(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = given(log, store, clock)
     [bad, worse] = dead_rows(store, "app", ["sums"], 10)
     assert requeue(store, PLACE, lambda row: row.key == b"bad", person()) == 1

@@ -23,7 +23,11 @@ def test_a_deadline_that_passed_while_nobody_owned_the_partition_fires_before_ne
 
 @pytest.mark.parametrize(
     ("rule", "due"),
-    [({"since_first": 10.0}, 10), ({"since_first": None, "since_last": 4.0}, 10), ({"since_first": 8.0, "since_last": 4.0}, 8)],
+    [
+        ({"since_first": 10.0}, 10),
+        ({"since_first": None, "since_last": 4.0}, 10),
+        ({"since_first": 8.0, "since_last": 4.0}, 8),
+    ],
 )
 def test_groups_end_by_their_first_or_their_last_record_or_both(
     log: Log, store: MemoryStore, clock: ManualClock, rule: dict[str, Any], due: int
@@ -113,7 +117,9 @@ def test_a_clock_that_goes_back_in_the_store_fires_nothing_early_and_nothing_twi
     assert sorted(totals(log)) == [("a", "timeout", 1, 1), ("b", "timeout", 1, 1)]
 
 
-def test_a_clock_that_jumps_ahead_fires_what_is_due_by_it_once(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_clock_that_jumps_ahead_fires_what_is_due_by_it_once(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     shift = [0.0]
     store._clock = lambda: clock.now + 1_700_000_000 + shift[0]
     feed(log, ("a", 1))

@@ -1,6 +1,5 @@
 """Duplicates of a producer in the real engine: dropped before the aggregation, in the commit that moves the offset."""
 
-
 import pytest
 from structlog.testing import capture_logs
 
@@ -41,7 +40,9 @@ def test_with_the_protection_taken_out_duplicates_count_twice(store: MemoryStore
     assert len(totals(log)) == 2
 
 
-def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     for name in "123":
         write(log, name)
     driver = Driver(sums(), store, log, clock).give(0).turns()
@@ -51,7 +52,9 @@ def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(store:
     assert (offset(driver), len(log.topics["out"][0]), driver.worker._owners["in", 0].groups.states) == (6, 1, {})
 
 
-def test_unsent_output_of_the_first_is_sent_after_its_duplicate_was_dropped(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_unsent_output_of_the_first_is_sent_after_its_duplicate_was_dropped(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     """By another process, even: what is dropped is the record, not the outbox row."""
     write(log, "1")
     driver = Driver(sums(count=1), store, log, clock).give(0)
@@ -82,7 +85,9 @@ def test_a_record_that_was_refused_does_not_count_as_seen(store: MemoryStore, lo
     assert dead(log) == [("0", "undecodable"), ("3", "missing-field")]
 
 
-def test_a_record_that_crashed_the_process_three_times_does_not_count_as_seen(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_a_record_that_crashed_the_process_three_times_does_not_count_as_seen(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     from tests.unit.engine import scene
 
     agent = sums(count=1, compute=(scene.DIES,))
@@ -98,7 +103,9 @@ def test_a_record_that_crashed_the_process_three_times_does_not_count_as_seen(st
 
 
 @pytest.mark.parametrize("identity", [None, b""])
-def test_a_record_without_an_id_is_a_dead_letter(store: MemoryStore, log: Log, clock: ManualClock, identity: bytes | None) -> None:
+def test_a_record_without_an_id_is_a_dead_letter(
+    store: MemoryStore, log: Log, clock: ManualClock, identity: bytes | None
+) -> None:
     write(log, identity)
     write(log, "1")
     log.append("in", 0, b"a", None)
@@ -112,14 +119,18 @@ def test_a_record_without_an_id_is_a_dead_letter(store: MemoryStore, log: Log, c
     assert len(totals(log)) == 1
 
 
-def test_a_record_without_an_id_is_taken_where_the_file_says_so(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_a_record_without_an_id_is_taken_where_the_file_says_so(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     for name in (None, None, "1", "1"):
         write(log, name)
     Driver(sums(Deduplication("header", "message-id", on_missing="accept")), store, log, clock).give(0).turns()
     assert (dead(log), totals(log)) == ([], [("a", "count", 3, 3)])
 
 
-def test_a_tombstone_without_an_id_is_skipped_where_the_file_says_so(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_a_tombstone_without_an_id_is_skipped_where_the_file_says_so(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     log.append("in", 0, b"a", None)
     driver = Driver(sums(on_null="skip"), store, log, clock).give(0).turns()
     assert (dead(log), metrics(driver)["records_skipped"]) == ([], 1)
@@ -136,8 +147,16 @@ def test_what_is_wrong_besides_is_said_first(store: MemoryStore, log: Log, clock
     ("dedupe", "values", "taken"),
     [
         (Deduplication("field", "id"), [b'{"id": 1}', b'{"id": 1}', b'{"id": 2}'], 2),
-        (Deduplication("field", "id"), [b'{"id": {"b": 1, "a": 2}}', b'{"id": {"a": 2, "b": 1}}', b'{"id": {"a": 2}}'], 2),
-        (Deduplication("field", "o.id"), [b'{"o": {"id": "x"}}', b'{"o": {"id": "x", "n": 1}}', b'{"o": {"id": "y"}}'], 2),
+        (
+            Deduplication("field", "id"),
+            [b'{"id": {"b": 1, "a": 2}}', b'{"id": {"a": 2, "b": 1}}', b'{"id": {"a": 2}}'],
+            2,
+        ),
+        (
+            Deduplication("field", "o.id"),
+            [b'{"o": {"id": "x"}}', b'{"o": {"id": "x", "n": 1}}', b'{"o": {"id": "y"}}'],
+            2,
+        ),
         (Deduplication("field", "o.id"), [b'{"o": {"id": null}}', b'{"o": 1}', b"[1]", b'{"o": {"id": ""}}'], 0),
         (Deduplication("key"), [b"{}", b"{}"], 1),
     ],
@@ -159,7 +178,9 @@ def test_of_a_header_that_is_there_twice_the_last_one_counts(store: MemoryStore,
     assert len(totals(log)) == 2
 
 
-def test_of_a_long_id_only_its_hash_is_kept_and_all_of_it_counts(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_of_a_long_id_only_its_hash_is_kept_and_all_of_it_counts(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     long = "x" * 2000
     for name in (long, long + "y", long, "x" * LONGEST):
         write(log, name)
@@ -178,7 +199,9 @@ def test_raw_records_have_no_field_to_be_an_id() -> None:
 # -- how long, and where -----------------------------------------------------------------------------------------------
 
 
-def test_218_an_id_is_known_for_its_horizon_from_its_first_acceptance(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_218_an_id_is_known_for_its_horizon_from_its_first_acceptance(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     driver = Driver(sums(Deduplication("header", "message-id", 60.0), count=1), store, log, clock).give(0)
     for later in (0.0, 59.0, 2.0, 58.0):
         write(log, "1")
@@ -195,7 +218,9 @@ def test_ids_are_those_of_one_partition_and_agent(store: MemoryStore, clock: Man
     assert len(totals(log)) == 4
 
 
-def test_ids_that_were_read_from_elsewhere_mean_nothing_any_more(store: MemoryStore, log: Log, clock: ManualClock) -> None:
+def test_ids_that_were_read_from_elsewhere_mean_nothing_any_more(
+    store: MemoryStore, log: Log, clock: ManualClock
+) -> None:
     write(log, "1", value=b'{"id": "other"}')
     Driver(sums(count=1, compute=()), store, log, clock).give(0).turns()
     write(log, "other", value=b'{"id": "1"}')
@@ -211,4 +236,6 @@ def test_beyond_the_limit_the_oldest_are_forgotten_loudly(store: MemoryStore, lo
             driver.turns(2)
     assert len(totals(log)) == 5
     assert metrics(driver)["ids_forgotten"] == 3
-    assert [(line["topic"], line["partition"], line["max_ids"]) for line in logs if line["event"] == "dedupe.full"] == [("in", 0, 2)]
+    assert [(line["topic"], line["partition"], line["max_ids"]) for line in logs if line["event"] == "dedupe.full"] == [
+        ("in", 0, 2)
+    ]

@@ -22,7 +22,9 @@ def an_agent(session: bool, name: str = "book", rule: Aggregation | None = None,
 
 
 @SESSIONS
-def test_173_a_message_that_was_written_twice_is_handed_over_once(log: Log, store: MemoryStore, clock: ManualClock, session: bool) -> None:
+def test_173_a_message_that_was_written_twice_is_handed_over_once(
+    log: Log, store: MemoryStore, clock: ManualClock, session: bool
+) -> None:
     for amount in (1, 1, 2, 3, 2):
         write(log, f"m{amount}", amount=amount)
     driver = Driver(an_agent(session), store, log, clock).give(0).turns()
@@ -34,7 +36,9 @@ def test_173_a_message_that_was_written_twice_is_handed_over_once(log: Log, stor
 
 
 @SESSIONS
-def test_with_the_protection_out_it_is_handed_over_twice(log: Log, store: MemoryStore, clock: ManualClock, session: bool) -> None:
+def test_with_the_protection_out_it_is_handed_over_twice(
+    log: Log, store: MemoryStore, clock: ManualClock, session: bool
+) -> None:
     for amount in (1, 1):
         write(log, "m", amount=amount)
     with without("dedupe"):
@@ -42,7 +46,9 @@ def test_with_the_protection_out_it_is_handed_over_twice(log: Log, store: Memory
     assert handlers.calls == [1, 1]
 
 
-def test_a_message_that_could_not_be_read_does_not_count_as_seen(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_message_that_could_not_be_read_does_not_count_as_seen(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     write(log, None, amount=9)
     write(log, "m", value=b"{no json")
     write(log, "m", amount=1)
@@ -52,8 +58,8 @@ def test_a_message_that_could_not_be_read_does_not_count_as_seen(log: Log, store
 
 
 def given_up(log: Log, store: MemoryStore, clock: ManualClock, session: bool) -> list[int]:
-    """A handler that refuses a message for good; other messages; the message again, to another process; and once more. What was
-    handled well in the end."""
+    """A handler that refuses a message for good; other messages; the message again, to another process; and once more.
+    What was handled well in the end."""
     handlers.fails[7] = [ValueError()] * 2
     for amount in (1, 7, 2):
         write(log, f"m{amount}", amount=amount)
@@ -69,7 +75,9 @@ def given_up(log: Log, store: MemoryStore, clock: ManualClock, session: bool) ->
 
 
 @SESSIONS
-def test_what_a_handler_refused_for_good_does_not_count_as_seen(log: Log, store: MemoryStore, clock: ManualClock, session: bool) -> None:
+def test_what_a_handler_refused_for_good_does_not_count_as_seen(
+    log: Log, store: MemoryStore, clock: ManualClock, session: bool
+) -> None:
     assert given_up(log, store, clock, session) == [7]
 
 

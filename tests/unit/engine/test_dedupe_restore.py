@@ -50,7 +50,9 @@ def test_a_crash_at_any_commit_lets_no_duplicate_in_and_no_record_out(clock: Man
             assert storm(clock, step, before)[0] == expected, (step, before)
 
 
-def test_without_ids_in_the_commit_a_crash_lets_duplicates_in(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ids_in_the_commit_a_crash_lets_duplicates_in(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected, commits = storm(clock, 0, before=True)
     monkeypatch.setattr(KnownIds, "changes", lambda self, now: [])
     assert any(storm(clock, step, before=True)[0] != expected for step in range(2, commits + 1))

@@ -44,7 +44,9 @@ def rewind(log: Log, store: MemoryStore) -> None:
 
 def swap(log: Log, store: MemoryStore) -> None:
     row = store._rows[PLACE]
-    row.claim = type(row.claim)(**{name: getattr(row.claim, name) for name in row.claim.__struct_fields__} | {"incarnation": "another"})
+    row.claim = type(row.claim)(
+        **{name: getattr(row.claim, name) for name in row.claim.__struct_fields__} | {"incarnation": "another"}
+    )
 
 
 def swap_without_witness(log: Log, store: MemoryStore) -> None:
@@ -59,9 +61,14 @@ def missing_entry(log: Log, store: MemoryStore) -> None:
 
 earlier: list[Any] = []
 HARMS: list[tuple[Harm, str]] = [
-    (retention, "retention-passed"), (truncation, "log-truncated"), (recreation, "topic-recreated"), (wipe, "store-wiped"),
-    (rewind, "store-rewound"), (swap, "store-swapped"), (missing_entry, "changelog-incomplete"),
-]  # fmt: skip
+    (retention, "retention-passed"),
+    (truncation, "log-truncated"),
+    (recreation, "topic-recreated"),
+    (wipe, "store-wiped"),
+    (rewind, "store-rewound"),
+    (swap, "store-swapped"),
+    (missing_entry, "changelog-incomplete"),
+]
 UNWITNESSED: tuple[Harm, str] = (swap_without_witness, "store-swapped")
 
 
@@ -104,7 +111,9 @@ def test_without_the_checks_of_a_claim_and_of_its_first_record_the_same_gap_is_s
 
 
 @pytest.mark.parametrize(("code", "halted"), [("truncated", "log-truncated"), ("unknown-topic", "topic-recreated")])
-def test_a_gap_that_shows_while_reading_halts_the_partition(log: Log, clock: ManualClock, code: str, halted: str) -> None:
+def test_a_gap_that_shows_while_reading_halts_the_partition(
+    log: Log, clock: ManualClock, code: str, halted: str
+) -> None:
     log.topics["in"].append([])
     driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
     driver.input.failed.append((("in", 0), code, "said by the broker"))
@@ -129,7 +138,8 @@ def test_an_offset_that_is_out_of_range_halts_the_partition_when_the_log_itself_
 
 
 def passed_over(log: Log, clock: ManualClock, code: str) -> Driver:
-    """A broker says or sends something in error, and the client goes on behind the three records that it did not read."""
+    """A broker says or sends something in error, and the client goes on behind the three records that it did not
+    read."""
     log.topics["in"].append([])
     feed(log, ("c", 1))
     driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
@@ -141,7 +151,9 @@ def passed_over(log: Log, clock: ManualClock, code: str) -> Driver:
 
 
 @pytest.mark.parametrize("code", ["out-of-range", "unread"])
-def test_what_could_not_be_read_is_read_again_from_the_offset_of_the_store(log: Log, clock: ManualClock, code: str) -> None:
+def test_what_could_not_be_read_is_read_again_from_the_offset_of_the_store(
+    log: Log, clock: ManualClock, code: str
+) -> None:
     driver = passed_over(log, clock, code)
     assert shown(driver)[1] == {("in", 0): ("claiming", None), ("in", 1): ("running", None)}
     assert shown(driver)[0] == ["waiting to claim in/0: reading at offset 1: said by the broker"]

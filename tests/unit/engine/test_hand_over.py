@@ -72,7 +72,9 @@ def test_the_group_does_not_wait_for_ever(log: Log, store: MemoryStore, clock: M
     assert max(written(log).values()) == 2
 
 
-def test_records_that_were_not_committed_are_left_to_the_next_owner(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_records_that_were_not_committed_are_left_to_the_next_owner(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     first, second = (Driver(an_agent(count=2), store, log, clock) for _ in range(2))
     first.give(0).turns(3)
     owner = first.worker._owners[PLACE]
@@ -102,7 +104,8 @@ def test_another_owner_that_came_first_is_no_error(log: Log, store: MemoryStore,
 
 
 def stopped(log: Log, store: MemoryStore, clock: ManualClock, ends: Callable[[Driver], object]) -> None:
-    """The partition is lost to an error while reports of its rows are out, and the worker is asked to stop; another one starts."""
+    """The partition is lost to an error while reports of its rows are out, and the worker is asked to stop; another one
+    starts."""
     first = Driver(an_agent(count=1), store, log, clock).give(0).turns(3)
     Slow(first, 2)
     feed(log, ("a", 1), ("b", 2))

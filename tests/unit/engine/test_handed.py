@@ -1,4 +1,5 @@
-"""An owner ends while its process lives: what was handed to the producer is not handed over again under the next claim."""
+"""An owner ends while its process lives: what was handed to the producer is not handed over again under the next
+claim."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -141,7 +142,8 @@ def test_nothing_is_handed_over_while_nobody_owns_the_partition() -> None:
 
 
 def test_a_number_that_another_claim_gave_again_is_another_row() -> None:
-    """The store lost its last writes, or another process was there in between: the row under this number was never handed over."""
+    """The store lost its last writes, or another process was there in between: the row under this number was never
+    handed over."""
     scene = Scene(1, 2, 3).turn()
     scene.broker.report(1)
     scene.broker.report(2, "rejected", "too large")

@@ -37,6 +37,8 @@ def test_a_key_is_text_or_else_the_bytes(
     log.append("in", 0, raw, b'{"n": 1}')
     aggregation = Aggregation(count=1) if function == "summed" else None
     handler = Handler((f"tests.unit.engine.test_handler_keys:{function}",))
-    Driver(Agent("a", ("in",), aggregation, Destination("out"), "dead", handler=handler), store, log, clock).give(0).turns()
+    Driver(Agent("a", ("in",), aggregation, Destination("out"), "dead", handler=handler), store, log, clock).give(
+        0
+    ).turns()
     assert seen == [(key, raw, key, raw)]
     assert [message.k for message in log.topics["out"][0]] == [raw, raw]

@@ -1,4 +1,5 @@
-"""Handlers without a session: called for each message or group, their outputs sent with the commit, and what a failure means."""
+"""Handlers without a session: called for each message or group, their outputs sent with the commit, and what a failure
+means."""
 
 import json
 from typing import Any
@@ -61,11 +62,17 @@ def test_outputs_have_ids_of_the_message_and_their_place(log: Log, store: Memory
     [one], [other] = distinct(log, "out"), distinct(log, "dead")
     assert (one.k, one.v, header(one, "h"), header(one, "sluicegate-agent")) == (b"k1", b"raw", "x", "a")
     assert (other.k, other.v) == (b"k2", b'{"to":"other"}')
-    assert header(one, "sluicegate-fire") == header(other, "sluicegate-fire") == fire_ids(Partition("app", "a", "in", 0), log.ids["in"])(0)
+    assert (
+        header(one, "sluicegate-fire")
+        == header(other, "sluicegate-fire")
+        == fire_ids(Partition("app", "a", "in", 0), log.ids["in"])(0)
+    )
     assert header(one, "sluicegate-id") != header(other, "sluicegate-id")
 
 
-def test_nothing_is_sent_that_a_failing_handler_sent_before_it_failed(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_nothing_is_sent_that_a_failing_handler_sent_before_it_failed(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.fails[2] = [ValueError("payload")] * 2
     feed(log, ("k", 1), ("k", 2), ("k", 3))
     Driver(an_agent("forward", attempts=2), store, log, clock).give(0).turns(3).later(5).turns()
@@ -96,7 +103,9 @@ def test_a_failure_is_tried_again_after_growing_pauses_and_no_other_is_called_ag
     assert outputs(log) == [{"doubled": 2}, {"doubled": 4}, {"doubled": 6}]
 
 
-def test_a_message_before_the_failing_one_does_not_wait_for_it(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_message_before_the_failing_one_does_not_wait_for_it(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.fails[2] = [ValueError()] * 4
     feed(log, ("k", 1), ("k", 2), ("k", 3))
     Driver(an_agent("forward"), store, log, clock).give(0).turns(12)
@@ -143,7 +152,9 @@ def test_what_cannot_be_decoded_never_reaches_the_handler(log: Log, store: Memor
 
 
 def test_completed_groups_are_handed_over_instead_of_written(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    rule = Aggregation(count=2, since_first=30.0, compute=(Reducer("total", "sum", "amount"), Reducer("rows", "collect")))
+    rule = Aggregation(
+        count=2, since_first=30.0, compute=(Reducer("total", "sum", "amount"), Reducer("rows", "collect"))
+    )
     feed(log, ("k", 1), ("k", 2), ("j", 3))
     driver = Driver(an_agent("result", rule=rule), store, log, clock).give(0).turns()
     driver.later(31).turns()
@@ -152,7 +163,9 @@ def test_completed_groups_are_handed_over_instead_of_written(log: Log, store: Me
     assert outputs(log) == [{"sum": 3}, {"sum": 3}]
 
 
-def test_a_group_whose_handler_fails_for_good_is_a_dead_letter_with_its_document(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_group_whose_handler_fails_for_good_is_a_dead_letter_with_its_document(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     rule = Aggregation(count=2, compute=(Reducer("total", "sum", "amount"),))
     handlers.fails[3] = [ValueError()] * 2
     feed(log, ("k", 1), ("k", 2), ("j", 3), ("j", 4))
@@ -168,10 +181,12 @@ def test_a_group_whose_handler_fails_for_good_is_a_dead_letter_with_its_document
         ("nothing.here:f", "there is no module nothing; "),
         (f"{HERE}:absent", r"handlers\.py has no absent; "),
         (f"{HERE}:HERE", "has no HERE; "),
-        (f"{HERE}:calls", "is not a function"), (f"{HERE}:_maybe_fail", None), ("json:dump", "`fp` is unknown"),
+        (f"{HERE}:calls", "is not a function"),
+        (f"{HERE}:_maybe_fail", None),
+        ("json:dump", "`fp` is unknown"),
         (f"{HERE}:result", "gets a message, not a batch"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_called_is_refused_at_the_start(
     path: str, error: str | None, log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:

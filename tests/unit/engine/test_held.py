@@ -1,4 +1,5 @@
-"""A failed call does not end its owner: the claim stays, the messages before it are committed, and it is handled again later."""
+"""A failed call does not end its owner: the claim stays, the messages before it are committed, and it is handled again
+later."""
 
 import json
 from typing import Any
@@ -21,7 +22,9 @@ RETRY = {"attempts": 3, "backoff_first": 1.0, "backoff_most": 1.0}
 
 
 def an_agent(function: str = "forward", rule: Aggregation | None = None, **how: Any) -> Agent:
-    return Agent("a", ("in",), rule, Destination("out"), "dead", handler=Handler((f"{HERE}:{function}",), **(RETRY | how)))
+    return Agent(
+        "a", ("in",), rule, Destination("out"), "dead", handler=Handler((f"{HERE}:{function}",), **(RETRY | how))
+    )
 
 
 def claims(driver: Driver) -> int:
@@ -45,7 +48,9 @@ def outputs(log: Log) -> list[tuple[Any, str | None]]:
     return [(json.loads(message.v or b""), header(message, "sluicegate-id")) for message in log.order["out"]]
 
 
-def a_failing_message(log: Log, store: MemoryStore, clock: ManualClock, function: str = "forward", **how: Any) -> Driver:
+def a_failing_message(
+    log: Log, store: MemoryStore, clock: ManualClock, function: str = "forward", **how: Any
+) -> Driver:
     driver = begun(an_agent(function, **how), log, store, clock)
     handlers.fails[3] = [ValueError()] * 3
     feed(log, *[("k", n) for n in range(1, 6)])
@@ -67,7 +72,9 @@ def test_what_lies_before_is_committed_and_the_rest_follows_when_it_is_given_up(
     assert len(found) == len(set(found)) == 5
 
 
-def test_without_it_the_owner_ends(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_it_the_owner_ends(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def hold(self: Owner, items: Any, error: Exception) -> None:
         raise error
 
@@ -101,7 +108,9 @@ def test_if_only_the_offset_read_were_committed_a_message_would_be_lost(
     assert 6 not in {value["doubled"] for value, _ in outputs(log)}
 
 
-def test_a_group_waits_with_its_partition_under_the_same_claim(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_group_waits_with_its_partition_under_the_same_claim(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     rule = Aggregation(count=2, since_first=30.0, compute=(Reducer("total", "sum", "amount"),))
     driver = Driver(an_agent("result", rule), store, log, clock).give(0)
     feed(log, ("a", 1), ("a", 1))

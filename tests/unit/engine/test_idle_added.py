@@ -51,7 +51,9 @@ def often_restarted(log: Log, store: MemoryStore, clock: ManualClock) -> list[fl
     return [clock.now - begun] if totals(log) else []
 
 
-def test_processes_that_restart_again_and_again_do_not_keep_it_open(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_processes_that_restart_again_and_again_do_not_keep_it_open(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     assert often_restarted(log, store, clock) == [12]
 
 

@@ -1,4 +1,5 @@
-"""What an outage, a fence, a stop or a changed rule interrupts goes on as if it had not been: nothing is counted, doubled or lost by it."""
+"""What an outage, a fence, a stop or a changed rule interrupts goes on as if it had not been: nothing is counted,
+doubled or lost by it."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +55,9 @@ VALUES = (Reducer("rows", "collect", "amount"),)
 DISTINCT = (Reducer("rows", "distinct", "amount"),)
 
 
-@pytest.mark.parametrize(("old", "new"), [(COLLECT, SUM), (COLLECT, (*COLLECT, Reducer("all", "distinct", "amount"))), (VALUES, DISTINCT)])
+@pytest.mark.parametrize(
+    ("old", "new"), [(COLLECT, SUM), (COLLECT, (*COLLECT, Reducer("all", "distinct", "amount"))), (VALUES, DISTINCT)]
+)
 def test_an_agent_with_a_changed_rule_starts_a_second_time(
     old: tuple[Reducer, ...], new: tuple[Reducer, ...], log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
@@ -107,7 +110,9 @@ def test_fences_under_a_call_that_runs_are_no_deaths(log: Log, store: MemoryStor
     assert dead(log) == []
 
 
-def test_an_idle_partition_is_not_given_up_because_anothers_handler_is_away(store: MemoryStore, clock: ManualClock) -> None:
+def test_an_idle_partition_is_not_given_up_because_anothers_handler_is_away(
+    store: MemoryStore, clock: ManualClock
+) -> None:
     log = a_log(partitions=2)
     handlers.fails[1] = [handlers.away() for _ in range(60)]
     log.append("in", 1, b"z", b'{"amount": 5}')
@@ -125,7 +130,9 @@ SENDS: dict[str, Callable[..., object]] = {
     "a blank topic": lambda send, schedule: schedule({}, after=1.0, topic=" "),
     "a topic that is no text": lambda send, schedule: send({}, topic=5),
     "a topic that Kafka refuses": lambda send, schedule: send({}, topic="bad topic!"),
-    "a time before all times": lambda send, schedule: schedule({}, at=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))),
+    "a time before all times": lambda send, schedule: schedule(
+        {}, at=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
+    ),
 }
 
 

@@ -22,7 +22,8 @@ class Whatever(dict[Any, Any]):
 
 
 def two_partitions(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
-    """A new worker that has claimed both and read nothing; four records of the first wait for it, and one of the second."""
+    """A new worker that has claimed both and read nothing; four records of the first wait for it, and one of the
+    second."""
     log.topics["in"].append([])
     for turns in (6, 1):
         feed(log, *[("a", 1)] * 4)
@@ -54,20 +55,25 @@ def test_a_first_record_above_the_offset_is_sought_again_and_what_is_in_hand_is_
     assert after_stale_records(log, driver, [mine[5], others[1], mine[6], mine[7]]) == 10
 
 
-def test_another_record_above_the_offset_is_sought_again_once_more(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_another_record_above_the_offset_is_sought_again_once_more(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     """Found by tests/simulation (seed 942321): an answer that was under way may come after the second seek, too."""
     driver, mine = two_partitions(log, store, clock), log.topics["in"][0]
     assert after_stale_records(log, driver, mine[5:], mine[6:]) == 10
 
 
-def test_if_any_record_were_taken_after_the_second_seek_records_would_be_lost(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_if_any_record_were_taken_after_the_second_seek_records_would_be_lost(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver, mine = two_partitions(log, store, clock), log.topics["in"][0]
     driver.worker._claims._again = Whatever()
     assert after_stale_records(log, driver, mine[5:], mine[6:]) < 10
 
 
 def behind_a_hole(log: Log, store: MemoryStore, clock: ManualClock, protected: bool) -> int:
-    """Results of a partition whose next offset has no record, while each fetch has its records before and behind another one's."""
+    """Results of a partition whose next offset has no record, while each fetch has its records before and behind
+    another one's."""
     driver = two_partitions(log, store, clock)
     del log.topics["in"][0][4]
     if not protected:
@@ -84,9 +90,13 @@ def behind_a_hole(log: Log, store: MemoryStore, clock: ManualClock, protected: b
     return [result[0] for result in totals(log)].count("a")
 
 
-def test_a_hole_behind_which_the_same_record_comes_twice_is_passed(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_hole_behind_which_the_same_record_comes_twice_is_passed(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     assert behind_a_hole(log, store, clock, protected=True) == 7
 
 
-def test_if_only_the_first_run_were_void_a_hole_would_never_be_passed(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_if_only_the_first_run_were_void_a_hole_would_never_be_passed(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     assert behind_a_hole(log, store, clock, protected=False) == 4

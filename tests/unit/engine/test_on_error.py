@@ -45,7 +45,11 @@ AGENTS = pytest.mark.parametrize("make", [sums, handled])
 
 
 def numbers(log: Log) -> list[int]:
-    return [value.get("total", value.get("doubled", 0) // 2) for m in distinct(log, "out") if (value := json.loads(m.v or b"{}"))]
+    return [
+        value.get("total", value.get("doubled", 0) // 2)
+        for m in distinct(log, "out")
+        if (value := json.loads(m.v or b"{}"))
+    ]
 
 
 @AGENTS
@@ -60,13 +64,17 @@ def test_what_cannot_be_decoded_is_a_dead_letter_unless_the_file_says_otherwise(
 @AGENTS
 def test_skip_leaves_it_out_and_counts_it(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
     given(log, b'{"amount": 1}', BAD, b'{"amount": 2}', b'{"amount": 3' + b" " * 3000 + b"}")
-    driver = turned(Driver(make("skip", max_record_bytes=2000) if make is sums else make("skip"), store, log, clock).give(0))
+    driver = turned(
+        Driver(make("skip", max_record_bytes=2000) if make is sums else make("skip"), store, log, clock).give(0)
+    )
     assert (numbers(log)[:2], dead(log)) == ([1, 2], [])
     assert metrics(driver)["records_skipped"] == (2 if make is sums else 1)
 
 
 @AGENTS
-def test_stop_halts_that_partition_at_it_and_goes_on_when_the_file_was_changed(make: Any, store: MemoryStore, clock: ManualClock) -> None:
+def test_stop_halts_that_partition_at_it_and_goes_on_when_the_file_was_changed(
+    make: Any, store: MemoryStore, clock: ManualClock
+) -> None:
     log = a_log(partitions=2)
     given(log, b'{"amount": 1}', BAD, b'{"amount": 2}')
     feed(log, ("k", 5), number=1)
@@ -78,7 +86,9 @@ def test_stop_halts_that_partition_at_it_and_goes_on_when_the_file_was_changed(m
     assert sorted(numbers(log)) == [1, 2, 5]
 
 
-def test_an_aggregation_says_itself_what_null_values_and_missing_fields_are(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_an_aggregation_says_itself_what_null_values_and_missing_fields_are(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     given(log, None, b"{}", b'{"amount": 2}')
     turned(Driver(sums("stop"), store, log, clock).give(0))
     assert (totals(log), dead(log)) == ([("k", "count", 1, 2)], [("0", "null-value"), ("1", "missing-field")])
@@ -108,7 +118,9 @@ def unsent(store: MemoryStore) -> list[bytes | None]:
 
 
 @AGENTS
-def test_a_refused_row_halts_the_partition_and_stays_in_the_outbox(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_refused_row_halts_the_partition_and_stays_in_the_outbox(
+    make: Any, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = refusing(make(produce="stop"), log, store, clock)
     assert state(driver) == ("halted", "produce-stopped")
     assert b"bad" in unsent(store)
@@ -119,20 +131,26 @@ def test_a_refused_row_halts_the_partition_and_stays_in_the_outbox(make: Any, lo
 
 
 @AGENTS
-def test_after_a_restart_it_is_sent_with_what_followed(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_after_a_restart_it_is_sent_with_what_followed(
+    make: Any, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     refusing(make(produce="stop"), log, store, clock)
     turned(Driver(make(produce="stop"), store, log, clock).give(0))
     assert (sorted(numbers(log)), unsent(store)) == ([1, 2, 3], [])
 
 
 @AGENTS
-def test_without_stop_it_is_a_dead_row_and_its_output_is_missing(make: Any, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_without_stop_it_is_a_dead_row_and_its_output_is_missing(
+    make: Any, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     refusing(make(), log, store, clock)
     turned(Driver(make(), store, log, clock).give(0))
     assert sorted(numbers(log)) == [1, 3]
 
 
-def test_rows_that_were_taken_before_the_stop_are_not_sent_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_rows_that_were_taken_before_the_stop_are_not_sent_again(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     refusing(sums(produce="stop"), log, store, clock)
     turned(Driver(sums(produce="stop"), store, log, clock).give(0))
     assert [m.k for m in log.topics["out"][0]].count(b"a") == 1

@@ -1,4 +1,5 @@
-"""From the commit to Kafka through the whole worker: nothing before its commit, exact acknowledgements, drain, back-pressure; chains."""
+"""From the commit to Kafka through the whole worker: nothing before its commit, exact acknowledgements, drain,
+back-pressure; chains."""
 
 import json
 from typing import Any
@@ -39,12 +40,16 @@ def test_nothing_is_sent_before_its_commit(log: Log, store: MemoryStore, clock: 
     assert sent_without_a_commit(log, store, clock) == 0
 
 
-def test_without_waiting_for_the_commit_rows_go_out_that_never_were(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_without_waiting_for_the_commit_rows_go_out_that_never_were(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     with without("output-commit"):
         assert sent_without_a_commit(log, store, clock) > 0
 
 
-def test_an_idle_partition_records_its_reports_and_exactly_those(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_an_idle_partition_records_its_reports_and_exactly_those(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "ack-lost" if row.number == 2 else "delivered"
     feed(log, ("a", 1), ("b", 2), ("c", 3))
@@ -58,7 +63,9 @@ def test_an_idle_partition_records_its_reports_and_exactly_those(log: Log, store
     assert (copies[0].v, copies[0].h) == (copies[1].v, copies[1].h)
 
 
-def test_a_rejected_row_is_listed_as_dead_and_what_follows_goes_out(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_rejected_row_is_listed_as_dead_and_what_follows_goes_out(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "rejected" if row.key == b"bad" else "delivered"
     feed(log, ("bad", 1), ("good", 2))
@@ -69,7 +76,9 @@ def test_a_rejected_row_is_listed_as_dead_and_what_follows_goes_out(log: Log, st
     assert totals(log) == [("good", "count", 1, 2)]
 
 
-def test_output_that_is_down_loses_nothing_and_keeps_the_order(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_output_that_is_down_loses_nothing_and_keeps_the_order(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     driver.producer.fate = lambda row: "failed"
     for n in range(30):
@@ -92,7 +101,9 @@ def _tight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_tight")
-def test_too_many_unsent_rows_pause_intake_and_never_deadlines(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_too_many_unsent_rows_pause_intake_and_never_deadlines(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, ("slow", 1))
     driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
     driver.producer.room = 0
@@ -111,7 +122,9 @@ def test_too_many_unsent_rows_pause_intake_and_never_deadlines(log: Log, store: 
 
 
 @pytest.mark.usefixtures("_tight")
-def test_a_paused_partition_that_is_claimed_again_is_paused_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_paused_partition_that_is_claimed_again_is_paused_again(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
     driver.producer.room = 0
     feed(log, ("slow", 1), *[(f"k{n}", 1) for n in range(30)] * 2)
@@ -126,7 +139,9 @@ def test_a_paused_partition_that_is_claimed_again_is_paused_again(log: Log, stor
     assert driver.input.positions["in", 0] < 121
 
 
-def test_a_drain_commits_what_was_read_and_records_what_was_sent(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_drain_commits_what_was_read_and_records_what_was_sent(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     feed(log, *[(f"k{n}", n) for n in range(40)])
     turns = iter([False, True])
@@ -154,7 +169,9 @@ def test_a_drain_ends_in_time_when_kafka_does_not_answer(log: Log, store: Memory
     assert unsent(store) == [1]
 
 
-def test_a_drain_with_a_store_that_is_away_ends_and_loses_nothing(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_drain_with_a_store_that_is_away_ends_and_loses_nothing(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(count=1), store, log, clock).give(0).turns()
     feed(log, ("a", 1))
     commit = store.commit
@@ -201,13 +218,17 @@ def test_an_agent_that_receives_another_ones_results_counts_each_once_whatever_i
     assert len({header(m, "sluicegate-id") for m in log.topics["down"][0]}) == 4
 
 
-def test_without_dropping_repeats_the_lower_agent_counts_them_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_without_dropping_repeats_the_lower_agent_counts_them_again(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     with without("receive"):
         chain(log, store, clock, repeats=3)
     assert len({header(m, "sluicegate-id") for m in log.topics["down"][0]}) > 4
 
 
-def test_a_delivery_that_fails_while_another_partition_goes_in_careful_steps_is_sent_again(clock: ManualClock, store: MemoryStore) -> None:
+def test_a_delivery_that_fails_while_another_partition_goes_in_careful_steps_is_sent_again(
+    clock: ManualClock, store: MemoryStore
+) -> None:
     log = a_log(partitions=2)
     claim = store.claim(PLACE, "of one that died", "member")
     store.commit(claim, Changes(0, trying=CrashMark(0, ("died",))))

@@ -31,7 +31,9 @@ def away(store: MemoryStore) -> list[bool]:
     return outage
 
 
-def test_a_store_outage_backs_off_and_everything_counts_once_afterwards(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_store_outage_backs_off_and_everything_counts_once_afterwards(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     outage, claims = away(store), []
     claim = store.claim
     store.claim = lambda *args: claims.append(clock.now) or claim(*args)  # type: ignore[method-assign,func-returns-value]
@@ -87,7 +89,9 @@ def effects(log: Log, store: MemoryStore, clock: ManualClock) -> list[tuple[str,
     return totals(log)
 
 
-def test_records_in_hand_from_before_a_new_claim_are_void_and_none_is_skipped(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_records_in_hand_from_before_a_new_claim_are_void_and_none_is_skipped(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     assert [count for _, _, count, _ in effects(log, store, clock)] == [4] * 75
     assert sum(total for *_, total in totals(log)) == sum(range(300))
 
@@ -118,7 +122,9 @@ def test_offsets_without_records_are_no_gap(log: Log, store: MemoryStore, clock:
     assert totals(log) == [("a", "count", 5, 2 + 3 + 6 + 7 + 8)]
 
 
-def test_a_partition_taken_away_while_it_restores_is_dropped_quietly(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_partition_taken_away_while_it_restores_is_dropped_quietly(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, ("a", 1), ("a", 1))
     Driver(an_agent(), store, log, clock).give(0).turns()
     steps: list[Any] = []
@@ -141,7 +147,9 @@ def test_a_partition_taken_away_while_it_restores_is_dropped_quietly(log: Log, s
     assert totals(log) == [("a", "count", 3, 3)]
 
 
-def test_a_partition_that_moves_between_workers_counts_each_record_once(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_partition_that_moves_between_workers_counts_each_record_once(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     workers = [Driver(an_agent(count=7), store, log, clock) for _ in range(3)]
     for n in range(140):
         feed(log, (f"k{n % 2}", 1))
@@ -154,7 +162,9 @@ def test_a_partition_that_moves_between_workers_counts_each_record_once(log: Log
 
 
 @pytest.mark.parametrize(("start", "seen"), [("earliest", 4), ("latest", 2), (1_700_000_050.0, 3)])
-def test_a_new_agent_begins_where_its_file_says(log: Log, store: MemoryStore, clock: ManualClock, start: Any, seen: int) -> None:
+def test_a_new_agent_begins_where_its_file_says(
+    log: Log, store: MemoryStore, clock: ManualClock, start: Any, seen: int
+) -> None:
     for at in (1_700_000_000_000, 1_700_000_060_000):
         record = log.append("in", 0, b"a", b'{"amount":1}')
         log.topics["in"][0][-1] = type(record)("in", 0, record.o, b"a", b'{"amount":1}', None, at)
@@ -164,7 +174,9 @@ def test_a_new_agent_begins_where_its_file_says(log: Log, store: MemoryStore, cl
     assert [count for _, _, count, _ in totals(log)] == [seen]
 
 
-def test_a_start_is_decided_once_whatever_comes_before_the_first_record_was_read(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_start_is_decided_once_whatever_comes_before_the_first_record_was_read(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     Driver(an_agent(count=1, start="latest"), store, log, clock).give(0).turns()
     feed(log, ("a", 1))
     Driver(an_agent(count=1, start="latest"), store, log, clock).give(0).turns()
@@ -193,7 +205,9 @@ def test_a_partition_added_later_begins_at_its_start_although_the_others_know_of
     assert sorted(totals(log)) == [("a", "count", 1, 1), ("new", "count", 1, 1)]
 
 
-def test_an_output_topic_that_is_not_there_is_waited_for_and_nothing_is_lost(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_an_output_topic_that_is_not_there_is_waited_for_and_nothing_is_lost(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     del log.topics["out"]
     feed(log, *[("a", 1)] * 3)
     driver = Driver(an_agent(), store, log, clock).give(0).turns()
@@ -214,7 +228,9 @@ def test_several_topics_keep_their_groups_apart(log: Log, store: MemoryStore, cl
     assert totals(log) == [("a", "count", 3, 6), ("a", "count", 3, 33)]
 
 
-def test_bad_records_between_good_ones_move_the_offset_and_the_rest_counts(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_bad_records_between_good_ones_move_the_offset_and_the_rest_counts(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     for n in range(30):
         log.append("in", 0, b"a", json.dumps({"amount": 1}).encode() if n % 3 else b"nope")
     Driver(an_agent(count=5), store, log, clock).give(0).turns()
@@ -223,7 +239,9 @@ def test_bad_records_between_good_ones_move_the_offset_and_the_rest_counts(log: 
     assert store._rows[PLACE].claim.offset == 30
 
 
-def test_a_restore_goes_on_between_polls(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_goes_on_between_polls(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(owner_module, "SLICE", 2)
     driver = Driver(an_agent(), store, log, clock).give(0)
     for n in range(20):
@@ -245,8 +263,11 @@ def test_a_restore_goes_on_between_polls(log: Log, store: MemoryStore, clock: Ma
     assert len(second.worker._owners["in", 0].groups.states) == 20
 
 
-def test_a_broker_that_answers_nothing_holds_up_one_poll_for_one_partition(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    """Each question waits 5 s for its answer: four partitions in a row would be 20 s without a poll, and without a look at SIGTERM."""
+def test_a_broker_that_answers_nothing_holds_up_one_poll_for_one_partition(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """Each question waits 5 s for its answer: four partitions in a row would be 20 s without a poll, and without a look
+    at SIGTERM."""
     driver = Driver(an_agent(), store, log, clock).give(0, 1, 2, 3)
     asked: list[int] = []
 

@@ -12,7 +12,9 @@ from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent, feed, shown, totals
 
 
-def test_a_worker_is_not_ready_before_its_group_has_assigned_something_or_nothing(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_worker_is_not_ready_before_its_group_has_assigned_something_or_nothing(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(), store, log, clock)
     driver.input.member = False
     assert shown(driver.turns())[0] == [NOT_JOINED]
@@ -20,7 +22,9 @@ def test_a_worker_is_not_ready_before_its_group_has_assigned_something_or_nothin
     assert shown(driver.turns())[0] == []
 
 
-def test_a_partition_that_was_just_assigned_is_not_called_fenced(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_partition_that_was_just_assigned_is_not_called_fenced(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(), store, log, clock).give(0)
     driver.worker._claims.follow(clock.now)
     assert shown(driver)[0] == ["waiting to claim in/0: just assigned"]
@@ -33,7 +37,9 @@ def test_one_rebalance_is_counted_once_whatever_it_gives(store: MemoryStore, clo
     assert ("rebalances", (), 2) in driver.worker.describe(clock.now).metrics
 
 
-def test_an_outage_of_the_store_stands_in_the_log_once_per_partition(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_an_outage_of_the_store_stands_in_the_log_once_per_partition(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     claim, driver = store.claim, Driver(an_agent(), store, log, clock)
 
     def fails(*_args: object) -> None:
@@ -52,7 +58,9 @@ def test_an_outage_of_the_store_stands_in_the_log_once_per_partition(log: Log, s
         driver.later(5).turns()
 
 
-def test_partitions_that_were_added_are_said_with_what_becomes_of_open_groups(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_partitions_that_were_added_are_said_with_what_becomes_of_open_groups(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, ("k", 1))
     Driver(an_agent(), store, log, clock).give(0).turns()
     log.topics["in"].append([])
@@ -66,7 +74,9 @@ def test_partitions_that_were_added_are_said_with_what_becomes_of_open_groups(lo
     assert not [line for line in logs if line["event"] == "topic.partitions_added"]
 
 
-def test_an_idle_worker_is_not_ready_while_the_store_does_not_answer(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_an_idle_worker_is_not_ready_while_the_store_does_not_answer(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver, level = Driver(an_agent(), store, log, clock).give(0).turns(), store.level
 
     def fails() -> Level:
@@ -78,7 +88,9 @@ def test_an_idle_worker_is_not_ready_while_the_store_does_not_answer(log: Log, s
     assert shown(driver.later(6).turns())[0] == []
 
 
-def test_what_the_file_leaves_out_without_a_dead_letter_is_counted(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_what_the_file_leaves_out_without_a_dead_letter_is_counted(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     agent = an_agent(on_missing="skip", on_null="skip", on_timeout="discard", count=None)
     log.append("in", 0, b"k", None)
     log.append("in", 0, b"k", b"{}")
@@ -87,12 +99,15 @@ def test_what_the_file_leaves_out_without_a_dead_letter_is_counted(log: Log, sto
     driver.later(40).turns()
     metrics = driver.worker.describe(clock.now).metrics
     assert {sample for sample in metrics if sample[0] in ("records_skipped", "groups_discarded")} == {
-        ("records_skipped", (), 2), ("groups_discarded", (), 1),
-    }  # fmt: skip
+        ("records_skipped", (), 2),
+        ("groups_discarded", (), 1),
+    }
     assert not log.topics["dead"][0]
 
 
-def test_how_far_behind_a_partition_is_read_is_the_age_of_its_newest_record(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_how_far_behind_a_partition_is_read_is_the_age_of_its_newest_record(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, ("k", 1))
     at = round((clock.now + 1_700_000_000) * 1000)
     log.topics["in"][0][0] = replace(log.topics["in"][0][0], at=at)
@@ -118,7 +133,9 @@ def test_a_partition_that_may_not_be_read_is_said_once_and_makes_the_worker_unre
     assert shown(driver.turns())[0] == []
 
 
-def test_partitions_added_while_it_runs_are_said_and_every_record_counts_once(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_partitions_added_while_it_runs_are_said_and_every_record_counts_once(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     driver = Driver(an_agent(), store, log, clock).give(0).turns()
     feed(log, ("k", 1), ("k", 1))
     driver.turns(1)
@@ -126,17 +143,22 @@ def test_partitions_added_while_it_runs_are_said_and_every_record_counts_once(lo
     feed(log, ("k", 1), ("l", 1))
     with capture_logs() as logs:
         driver.give(1).turns()
-    assert [(line["partition"], line["partitions"]) for line in logs if line["event"] == "topic.partitions_added"] == [(0, 2)]
+    assert [(line["partition"], line["partitions"]) for line in logs if line["event"] == "topic.partitions_added"] == [
+        (0, 2)
+    ]
     feed(log, ("l", 1), ("l", 1))
     driver.turns()
     assert sorted(totals(log)) == [("k", "count", 3, 3), ("l", "count", 3, 3)]
 
 
-def test_partitions_added_while_it_runs_halt_what_could_never_end(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_partitions_added_while_it_runs_halt_what_could_never_end(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, ("k", 1))
     driver = Driver(an_agent(since_first=None), store, log, clock).give(0).turns()
     log.topics["in"].append([])
     driver.give(1).turns()
     assert shown(driver) == (
-        ["halted in/0: partitions-changed"], {("in", 0): ("halted", "partitions-changed"), ("in", 1): ("running", None)},
-    )  # fmt: skip
+        ["halted in/0: partitions-changed"],
+        {("in", 0): ("halted", "partitions-changed"), ("in", 1): ("running", None)},
+    )

@@ -1,4 +1,5 @@
-"""`replay --rebuild`: the state of a lost store is what it was, nothing is sent twice, and whoever dies on the way can try again."""
+"""`replay --rebuild`: the state of a lost store is what it was, nothing is sent twice, and whoever dies on the way can
+try again."""
 
 from typing import Any
 
@@ -49,7 +50,9 @@ def test_a_second_run_adds_nothing(log: Log, store: MemoryStore, clock: ManualCl
     assert lost.read(partition) == before
 
 
-def test_what_was_decided_and_never_sent_is_sent_once_under_the_id_that_it_had(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_what_was_decided_and_never_sent_is_sent_once_under_the_id_that_it_had(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     amounts(log, clock, "a" * 10)
     worked(FIVES, store, log, clock)
     amounts(log, clock, "a" * 12, first=10)
@@ -82,7 +85,9 @@ def test_without_the_boundaries_what_was_sent_is_sent_again(log: Log, store: Mem
     assert len(emitted_twice(log.topics["out"][0])) == 2
 
 
-def test_groups_that_timed_out_or_were_ended_by_hand_are_cut_where_they_were(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_groups_that_timed_out_or_were_ended_by_hand_are_cut_where_they_were(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     amounts(log, clock, "aabbb")
     driver = worked(FIVES, store, log, clock)
     driver.later(700).turns()
@@ -95,7 +100,9 @@ def test_groups_that_timed_out_or_were_ended_by_hand_are_cut_where_they_were(log
     assert state(FIVES, lost) == before
 
 
-def test_results_about_an_earlier_topic_of_the_same_name_do_not_count(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_results_about_an_earlier_topic_of_the_same_name_do_not_count(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     amounts(log, clock, "a" * 5)
     worked(FIVES, store, log, clock)
     log.create("in")
@@ -186,24 +193,34 @@ def test_killed_before_kafka_was_told_a_second_run_tells_it(log: Log, store: Mem
 def test_only_a_store_that_was_rebuilt_is_made_known_to_kafka(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
-    told = {key: (offset, metadata.replace(store.incarnation, "another")) for key, (offset, metadata) in log.committed.items()}
+    told = {
+        key: (offset, metadata.replace(store.incarnation, "another"))
+        for key, (offset, metadata) in log.committed.items()
+    }
     log.committed.update(told)
     assert rebuild(FIVES, store, log, clock) == []
     assert log.committed == told
 
 
-def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
     lost = memory(clock)
     rebuild(FIVES, lost, log, clock)
-    told = {key: (offset + 1, metadata.replace(lost.incarnation, "another")) for key, (offset, metadata) in log.committed.items()}
+    told = {
+        key: (offset + 1, metadata.replace(lost.incarnation, "another"))
+        for key, (offset, metadata) in log.committed.items()
+    }
     log.committed.update(told)
     rebuild(FIVES, lost, log, clock)
     assert log.committed == told
 
 
-def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     amounts(log, clock, "a" * 7)
     feed_at(log, clock, "a", b"{")
     worked(FIVES, store, log, clock)

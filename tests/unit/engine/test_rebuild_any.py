@@ -1,4 +1,5 @@
-"""Any input, any deaths and deadlines, any moment at which the store is lost: what is rebuilt goes on as if nothing had been."""
+"""Any input, any deaths and deadlines, any moment at which the store is lost: what is rebuilt goes on as if nothing had
+been."""
 
 import json
 from typing import Any
@@ -23,7 +24,9 @@ RULES: dict[str, dict[str, Any]] = {
     "limit": {"count": None, "since_first": 60.0, "max_items": 3},
     "letters": {"count": 3, "since_first": 20.0, "on_timeout": "dead-letter"},
 }
-RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "", "", "end", "bad"])), min_size=4, max_size=15)
+RECORDS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from(["", "", "", "end", "bad"])), min_size=4, max_size=15
+)
 STEP = st.one_of(
     st.tuples(st.just("work"), RECORDS),
     st.tuples(st.just("work unsent"), RECORDS),
@@ -117,7 +120,11 @@ def judged(world: World) -> str:
     """What is wrong in the end; empty: nothing."""
     if twice := emitted_twice([*world.everything("out"), *world.everything("dead")]):
         return f"{len(twice)} ids were emitted twice"
-    sent = [json.loads(m.v or b"") | {"key": (m.k or b"").decode(), "at": m.o} for m in world.everything("in") if m.v != b"{"]
+    sent = [
+        json.loads(m.v or b"") | {"key": (m.k or b"").decode(), "at": m.o}
+        for m in world.everything("in")
+        if m.v != b"{"
+    ]
     letters = [m for m in world.everything("dead") if not header(m, "sluicegate-first")]
     refused = sorted({int(header(m, "sluicegate-dead-offset") or -1) for m in letters})
     bad = [m.o for m in world.everything("in") if m.v == b"{"]
@@ -137,7 +144,9 @@ def judged(world: World) -> str:
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEP, min_size=2, max_size=15))
-def test_whenever_the_store_is_lost_each_record_counts_once_and_no_id_is_emitted_twice(rule: str, steps: list[tuple[str, Any]]) -> None:
+def test_whenever_the_store_is_lost_each_record_counts_once_and_no_id_is_emitted_twice(
+    rule: str, steps: list[tuple[str, Any]]
+) -> None:
     world = World(an_agent(compute=COMPUTE, **RULES[rule]))
     for what, how in steps:
         world.step(what, how)
@@ -153,7 +162,8 @@ KEPT = st.sampled_from([0.0, 2.0, 5.0, 12.0, 30.0, 1000.0])
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(STEP, min_size=4, max_size=15), kept=st.tuples(KEPT, KEPT, KEPT))
-@example(steps=[FOUR, FOUR, ("later", 25.0), FOUR], kept=(30.0, 0.0, 2.0))  # a dead letter is there, and a later result is not
+# a dead letter is there, and a later result is not
+@example(steps=[FOUR, FOUR, ("later", 25.0), FOUR], kept=(30.0, 0.0, 2.0))
 def test_what_retention_took_is_not_needed_or_the_rebuild_is_refused(
     rule: str, steps: list[tuple[str, Any]], kept: tuple[float, float, float]
 ) -> None:
@@ -174,7 +184,9 @@ def test_what_retention_took_is_not_needed_or_the_rebuild_is_refused(
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "count"])
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(early=st.lists(STEP, max_size=6), steps=st.lists(STEP, min_size=1, max_size=10), kept=st.tuples(KEPT, KEPT, KEPT))
+@given(
+    early=st.lists(STEP, max_size=6), steps=st.lists(STEP, min_size=1, max_size=10), kept=st.tuples(KEPT, KEPT, KEPT)
+)
 def test_from_a_quiet_moment_on_nothing_before_it_is_needed(
     rule: str, early: list[tuple[str, Any]], steps: list[tuple[str, Any]], kept: tuple[float, float, float]
 ) -> None:

@@ -1,4 +1,5 @@
-"""Rebuilding agents that remember more than groups: ids of producers, numbers of our senders; and one that remembers nothing."""
+"""Rebuilding agents that remember more than groups: ids of producers, numbers of our senders; and one that remembers
+nothing."""
 
 import json
 
@@ -11,7 +12,9 @@ from tests.unit.engine.scene import a_log, an_agent, totals
 COMPUTE = (Reducer("total", "sum", "amount"), Reducer("all", "collect", "amount"))
 
 
-def test_what_a_producer_wrote_twice_is_dropped_again_and_later(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_what_a_producer_wrote_twice_is_dropped_again_and_later(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     agent = an_agent(count=5, since_first=None, compute=COMPUTE, dedupe=Deduplication("field", "amount", 3600.0))
     amounts(log, clock, "aaa")
     amounts(log, clock, "aaa")
@@ -28,12 +31,19 @@ def test_what_a_producer_wrote_twice_is_dropped_again_and_later(log: Log, store:
     assert [total for _, _, _, total in totals(log)] == [10, 35]
 
 
-def test_repeats_of_our_own_senders_are_dropped_again_and_later(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_repeats_of_our_own_senders_are_dropped_again_and_later(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     agent = an_agent(count=3, since_first=None, compute=COMPUTE, receive=("in",))
 
     def sent(number: int) -> None:
-        headers: list[tuple[str, bytes | None]] = [("sluicegate-shard", b"app/up/src/0>in#t"), ("sluicegate-seq", b"%d" % number)]
-        log.append("in", 0, b"a", json.dumps({"amount": number}).encode(), headers, int((clock.now + 1_700_000_000) * 1000))
+        headers: list[tuple[str, bytes | None]] = [
+            ("sluicegate-shard", b"app/up/src/0>in#t"),
+            ("sluicegate-seq", b"%d" % number),
+        ]
+        log.append(
+            "in", 0, b"a", json.dumps({"amount": number}).encode(), headers, int((clock.now + 1_700_000_000) * 1000)
+        )
 
     for number in (1, 2, 1, 3, 2, 4, 4):
         sent(number)

@@ -65,7 +65,10 @@ def changed(log: Log, topic: str, offset: int, change: Callable[[dict[str, bytes
 @pytest.mark.parametrize(
     ("agent", "why"),
     [
-        (Agent("sums", ("in",), None, Destination("out"), "dead", handler=Handler(("m:f",))), "what its handler did is not in a topic"),
+        (
+            Agent("sums", ("in",), None, Destination("out"), "dead", handler=Handler(("m:f",))),
+            "what its handler did is not in a topic",
+        ),
         (an_agent(on_timeout="discard"), "on_timeout: discard"),
         (replace(an_agent(), scope="shared"), "scope: shared"),
         (an_agent(start="latest"), "began at `latest`"),
@@ -92,13 +95,17 @@ def test_compacted_topics_are_refused(done: Log, clock: ManualClock, topic: str)
         plans(FIVES, memory(clock), done, history=history).plan(clock.now, print)
 
 
-@pytest.mark.parametrize("gone", ["sluicegate-shard", "sluicegate-first", "sluicegate-last", "sluicegate-count", "sluicegate-seq"])
+@pytest.mark.parametrize(
+    "gone", ["sluicegate-shard", "sluicegate-first", "sluicegate-last", "sluicegate-count", "sluicegate-seq"]
+)
 def test_results_without_their_headers_are_refused(done: Log, clock: ManualClock, gone: str) -> None:
     changed(done, "out", 1, lambda headers: headers.pop(gone))
     assert f"out/0/1: the message has no header {gone}" in refusal(FIVES, done, clock)
 
 
-def test_messages_of_others_among_the_dead_letters_are_let_be(done: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_messages_of_others_among_the_dead_letters_are_let_be(
+    done: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     done.append("dead", 0, b"k", b"of another program", [("h", b"x")])
     lost = memory(clock)
     rebuild(FIVES, lost, done, clock)
@@ -129,7 +136,9 @@ def test_a_result_that_is_gone_while_a_later_one_of_its_key_is_there_is_refused_
     assert state(FIVES, lost) == state(FIVES, store)
 
 
-def test_a_result_that_is_gone_while_one_that_was_sent_after_it_is_there_is_refused(done: Log, clock: ManualClock) -> None:
+def test_a_result_that_is_gone_while_one_that_was_sent_after_it_is_there_is_refused(
+    done: Log, clock: ManualClock
+) -> None:
     del done.topics["out"][0][0]
     assert "1 groups, the first at offset 0, have no result, though later ones are there" in refusal(FIVES, done, clock)
     [planned] = rebuild(FIVES, memory(clock), done, clock, ACCEPTED)
@@ -151,7 +160,9 @@ def test_a_group_that_somebody_dropped_is_forgotten_again_when_a_later_result_of
     assert state(FIVES, lost) == state(FIVES, store)
 
 
-def test_input_that_retention_took_is_refused_until_somebody_names_a_quiet_moment(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_input_that_retention_took_is_refused_until_somebody_names_a_quiet_moment(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     amounts(log, clock, "aaaaabbbbb")
     worked(FIVES, store, log, clock)
     clock.now += 10
@@ -169,7 +180,9 @@ def test_input_that_retention_took_is_refused_until_somebody_names_a_quiet_momen
 
 def test_results_that_retention_took_are_refused_where_groups_may_be_theirs(done: Log, clock: ManualClock) -> None:
     cut(done, "out", 2)
-    assert "5 groups or dead letters, the first at offset 0, may have been sent to topics that no longer" in refusal(FIVES, done, clock)
+    assert "5 groups or dead letters, the first at offset 0, may have been sent to topics that no longer" in refusal(
+        FIVES, done, clock
+    )
 
 
 def test_results_that_retention_took_are_not_missed_where_later_ones_of_the_key_are_there(
@@ -183,7 +196,9 @@ def test_results_that_retention_took_are_not_missed_where_later_ones_of_the_key_
     assert state(FIVES, lost) == state(FIVES, store)
 
 
-def test_records_that_were_deleted_unread_or_are_gone_after_they_were_read_are_refused(done: Log, clock: ManualClock) -> None:
+def test_records_that_were_deleted_unread_or_are_gone_after_they_were_read_are_refused(
+    done: Log, clock: ManualClock
+) -> None:
     high = done.high("in", 0)
     del done.topics["in"][0][-2:]
     assert f"in/0 was read to {high} and ends at {high - 2}" in refusal(FIVES, done, clock)
@@ -242,7 +257,9 @@ def test_an_offset_that_is_behind_is_not_believed_where_what_was_sent_last_may_b
     assert "in/0: what was sent of records from 3 on, if anything, may have gone" in refusal(FIVES, log, clock)
 
 
-def test_records_that_did_not_go_on_before_one_that_did_are_refused(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_records_that_did_not_go_on_before_one_that_did_are_refused(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     agent = Agent("a.repartition", ("in",), Aggregation(key="amount"), Destination("out", "raw"), "dead", rekeys="a")
     amounts(log, clock, "abc")
     worked(agent, store, log, clock)
@@ -262,7 +279,9 @@ def test_dead_letters_that_retention_took_are_refused_where_they_may_have_been_s
     assert "1 groups or dead letters, the first at offset 1, may have been sent" in refusal(FIVES, log, clock)
 
 
-def test_groups_that_time_out_into_dead_letters_which_retention_took_are_refused(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_groups_that_time_out_into_dead_letters_which_retention_took_are_refused(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     agent = an_agent(count=2, since_first=30.0, on_timeout="dead-letter")
     amounts(log, clock, "aaa")
     driver = worked(agent, store, log, clock)

@@ -13,7 +13,9 @@ from tests.unit.engine.driver import LogRecord
 SHARD = "app/a/src/0>in#token"
 
 
-def record(shard: bytes | None = SHARD.encode(), number: bytes | None = b"7", offset: int = 0, extra: Any = ()) -> LogRecord:
+def record(
+    shard: bytes | None = SHARD.encode(), number: bytes | None = b"7", offset: int = 0, extra: Any = ()
+) -> LogRecord:
     headers: list[tuple[str, bytes | None]] = [("sluicegate-shard", shard), ("sluicegate-seq", number), *extra]
     return LogRecord("in", 0, offset, b"k", b"v", headers)
 
@@ -27,7 +29,13 @@ def restored(senders: ReceivedShards, now: float = 0.0) -> ReceivedShards:
 
 def test_a_number_is_new_once() -> None:
     senders = ReceivedShards("in")
-    assert [len(senders.drop_repeats([record(number=n)], 1.0)) for n in (b"1", b"2", b"1", b"3", b"2")] == [1, 1, 0, 1, 0]
+    assert [len(senders.drop_repeats([record(number=n)], 1.0)) for n in (b"1", b"2", b"1", b"3", b"2")] == [
+        1,
+        1,
+        0,
+        1,
+        0,
+    ]
     assert senders.receipts() == (2, 0)
     assert senders.receipts() == (0, 0)
 
@@ -52,11 +60,22 @@ def test_another_lineage_starts_anew() -> None:
 
 @pytest.mark.parametrize(
     ("shard", "number"),
-    [(b"app/a/src/0>other#token", b"1"), (b"app/a/src/0#token", b"1"), (SHARD.encode(), b"-1"), (SHARD.encode(), b"1.0"),
-     (SHARD.encode(), b""), (SHARD.encode(), None), (SHARD.encode(), b"9" * 19), (SHARD.encode(), b"\xd9\xa1"), (None, b"1"),
-     (b"\xff>in#t", b"1")],
-)  # fmt: skip
-def test_headers_that_are_malformed_or_meant_for_another_topic_are_ignored(shard: bytes | None, number: bytes | None) -> None:
+    [
+        (b"app/a/src/0>other#token", b"1"),
+        (b"app/a/src/0#token", b"1"),
+        (SHARD.encode(), b"-1"),
+        (SHARD.encode(), b"1.0"),
+        (SHARD.encode(), b""),
+        (SHARD.encode(), None),
+        (SHARD.encode(), b"9" * 19),
+        (SHARD.encode(), b"\xd9\xa1"),
+        (None, b"1"),
+        (b"\xff>in#t", b"1"),
+    ],
+)
+def test_headers_that_are_malformed_or_meant_for_another_topic_are_ignored(
+    shard: bytes | None, number: bytes | None
+) -> None:
     senders = ReceivedShards("in")
     again = [record(shard, number, offset) for offset in range(3)]
     assert senders.drop_repeats(again, 1.0) == again

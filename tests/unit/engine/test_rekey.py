@@ -52,7 +52,9 @@ def grouped(log: Log, store: MemoryStore, clock: ManualClock, protection: str = 
     return [json.loads(message.v or b"")["count"] for message in distinct(log, "out")]
 
 
-def test_groups_are_exact_across_the_partitions_of_the_input_and_a_death(clock: ManualClock, store: MemoryStore) -> None:
+def test_groups_are_exact_across_the_partitions_of_the_input_and_a_death(
+    clock: ManualClock, store: MemoryStore
+) -> None:
     log = a_log("in", "keyed", "out", "dead", partitions=3)
     orders(log)
     assert grouped(log, store, clock) == [3] * 20

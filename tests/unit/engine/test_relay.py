@@ -1,4 +1,5 @@
-"""The relay: in number order, never past a failure, never blocking; what counts as sent is said by a row's own report."""
+"""The relay: in number order, never past a failure, never blocking; what counts as sent is said by a row's own
+report."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -174,7 +175,9 @@ def test_a_rejected_row_is_dead_and_the_shard_goes_on(broker: Broker) -> None:
     text = "Broker: Message size too large (MSG_SIZE_TOO_LARGE)"
     with capture_logs() as logs:
         broker.report(1, "rejected", text)
-    assert [(line["event"], line["log_level"], line["number"], line["error"]) for line in logs] == [("relay.row_dead", "error", 1, text)]
+    assert [(line["event"], line["log_level"], line["number"], line["error"]) for line in logs] == [
+        ("relay.row_dead", "error", 1, text)
+    ]
     assert ("dead_rows", ("MSG_SIZE_TOO_LARGE",), 1) in relay._sender._meter.snapshot()
     broker.report(2)
     assert shard.taken() == ([2], [DeadRow(1, text, 1)])
@@ -193,7 +196,9 @@ def test_a_full_queue_stops_the_cursor_and_nothing_is_skipped() -> None:
     assert broker.sent == list(range(1, 8))
 
 
-def test_more_than_memory_holds_stays_in_the_store_and_is_paged_back(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_memory_holds_stays_in_the_store_and_is_paged_back(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relay_module, "IN_MEMORY", 5)
     monkeypatch.setattr(relay_module, "PAGE", 3)
     outbox, broker = Outbox(), Broker(room=0)
@@ -215,7 +220,9 @@ def test_more_than_memory_holds_stays_in_the_store_and_is_paged_back(broker: Bro
     assert (outbox.rows, shard.full, shard.oldest) == ({}, False, None)
 
 
-def test_a_row_is_not_handed_over_a_window_above_one_the_store_still_holds(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_is_not_handed_over_a_window_above_one_the_store_still_holds(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relay_module, "SPREAD", 10)
     outbox = Outbox(1, *range(5, 40))
     shard, relay = a_shard(outbox, claimed=39), a_relay(broker)

@@ -70,27 +70,47 @@ def test_ids_are_uuid5_of_the_canonical_array(topic_id: str) -> None:
     result, dead = rows.make([fire(), letter()], "fire")
     identity = uuid.uuid5(NAMESPACE, canonical("fire", "app", "sums", "in", topic_id, 3, 10))
     assert said(result)["sluicegate-fire"] == str(identity)
-    assert result.id == said(result)["sluicegate-id"] == str(uuid.uuid5(NAMESPACE, canonical("output", str(identity), 0)))
+    assert (
+        result.id == said(result)["sluicegate-id"] == str(uuid.uuid5(NAMESPACE, canonical("output", str(identity), 0)))
+    )
     assert dead.id == str(uuid.uuid5(NAMESPACE, canonical("dead", "app", "sums", "in", topic_id, 3, 99)))
 
 
 def test_a_result_has_all_its_headers_in_ascii() -> None:
     row = made(fire(trace="00-trace-ü"))
     assert said(row) == {
-        "sluicegate-id": row.id, "sluicegate-shard": "app/sums/in/3>out#lineage-1", "sluicegate-seq": "42",
-        "sluicegate-fire": said(row)["sluicegate-fire"], "sluicegate-reason": "count", "sluicegate-count": "2",
-        "sluicegate-first": "in/3/10", "sluicegate-last": "in/3/17", "sluicegate-agent": "sums", "traceparent": "00-trace-?",
-    }  # fmt: skip
+        "sluicegate-id": row.id,
+        "sluicegate-shard": "app/sums/in/3>out#lineage-1",
+        "sluicegate-seq": "42",
+        "sluicegate-fire": said(row)["sluicegate-fire"],
+        "sluicegate-reason": "count",
+        "sluicegate-count": "2",
+        "sluicegate-first": "in/3/10",
+        "sluicegate-last": "in/3/17",
+        "sluicegate-agent": "sums",
+        "traceparent": "00-trace-?",
+    }
     assert all((value or b"").isascii() and name.isascii() for name, value in row.headers)
-    assert (row.number, row.lineage, row.topic, row.key, row.partition) == (42, "lineage-1", "out", b"k", zlib.crc32(b"k") % 7)
+    assert (row.number, row.lineage, row.topic, row.key, row.partition) == (
+        42,
+        "lineage-1",
+        "out",
+        b"k",
+        zlib.crc32(b"k") % 7,
+    )
 
 
 def test_the_document_says_key_count_reason_and_times_first() -> None:
     row = made(fire(total=3.5, rows=[{"a": 1}]))
     assert list(json.loads(row.value or b"").items()) == [
-        ("key", "k"), ("count", 2), ("reason", "count"), ("opened_at", "2023-11-14T22:13:20.123Z"),
-        ("closed_at", "2023-11-14T22:13:29.000Z"), ("total", 3.5), ("rows", [{"a": 1}]),
-    ]  # fmt: skip
+        ("key", "k"),
+        ("count", 2),
+        ("reason", "count"),
+        ("opened_at", "2023-11-14T22:13:20.123Z"),
+        ("closed_at", "2023-11-14T22:13:29.000Z"),
+        ("total", 3.5),
+        ("rows", [{"a": 1}]),
+    ]
 
 
 def test_a_key_that_is_no_text_stands_in_base64() -> None:
@@ -110,12 +130,24 @@ def test_a_dead_letter_is_byte_for_byte_and_says_why() -> None:
     row = made(letter(error="line\nü", at=1_700_000_000_500))
     assert (row.key, row.value, row.topic) == (b"\xff\x00", b"{", "dead")
     assert row.headers[3:6] == [("mine", b"\xfe"), ("dead-sluicegate-id", b"x"), ("n", None)]
-    about = {name.removeprefix("sluicegate-dead-"): value for name, value in said(row).items() if name.startswith("sluicegate-dead-")}
+    about = {
+        name.removeprefix("sluicegate-dead-"): value
+        for name, value in said(row).items()
+        if name.startswith("sluicegate-dead-")
+    }
     assert about.pop("version")
     assert about == {
-        "reason": "undecodable", "error": "line ?", "stage": "decode", "attempts": "1", "topic": "in", "partition": "3", "offset": "99",
-        "timestamp": "2023-11-14T22:13:20.500Z", "app": "app", "agent": "sums",
-    }  # fmt: skip
+        "reason": "undecodable",
+        "error": "line ?",
+        "stage": "decode",
+        "attempts": "1",
+        "topic": "in",
+        "partition": "3",
+        "offset": "99",
+        "timestamp": "2023-11-14T22:13:20.500Z",
+        "app": "app",
+        "agent": "sums",
+    }
 
 
 def test_a_dead_letter_without_a_key_goes_to_the_partition_of_its_source() -> None:

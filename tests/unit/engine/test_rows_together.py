@@ -33,22 +33,33 @@ def with_two_bad_rows(log: Log, store: MemoryStore, clock: ManualClock) -> bool:
     with capture_logs():  # rendering a traceback takes seconds
         for _ in range(60):
             driver.turns(3).later(0.5)
-    return balanced(log, store, sum(range(100)) - 37 - 71) and dead(log) == [("37", "handler-failed"), ("71", "handler-failed")]
+    return balanced(log, store, sum(range(100)) - 37 - 71) and dead(log) == [
+        ("37", "handler-failed"),
+        ("71", "handler-failed"),
+    ]
 
 
-def test_a_bad_row_is_found_by_halves_and_only_its_message_is_refused(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_bad_row_is_found_by_halves_and_only_its_message_is_refused(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     assert with_two_bad_rows(log, store, clock)
     assert len(handlers.added[0]) == 100
     assert len(handlers.added) < 50
 
 
-def test_without_the_halves_a_bad_row_holds_up_all_messages(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
+def test_without_the_halves_a_bad_row_holds_up_all_messages(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
     monkeypatch.setattr(Failures, "step", lambda self, offset: 0)
     assert not with_two_bad_rows(log, store, clock)
 
 
-@pytest.mark.parametrize("error", [Outage("not there"), PersistenceError("the connection is lost")], ids=["outage", "connection"])
-def test_an_outage_while_rows_are_written_is_no_attempt(error: Exception, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+@pytest.mark.parametrize(
+    "error", [Outage("not there"), PersistenceError("the connection is lost")], ids=["outage", "connection"]
+)
+def test_an_outage_while_rows_are_written_is_no_attempt(
+    error: Exception, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.fails["row", 1] = [error] * 5
     feed(log, ("k", 1), ("k", 2))
     driver = Driver(an_agent("book_together", attempts=1), store, log, clock).give(0)
@@ -59,7 +70,9 @@ def test_an_outage_while_rows_are_written_is_no_attempt(error: Exception, log: L
 
 
 @pytest.mark.parametrize("point", ["after-decode", "before-commit", "commit-sent", "after-commit"])
-def test_rows_written_together_are_there_once_after_a_death(point: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_rows_written_together_are_there_once_after_a_death(
+    point: str, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@2"})
     first = Driver(an_agent("book_together"), store, log, clock).give(0)
     feed(log, *[("k", amount) for amount in range(2500)])
@@ -81,12 +94,16 @@ def test_rows_written_together_are_there_once_after_a_death(point: str, log: Log
 def test_together_is_refused_where_it_would_have_no_transaction_or_no_halves(
     function: str, session: bool, rule: Aggregation | None, log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    agent = Agent("a", ("in",), rule, Destination("out"), "dead", handler=Handler((f"{HERE}:{function}",), session=session))
+    agent = Agent(
+        "a", ("in",), rule, Destination("out"), "dead", handler=Handler((f"{HERE}:{function}",), session=session)
+    )
     with pytest.raises(ConfigurationError, match="`together` is for handlers of messages with session: true"):
         Driver(agent, store, log, clock)
 
 
-def test_together_through_the_context_fails_the_message_where_there_is_no_session(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_together_through_the_context_fails_the_message_where_there_is_no_session(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, ("k", 1))
     agent = Agent("a", ("in",), None, None, "dead", handler=Handler((f"{HERE}:context_together",), attempts=1))
     Driver(agent, store, log, clock).give(0).turns(3)

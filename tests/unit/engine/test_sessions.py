@@ -62,7 +62,9 @@ def test_all_handlers_of_a_message_share_its_session_and_one_that_fails_undoes_a
     assert (store.values["audited"], dead(log)) == (2, [("1", "handler-failed")])
 
 
-def test_without_a_rollback_the_failed_ones_writes_stay(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
+def test_without_a_rollback_the_failed_ones_writes_stay(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
     begin = store.commit_with
 
     def keeps(claim: Any, work: Any) -> Any:
@@ -82,7 +84,9 @@ def test_without_a_rollback_the_failed_ones_writes_stay(log: Log, store: MemoryS
     assert not balanced(log, store, 4)
 
 
-def test_a_batch_with_a_bad_message_comes_to_the_same_as_one_by_one(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_batch_with_a_bad_message_comes_to_the_same_as_one_by_one(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     bad = {7, 8, 100, 249}
     for amount in bad:
         handlers.fails[amount] = [ValueError()] * 100
@@ -166,11 +170,15 @@ def books_after_a_death(point: str, store: MemoryStore, log: Log, clock: ManualC
 
 
 @pytest.mark.parametrize(("point", "kind"), [*DEATHS, *((point, "lost") for point in AWAITED)])
-def test_the_books_balance_after_a_death_anywhere(point: str, kind: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_the_books_balance_after_a_death_anywhere(
+    point: str, kind: str, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     assert books_after_a_death(point, store, log, clock, kind)
 
 
-def test_without_the_common_transaction_they_do_not(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch) -> None:
+def test_without_the_common_transaction_they_do_not(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
+) -> None:
     def apart(claim: Any, work: Any) -> Any:
         return store.commit(claim, work(handlers_session(store)))
 

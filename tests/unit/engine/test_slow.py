@@ -1,4 +1,5 @@
-"""Slow handlers: sealed with the offset, run apart from the loop, one after the other for each key, the same after a crash."""
+"""Slow handlers: sealed with the offset, run apart from the loop, one after the other for each key, the same after a
+crash."""
 
 import json
 import threading
@@ -41,7 +42,9 @@ def turned(driver: Driver, times: int, seconds: float = 0.5) -> None:
         driver.turns(2).later(seconds)
 
 
-def test_every_message_is_handled_once_and_the_offset_goes_on_before(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_every_message_is_handled_once_and_the_offset_goes_on_before(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     feed(log, *[(f"k{n % 3}", n) for n in range(100)])
     driver = Driver(an_agent(), store, log, clock).give(0)
     turned(driver, 60)
@@ -87,11 +90,16 @@ def test_completed_groups_are_sealed_and_handled(log: Log, store: MemoryStore, c
     turned(driver, 10)
     driver.later(31)
     turned(driver, 5)
-    assert [(key, reason, value["total"]) for key, reason, value in handlers.calls] == [("k", "count", 3), ("j", "timeout", 3)]
+    assert [(key, reason, value["total"]) for key, reason, value in handlers.calls] == [
+        ("k", "count", 3),
+        ("j", "timeout", 3),
+    ]
     assert outputs(log) == [{"sum": 3}, {"sum": 3}]
 
 
-def after_a_death(store: MemoryStore, log: Log, clock: ManualClock, point: str, rule: Aggregation | None = None) -> None:
+def after_a_death(
+    store: MemoryStore, log: Log, clock: ManualClock, point: str, rule: Aggregation | None = None
+) -> None:
     """A process that dies at this place with work in hand, and one that goes on."""
     agent = an_agent("result" if rule else "forward", rule)
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{point}=raise@{1 if point == 'sealed' else 2}"})
@@ -110,25 +118,33 @@ SEALS = ("sealed", "attempt-marked", "complete-sent")
 
 
 @pytest.mark.parametrize("point", [*POINTS, *SEALS])
-def test_each_is_handled_and_sent_once_after_a_death_anywhere(point: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_each_is_handled_and_sent_once_after_a_death_anywhere(
+    point: str, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     after_a_death(store, log, clock, point)
     assert sorted(out["doubled"] for out in outputs(log)) == [2 * n for n in range(12)]
     assert dead(log) == []
 
 
 @pytest.mark.parametrize("point", COMMITS)
-def test_a_sealed_group_comes_back_unchanged_after_a_death(point: str, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_sealed_group_comes_back_unchanged_after_a_death(
+    point: str, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     after_a_death(store, log, clock, point, SUMS)
     assert sum(out["sum"] for out in outputs(log)) == sum(range(12))
 
 
-def test_without_the_seal_what_ran_is_lost(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_seal_what_ran_is_lost(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sealed_module.Sealed, "replay", lambda self, section: None)
     after_a_death(store, log, clock, "before-commit")
     assert sorted(out["doubled"] for out in outputs(log)) != [2 * n for n in range(12)]
 
 
-def test_a_message_that_kills_its_process_is_a_dead_letter_after_its_attempts(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_message_that_kills_its_process_is_a_dead_letter_after_its_attempts(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.killer.add(1)
     agent = an_agent("deadly", attempts=3)
     feed(log, ("a", 0), ("b", 1), ("c", 2))
@@ -181,7 +197,9 @@ def test_a_session_is_refused(log: Log, store: MemoryStore, clock: ManualClock) 
         Driver(an_agent(session=True), store, log, clock)
 
 
-def test_too_many_sealed_ones_pause_the_intake(log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_sealed_ones_pause_the_intake(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sealed_module, "MOST_ITEMS", 50)
     monkeypatch.setattr(InlinePool, "free", lambda self: 0)
     feed(log, *[(f"k{n}", n) for n in range(400)])
@@ -211,7 +229,9 @@ def test_coroutines_share_one_loop(log: Log, store: MemoryStore, clock: ManualCl
     assert len(handlers.loops) == 1
 
 
-def test_a_lost_partition_cancels_its_calls_and_their_outcome_is_void(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_lost_partition_cancels_its_calls_and_their_outcome_is_void(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.gate.clear()
     feed(log, ("a", 0))
     driver = Driver(an_agent("until_cancelled"), store, log, clock, pool=Threads).give(0).turns(4)
@@ -250,7 +270,9 @@ def test_what_waits_for_a_thread_does_not_keep_the_loop_busy(
     assert outputs(turned(driver, 3) or log) == [{"doubled": 0}]
 
 
-def test_what_is_sealed_is_not_forgotten_when_the_file_changes(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_what_is_sealed_is_not_forgotten_when_the_file_changes(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     handlers.fails[0] = [ValueError()]
     feed(log, ("a", 0))
     Driver(an_agent(), store, log, clock).give(0).turns(6)
@@ -266,7 +288,9 @@ def given_parked(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     return driver
 
 
-def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_parked_message_holds_up_its_key_alone_and_stays_over_a_restart(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     given_parked(log, store, clock)
     turned(Driver(an_agent(attempts=2, then="park"), store, log, clock).give(0), 10)
     assert (outputs(log), dead(log)) == ([{"doubled": 2}], [])

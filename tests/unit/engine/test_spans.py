@@ -40,7 +40,9 @@ def batched(collector: Collector) -> Spans:
     return Spans(provider, lambda: 1)
 
 
-def test_each_group_that_fires_has_a_span_linked_to_its_first_record(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_each_group_that_fires_has_a_span_linked_to_its_first_record(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     log.append("in", 0, b"a", MESSAGE, [("traceparent", TRACEPARENT.encode())])
     log.append("in", 0, b"b", MESSAGE, [("traceparent", b"00-not-one\xff")])
     log.append("in", 0, b"a", MESSAGE)
@@ -54,7 +56,9 @@ def test_each_group_that_fires_has_a_span_linked_to_its_first_record(log: Log, s
     assert told(late) == {"id": ids[b"b"], "reason": "timeout", "count": 1, "first": 1, "last": 1, **where}
     assert [(link.context.trace_id, link.context.span_id) for link in full.links] == [(TRACE, PARENT)]
     assert not late.links
-    assert [(span.name, span.parent, span.end_time) for span in (full, late)] == [("sluicegate.fire", None, recorder.now)] * 2
+    assert [(span.name, span.parent, span.end_time) for span in (full, late)] == [
+        ("sluicegate.fire", None, recorder.now)
+    ] * 2
 
 
 def test_a_span_is_as_long_as_the_commit_took(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -67,7 +71,9 @@ def test_a_span_is_as_long_as_the_commit_took(log: Log, store: MemoryStore, cloc
     assert recorder.now - span.start_time == pytest.approx(250_000_000, abs=1_000_000)
 
 
-def test_a_group_whose_commit_failed_has_no_span_until_it_lands(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_group_whose_commit_failed_has_no_span_until_it_lands(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     left = [PersistenceError("gone")]
 
     def fails(claim: Any, changes: Any) -> None:

@@ -74,4 +74,7 @@ def test_the_next_worker_goes_on_with_what_was_open() -> None:
     worker.worker.run(lambda: True)
     Driver(an_agent(), store, log, worker.clock).give(0, 1, 2).turns()
     assert owners(store) == ["member"] * 3
-    assert [(each.key, each.records) for each in open_groups.open_groups(store, "app", an_agent())] == [(b"x", 2), (b"y", 1)]
+    assert [(each.key, each.records) for each in open_groups.open_groups(store, "app", an_agent())] == [
+        (b"x", 2),
+        (b"y", 1),
+    ]

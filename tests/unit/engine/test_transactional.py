@@ -1,4 +1,5 @@
-"""`delivery: transactional` through the whole worker: whoever dies, sleeps or fails, each row is committed in Kafka once."""
+"""`delivery: transactional` through the whole worker: whoever dies, sleeps or fails, each row is committed in Kafka
+once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -87,7 +88,9 @@ def died_at(place: Place, name: str) -> list[str | None]:
     return numbers(log)
 
 
-@pytest.mark.parametrize("name", ["before-commit", "after-commit", "produced-not-acked", *TRANSACTIONS, "acked-not-recorded"])
+@pytest.mark.parametrize(
+    "name", ["before-commit", "after-commit", "produced-not-acked", *TRANSACTIONS, "acked-not-recorded"]
+)
 def test_wherever_the_process_dies_nothing_is_there_twice(place: Place, name: str) -> None:
     assert died_at(place, name) == ["1", "2", "3"]
 
@@ -99,7 +102,8 @@ def test_without_the_cursor_what_was_committed_and_not_recorded_comes_again(plac
 
 
 def overtaken_in_a_transaction(place: Place) -> list[str | None]:
-    """A worker stands still with its rows in an open transaction; another one takes over and sends them; it wakes up."""
+    """A worker stands still with its rows in an open transaction; another one takes over and sends them; it wakes
+    up."""
     log, _, _ = place
     first, second = a_driver(place).turns(), a_driver(place)
     feed(log, ("a", 1), ("b", 2))
@@ -120,7 +124,8 @@ def test_a_zombie_that_nobody_fences_commits_what_the_next_one_sent(place: Place
 
 
 def late_opening(place: Place) -> list[str | None]:
-    """A worker that was overtaken opens its producer again, and so fences the owner, whose cursor has long forgotten its rows."""
+    """A worker that was overtaken opens its producer again, and so fences the owner, whose cursor has long forgotten
+    its rows."""
     log, _, _ = place
     first, second = a_driver(place).turns(), a_driver(place)
     first.shard(PLACE).fate = lambda rows: "failed"
@@ -263,7 +268,9 @@ def test_a_partition_that_is_gone_is_closed_and_may_come_back(place: Place) -> N
     assert numbers(log) == ["1", "2"]
 
 
-def test_while_no_transactions_can_be_opened_intake_goes_on_and_what_is_unsent_shows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_no_transactions_can_be_opened_intake_goes_on_and_what_is_unsent_shows(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log, _, _ = place
     feed(log, ("a", 1), ("b", 2))
     with at("txn-produced", 1, dies), pytest.raises(Killed):

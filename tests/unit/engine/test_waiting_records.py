@@ -1,4 +1,5 @@
-"""`on_error: {decode: wait}`: a record that cannot be decoded yet holds its partition's intake, and nothing else, until it can be."""
+"""`on_error: {decode: wait}`: a record that cannot be decoded yet holds its partition's intake, and nothing else, until
+it can be."""
 
 import json
 from dataclasses import replace
@@ -69,7 +70,11 @@ def given(log: Log, *pairs: tuple[int, int], number: int = 0) -> None:
 
 
 def amounts(log: Log) -> list[int]:
-    return [value.get("total", value.get("doubled", 0) // 2) for m in distinct(log, "out") if (value := json.loads(m.v or b"{}"))]
+    return [
+        value.get("total", value.get("doubled", 0) // 2)
+        for m in distinct(log, "out")
+        if (value := json.loads(m.v or b"{}"))
+    ]
 
 
 def passing(driver: Driver, seconds: float) -> Driver:
@@ -149,7 +154,9 @@ def test_several_wait_one_after_the_other(log: Log, store: MemoryStore, clock: M
     assert amounts(passing(driver, 61) and log) == [1, 2, 3, 4]
 
 
-def test_it_is_looked_at_again_after_a_second_and_then_ever_later(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_it_is_looked_at_again_after_a_second_and_then_ever_later(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     looks: list[float] = []
     given(log, (3, 2))
     driver = Driver(counting(), store, log, clock).give(0)
@@ -166,7 +173,9 @@ def test_it_is_looked_at_again_after_a_second_and_then_ever_later(log: Log, stor
     assert (min(pauses) <= 2, max(pauses)) == (True, 45)
 
 
-def test_a_broker_that_is_away_when_it_is_looked_at_again_changes_nothing(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_a_broker_that_is_away_when_it_is_looked_at_again_changes_nothing(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     given(log, (1, 1), (3, 2))
     driver = passing(Driver(counting(), store, log, clock).give(0), 5)
     begin, failures = driver.input.start, [SystemNotReady("away")] * 2
@@ -182,7 +191,9 @@ def test_a_broker_that_is_away_when_it_is_looked_at_again_changes_nothing(log: L
     assert not failures
 
 
-def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_what_can_never_be_decoded_for_another_reason_is_a_dead_letter(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
     log.append("in", 0, b"k", None)
     given(log, (3, 1))
     log.append("in", 0, b"k", b'{"amount": "' + b"x" * 3000 + b'"}')
@@ -201,11 +212,15 @@ def test_a_record_that_only_seems_to_be_readable_waits_on(
     assert amounts(passing(driver, 61) and log) == [1, 3, 4]
 
 
-def test_a_record_waits_for_the_file_of_its_writers_schema(log: Log, store: MemoryStore, clock: ManualClock, tmp_path: Path) -> None:
+def test_a_record_waits_for_the_file_of_its_writers_schema(
+    log: Log, store: MemoryStore, clock: ManualClock, tmp_path: Path
+) -> None:
     older = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]})
     newer = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "long"}]})
     for id, (schema, amount) in enumerate([(newer, 1), (older, 2), (newer, 3)]):
-        log.append("in", 0, b"k", codecs.codec("avro", Avro(schema, None, "confluent", id % 2)).encode({"amount": amount}))
+        log.append(
+            "in", 0, b"k", codecs.codec("avro", Avro(schema, None, "confluent", id % 2)).encode({"amount": amount})
+        )
     agent = replace(counting(), format="avro", avro=Avro(newer, None, "confluent", 0, str(tmp_path)))
     driver = passing(Driver(agent, store, log, clock).give(0), 10)
     assert (amounts(log), dead(log)) == ([1], [])

@@ -11,7 +11,9 @@ from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header,
 
 
 def an_agent(**aggregation: Any) -> Agent:
-    compute = aggregation.pop("compute", (Reducer("n", "count"), Reducer("total", "sum", "amount"), Reducer("worst", "max", "amount")))
+    compute = aggregation.pop(
+        "compute", (Reducer("n", "count"), Reducer("total", "sum", "amount"), Reducer("worst", "max", "amount"))
+    )
     receive = aggregation.pop("receive", ())
     wanted = {"count": 3, "since_first": 30.0, "compute": compute} | aggregation
     return Agent("sums", ("in",), Aggregation(**wanted), Destination("out"), "dead", receive=receive)
@@ -44,8 +46,13 @@ def test_a_group_fires_at_its_count_with_all_that_was_computed(log: Log, clock: 
     Driver(an_agent(), memory(clock), log, clock).give(0).turns()
     (result,) = results(log)
     assert {k: result[k] for k in ("key", "count", "reason", "n", "total", "worst")} == {
-        "key": "a", "count": 3, "reason": "count", "n": 3, "total": 7, "worst": 4,
-    }  # fmt: skip
+        "key": "a",
+        "count": 3,
+        "reason": "count",
+        "n": 3,
+        "total": 7,
+        "worst": 4,
+    }
     (message,) = distinct(log, "out")
     assert header(message, "sluicegate-first") == "in/0/0"
     assert header(message, "sluicegate-last") == "in/0/3"
@@ -115,10 +122,17 @@ def test_a_commit_whose_reply_is_lost_takes_effect_once(log: Log, clock: ManualC
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [(b"{", "undecodable"), (None, "null-value"), (b"{}", "missing-field"), (b'{"amount":"x"}', "missing-field"),
-     (b'{"amount":true}', "missing-field"), (b'{"amount":1e999}', "undecodable"), (b"[1]", "missing-field"),
-     (b"x" * 2_000_000, "too-large")],
-)  # fmt: skip
+    [
+        (b"{", "undecodable"),
+        (None, "null-value"),
+        (b"{}", "missing-field"),
+        (b'{"amount":"x"}', "missing-field"),
+        (b'{"amount":true}', "missing-field"),
+        (b'{"amount":1e999}', "undecodable"),
+        (b"[1]", "missing-field"),
+        (b"x" * 2_000_000, "too-large"),
+    ],
+)
 def test_a_record_that_cannot_be_taken_is_a_dead_letter_byte_for_byte(
     log: Log, clock: ManualClock, value: bytes | None, reason: str
 ) -> None:

@@ -77,7 +77,9 @@ def turned(consumer: KafkaInput, condition: Callable[[], Any], timeout: float = 
 
 def everything(bootstrap: str, topic: str, partition: int, count: int, timeout: float = 20) -> list[Any]:
     """The first `count` messages of a partition, read by a raw consumer."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "raw", "auto.offset.reset": "error", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "raw", "auto.offset.reset": "error", "enable.auto.commit": False}
+    )
     consumer.assign([TopicPartition(topic, partition, 0)])
     found: list[Any] = []
 
@@ -93,4 +95,13 @@ def everything(bootstrap: str, topic: str, partition: int, count: int, timeout: 
 
 
 def row(number: int, topic: str, value: bytes | None = b"v", partition: int = 0, key: bytes | None = b"k") -> OutboxRow:
-    return OutboxRow(number, "lineage", f"id-{number}", topic, partition, key, value, (("sluicegate-seq", b"%d" % number), ("empty", None)))
+    return OutboxRow(
+        number,
+        "lineage",
+        f"id-{number}",
+        topic,
+        partition,
+        key,
+        value,
+        (("sluicegate-seq", b"%d" % number), ("empty", None)),
+    )

@@ -8,7 +8,18 @@ from sluicegate.connectors.kafka.admin import durability, existing, open_admin
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.streams.errors import SystemNotReady
-from tests.unit.kafka.clients import BY_THE_BROKER, PROTOCOLS, everything, failure, fill, joined, numbers, read, row, turned
+from tests.unit.kafka.clients import (
+    BY_THE_BROKER,
+    PROTOCOLS,
+    everything,
+    failure,
+    fill,
+    joined,
+    numbers,
+    read,
+    row,
+    turned,
+)
 from tests.waiting import wait_until
 
 
@@ -29,7 +40,9 @@ def test_two_brokers_do_not_know_each_other(broker: EmbeddedBroker) -> None:
         other.close()
 
 
-def test_beyond_five_mebibytes_a_partition_loses_its_oldest_records_and_reading_them_is_a_loud_gap(broker: EmbeddedBroker) -> None:
+def test_beyond_five_mebibytes_a_partition_loses_its_oldest_records_and_reading_them_is_a_loud_gap(
+    broker: EmbeddedBroker,
+) -> None:
     noise = bytes(range(256)) * 40
     fill(broker.bootstrap, "one", 0, [noise] * 600)
     consumer = joined(broker.bootstrap, "g", "one")

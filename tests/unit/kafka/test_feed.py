@@ -64,7 +64,9 @@ def test_a_tail_takes_every_record_once_with_its_headers(broker: EmbeddedBroker)
     while not tail.at_the_end():
         found += tail.take(0.1)
     assert sorted(read.value or b"" for read in found) == sorted([*numbers(0, 100) * 4, b""])
-    assert [(read.key, read.value, read.headers) for read in found if read.topic == "one"] == [(b"k", None, [("a", b"1"), ("b", None)])]
+    assert [(read.key, read.value, read.headers) for read in found if read.topic == "one"] == [
+        (b"k", None, [("a", b"1"), ("b", None)])
+    ]
     tail.close()
 
 

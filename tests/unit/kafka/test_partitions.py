@@ -56,7 +56,9 @@ def test_the_written_again_hash_is_javas() -> None:
     assert {key: murmur2(key) for key in JAVA} == {key: value & 0xFFFFFFFF for key, value in JAVA.items()}
 
 
-def test_while_no_broker_answers_the_last_known_count_holds_and_is_not_asked_for_at_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_no_broker_answers_the_last_known_count_holds_and_is_not_asked_for_at_each_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[str] = []
     now = [0.0]
 

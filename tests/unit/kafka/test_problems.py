@@ -53,13 +53,19 @@ def test_errors_of_a_partition_are_its_failures(consumer: KafkaInput, code: int,
 
 
 def test_a_truncated_log_is_told_from_an_offset_out_of_range_by_its_words(consumer: KafkaInput) -> None:
-    consumer._sort(Bad(KafkaError._AUTO_OFFSET_RESET, reason="No epoch found: Local: Partition log truncation detected (broker 1)"))
+    consumer._sort(
+        Bad(KafkaError._AUTO_OFFSET_RESET, reason="No epoch found: Local: Partition log truncation detected (broker 1)")
+    )
     assert consumer.failures()[0][1] == "truncated"
 
 
-@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._MAX_POLL_EXCEEDED, KafkaError.NOT_LEADER_FOR_PARTITION])
+@pytest.mark.parametrize(
+    "code", [KafkaError._TRANSPORT, KafkaError._MAX_POLL_EXCEEDED, KafkaError.NOT_LEADER_FOR_PARTITION]
+)
 @pytest.mark.parametrize("topic", ["t", None])
-def test_errors_that_pass_are_only_logged(consumer: KafkaInput, code: int, topic: str | None, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_that_pass_are_only_logged(
+    consumer: KafkaInput, code: int, topic: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
         consumer._sort(Bad(code, topic))
     assert consumer.failures() == []
@@ -80,7 +86,9 @@ def test_fatal_errors_end_the_process(consumer: KafkaInput, bad: Bad) -> None:
         consumer._sort(bad)
 
 
-def test_an_error_among_records_is_taken_out_and_the_records_stay_in_order(consumer: KafkaInput, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_among_records_is_taken_out_and_the_records_stay_in_order(
+    consumer: KafkaInput, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Fine(Bad):
         def error(self) -> None:
             return None

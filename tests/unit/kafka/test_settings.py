@@ -16,11 +16,16 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_client_gets_only_settings_that_it_knows(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
-    given = {**NOWHERE, **dict.fromkeys(settings.PRODUCER_ONLY & {"linger.ms", "batch.size", "batch.num.messages"}, 100)}
+    given = {
+        **NOWHERE,
+        **dict.fromkeys(settings.PRODUCER_ONLY & {"linger.ms", "batch.size", "batch.num.messages"}, 100),
+    }
     given |= {"fetch.min.bytes": 1, **PROTOCOLS[protocol]}
     with caplog.at_level(logging.DEBUG):
         consumer, producer = open_input(given, "g", ["t"], "m"), open_producer(given)
-        wait_until(lambda: [consumer.poll(0.01), producer.poll(), len(caplog.records)][-1], what="a line of librdkafka's log")
+        wait_until(
+            lambda: [consumer.poll(0.01), producer.poll(), len(caplog.records)][-1], what="a line of librdkafka's log"
+        )
     assert [line for line in caplog.messages if "CONFWARN" in line] == []
     consumer.close()
 
@@ -29,7 +34,11 @@ def test_ours_win_over_the_users_and_the_users_over_defaults() -> None:
     user = {"auto.offset.reset": "earliest", "acks": 1, "compression.codec": "zstd", "fetch.wait.max.ms": 7}
     consumer = settings.consumer(user, "app.agent", "worker-1", print)
     producer = settings.producer(user, print)
-    assert (consumer["auto.offset.reset"], consumer["group.id"], consumer["client.id"]) == ("error", "app.agent", "worker-1")
+    assert (consumer["auto.offset.reset"], consumer["group.id"], consumer["client.id"]) == (
+        "error",
+        "app.agent",
+        "worker-1",
+    )
     assert (consumer["fetch.wait.max.ms"], consumer["partition.assignment.strategy"]) == (7, "cooperative-sticky")
     assert (producer["acks"], producer["compression.type"], "compression.codec" in producer) == ("all", "zstd", False)
     assert {"fetch.wait.max.ms", "auto.offset.reset"} & producer.keys() == {"auto.offset.reset"}
@@ -53,7 +62,9 @@ def test_a_broker_that_is_not_there_is_said_in_the_log_and_never_on_stderr(
     consumer, producer = open_input(NOWHERE, "g", ["t"], "m"), open_producer(NOWHERE)
     producer.produce(row(1, "t"), lambda *_: None)
     with caplog.at_level(logging.WARNING):
-        wait_until(lambda: (consumer.poll(0.01), producer.poll()) and len(caplog.records) > 1, what="librdkafka's warnings")
+        wait_until(
+            lambda: (consumer.poll(0.01), producer.poll()) and len(caplog.records) > 1, what="librdkafka's warnings"
+        )
     producer.close()
     consumer.close()
     assert {record.name for record in caplog.records} == {"sluicegate.connectors.kafka"}
@@ -69,7 +80,11 @@ def test_the_facts_of_a_broker_that_is_not_there_are_bounded(monkeypatch: pytest
     consumer = open_input(NOWHERE, "g", ["t"], "m")
     monkeypatch.setattr("sluicegate.connectors.kafka.facts.TIMEOUT", 0.2)
     inner = consumer._consumer
-    for ask in (lambda: facts.span(inner, "t", 0), lambda: facts.committed(inner, "t", 0), lambda: facts.offset_at(inner, "t", 0, 0.0)):
+    for ask in (
+        lambda: facts.span(inner, "t", 0),
+        lambda: facts.committed(inner, "t", 0),
+        lambda: facts.offset_at(inner, "t", 0, 0.0),
+    ):
         with pytest.raises(SystemNotReady, match="t/0"):
             ask()
     consumer.close()

@@ -10,7 +10,9 @@ from sluicegate.streams.outbox.batch_size import BYTES, FEWEST, FIRST, MOST, Bat
 
 def rows(count: int, size: int | None) -> list[LaneRow]:
     value = None if size is None else b"v" * size
-    return [LaneRow(number, f"id-{number}", "t", b"k", value, (), None, 0, datetime.now(UTC)) for number in range(count)]
+    return [
+        LaneRow(number, f"id-{number}", "t", b"k", value, (), None, 0, datetime.now(UTC)) for number in range(count)
+    ]
 
 
 def test_at_first_some_and_after_nothing_as_before() -> None:
@@ -21,7 +23,7 @@ def test_at_first_some_and_after_nothing_as_before() -> None:
 
 @pytest.mark.parametrize(
     ("length", "wanted"), [(None, MOST), (0, MOST), (200, MOST), (100_000, BYTES // 100_000), (BYTES, FEWEST)]
-)  # fmt: skip
+)
 def test_then_as_many_as_a_batch_of_their_size_may_hold(length: int | None, wanted: int) -> None:
     size = BatchSize()
     size.seen(rows(3, length))

@@ -72,7 +72,11 @@ class Sending:
         return sorted(self.run._reports.delivered)
 
     def count(self, outcome: str) -> float:
-        return sum(value for name, labels, value in self.meter.snapshot() if name == "dispatch_attempts" and labels == (outcome,))
+        return sum(
+            value
+            for name, labels, value in self.meter.snapshot()
+            if name == "dispatch_attempts" and labels == (outcome,)
+        )
 
 
 def test_as_many_rows_as_there_is_room_for_are_handed_over_in_order() -> None:
@@ -156,7 +160,11 @@ def test_a_row_that_is_rejected_is_dead_and_others_go_on() -> None:
     it.broker.refused(1, "rejected")
     assert it.turn() == [3]
     it.broker.delivered(2, 3)
-    assert (it.run._reports.dead, it.run.unsent, it.count("rejected")) == ({1: ("id-1", DeadRow(1, "MSG_SIZE_TOO_LARGE", 1))}, 0, 1)
+    assert (it.run._reports.dead, it.run.unsent, it.count("rejected")) == (
+        {1: ("id-1", DeadRow(1, "MSG_SIZE_TOO_LARGE", 1))},
+        0,
+        1,
+    )
 
 
 def reported_late(replaced: bool) -> Sending:

@@ -1,4 +1,5 @@
-"""A lane is lost while its process, its producer and its broker live: no row that was handed over is handed over again."""
+"""A lane is lost while its process, its producer and its broker live: no row that was handed over is handed over
+again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,11 +30,24 @@ class Scene:
         self.add(*numbers)
 
     def process(self) -> tuple[LogProducer, Dispatcher]:
-        producer, settings = LogProducer(self.log), Outbox(lease=LEASE, poll=0.1, lanes=1, backoff_first=0.1, backoff_most=0.1)
+        producer, settings = (
+            LogProducer(self.log),
+            Outbox(lease=LEASE, poll=0.1, lanes=1, backoff_first=0.1, backoff_most=0.1),
+        )
         token = iter(f"{id(producer)}-{number}" for number in range(99)).__next__
         time, report = self.clock.time, lambda report: None
         parts = DispatcherDependencies(
-            self.store, lambda: None, "s", producer, self.clock, time, Meter(), lambda: 0.5, token, report, InlinePool(1)
+            self.store,
+            lambda: None,
+            "s",
+            producer,
+            self.clock,
+            time,
+            Meter(),
+            lambda: 0.5,
+            token,
+            report,
+            InlinePool(1),
         )
         return producer, Dispatcher(App("app", "memory://", (), outbox=settings), parts)
 
@@ -129,7 +143,9 @@ def test_each_row_is_written_once_whatever_loses_its_lane(case: Callable[[], Sce
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_without_what_is_remembered_rows_are_written_again(case: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_what_is_remembered_rows_are_written_again(
+    case: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(LaneRun, "follow", lambda self, last: None)
     scene = case()
     assert len(scene.written) > len(set(scene.written))

@@ -1,4 +1,5 @@
-"""A worker of the shared scope that ends: what it began at the store is not cut off in the middle, what it has in hand is given back."""
+"""A worker of the shared scope that ends: what it began at the store is not cut off in the middle, what it has in hand
+is given back."""
 
 import threading
 from collections.abc import Callable

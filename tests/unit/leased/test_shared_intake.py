@@ -1,4 +1,5 @@
-"""How the intake of the shared buffer takes records, what it inserts when others inserted before, and when it is time to."""
+"""How the intake of the shared buffer takes records, what it inserts when others inserted before, and when it is time
+to."""
 
 from datetime import timedelta
 from types import SimpleNamespace
@@ -86,7 +87,12 @@ def test_fires_that_wait_are_not_lost_with_a_record_that_is_refused(groups: Grou
     assert [type(event) for event in groups.drain()] == [Fire, Refused]
 
 
-# -- when -----------------------------------------------------------------------------------------------------------------------------
+# -- when
+#
+#
+#
+#
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -98,7 +104,9 @@ def turns() -> Any:
     made = Commits(setting, claims, None, lambda: now[0], lambda owner, error: None)  # type: ignore[arg-type]
     made.all(now[0])
     made.pending = 1
-    return SimpleNamespace(due=lambda passed, behind: made.due(now[0] + passed, False, behind), commits=made, intake=intake)
+    return SimpleNamespace(
+        due=lambda passed, behind: made.due(now[0] + passed, False, behind), commits=made, intake=intake
+    )
 
 
 def test_while_more_waits_than_is_read_records_gather_longer(turns: Any) -> None:

@@ -81,7 +81,12 @@ def test_what_waits_in_hand_meanwhile_does_not_die_with_it(monkeypatch: pytest.M
         sharing.broken.clear()
         driver.crash()
         times(driver, 40)
-        assert sorted(output.value["total"] for output in driver.read("out")) == ([0, 1, 2] if alone else []) + [4, 5, 6, 7]
+        assert sorted(output.value["total"] for output in driver.read("out")) == ([0, 1, 2] if alone else []) + [
+            4,
+            5,
+            6,
+            7,
+        ]
 
 
 def test_without_suspicion_it_is_called_without_end() -> None:

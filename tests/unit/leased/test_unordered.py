@@ -37,8 +37,18 @@ def sent_in(turns: int) -> tuple[list[bytes | None], int]:
     settings = Outbox(order="none", lease=LEASE, poll=TURN)
     token = iter(map(str, range(99))).__next__
     parts = DispatcherDependencies(
-        store, lambda: None, "s", producer, clock, clock.time, Meter(), lambda: 0.5, token, lambda report: None, InlinePool(1),
-    )  # fmt: skip
+        store,
+        lambda: None,
+        "s",
+        producer,
+        clock,
+        clock.time,
+        Meter(),
+        lambda: 0.5,
+        token,
+        lambda report: None,
+        InlinePool(1),
+    )
     dispatcher = Dispatcher(App("app", "memory://", (), outbox=settings), parts)
     messages = [OutboxMessage("t", value=b"%d" % number, id=f"m{number}") for number in range(ROWS)]
     store.outbox.add(None, messages, require_transaction=False)

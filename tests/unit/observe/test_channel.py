@@ -21,7 +21,9 @@ def ends() -> Ends:
 
 def report(number: int, partitions: int = 1) -> WorkerReport:
     rows = [PartitionReport("a-topic-with-a-name", at, "running", oldest=1.5) for at in range(partitions)]
-    return WorkerReport("a", number, 7, 1.0, True, partitions=rows, level=("durable", ["x"]), metrics=[("fires", ("count",), 3.0)])
+    return WorkerReport(
+        "a", number, 7, 1.0, True, partitions=rows, level=("durable", ["x"]), metrics=[("fires", ("count",), 3.0)]
+    )
 
 
 def test_reports_arrive_as_they_were_sent(ends: Ends) -> None:

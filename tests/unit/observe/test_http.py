@@ -11,7 +11,17 @@ import pytest
 from sluicegate.streams.agent import Http
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.observe import http as port_module
-from sluicegate.streams.observe.http import BODY_BYTES, CONNECTIONS, HEAD_BYTES, Answer, HttpPort, Page, document, is_loopback, serve
+from sluicegate.streams.observe.http import (
+    BODY_BYTES,
+    CONNECTIONS,
+    HEAD_BYTES,
+    Answer,
+    HttpPort,
+    Page,
+    document,
+    is_loopback,
+    serve,
+)
 from tests.waiting import wait_until
 
 Serve = Callable[..., HttpPort]
@@ -35,7 +45,9 @@ def ports() -> Iterator[Serve]:
         port.server_close()
 
 
-def ask(port: HttpPort, path: str = "/status", method: str = "GET", headers: dict[str, str] | None = None) -> tuple[int, dict[str, object]]:
+def ask(
+    port: HttpPort, path: str = "/status", method: str = "GET", headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, object]]:
     connection = http.client.HTTPConnection("127.0.0.1", port.number, timeout=10)
     connection.request(method, path, headers=headers or {})
     answer = connection.getresponse()
@@ -63,7 +75,10 @@ def test_it_answers_each_page(ports: Serve) -> None:
 
 
 def test_what_is_not_good_is_503(ports: Serve) -> None:
-    assert ask(ports(own={"/readyz": lambda: document({"ready": False}, good=False)}), "/readyz") == (503, {"ready": False})
+    assert ask(ports(own={"/readyz": lambda: document({"ready": False}, good=False)}), "/readyz") == (
+        503,
+        {"ready": False},
+    )
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD", "OPTIONS", "BREW"])
@@ -71,7 +86,9 @@ def test_it_only_answers_get(ports: Serve, method: str) -> None:
     assert ask(ports(), method=method)[0] == 405
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]"]
+)
 def test_on_loopback_a_request_that_names_another_host_is_refused(ports: Serve, host: str) -> None:
     assert ask(ports(), "/metrics", headers={"Host": host})[0] == 403
 
@@ -87,7 +104,14 @@ def test_a_page_of_another_origin_is_refused(ports: Serve) -> None:
 
 @pytest.mark.parametrize(
     ("header", "status"),
-    [("", 401), ("Bearer wrong", 401), ("Basic s3cret", 401), ("s3cret", 401), ("Bearer s3cret", 200), ("bearer s3cret", 200)],
+    [
+        ("", 401),
+        ("Bearer wrong", 401),
+        ("Basic s3cret", 401),
+        ("s3cret", 401),
+        ("Bearer s3cret", 200),
+        ("bearer s3cret", 200),
+    ],
 )
 def test_with_a_token_data_is_only_for_who_has_it(ports: Serve, header: str, status: int) -> None:
     port = ports(token="s3cret")
@@ -121,8 +145,15 @@ def test_a_port_that_is_taken_is_a_system_that_is_not_ready(ports: Serve) -> Non
 
 def test_a_large_body_is_refused_unread(ports: Serve) -> None:
     port = ports()
-    for header in (f"Content-Length: {BODY_BYTES + 1}", "Transfer-Encoding: chunked", "Content-Length: -1", "Content-Length: x"):
-        assert raw(port, f"GET /status HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n".encode()).startswith(b"HTTP/1.0 413")
+    for header in (
+        f"Content-Length: {BODY_BYTES + 1}",
+        "Transfer-Encoding: chunked",
+        "Content-Length: -1",
+        "Content-Length: x",
+    ):
+        assert raw(port, f"GET /status HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n".encode()).startswith(
+            b"HTTP/1.0 413"
+        )
     assert ask(port, headers={"Content-Length": str(BODY_BYTES)})[0] == 200
 
 
@@ -167,7 +198,9 @@ def test_slow_clients_cannot_take_more_than_their_connections(ports: Serve, monk
     wait_until(answered, what="a free connection")
 
 
-@pytest.mark.parametrize("sent", [b"", b"\r\n\r\n", b"nonsense\r\n\r\n", b"GET\r\n\r\n", b"\xff\x00\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"\r\n\r\n", b"nonsense\r\n\r\n", b"GET\r\n\r\n", b"\xff\x00\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"]
+)
 def test_nonsense_does_not_stop_the_port(ports: Serve, sent: bytes) -> None:
     port = ports()
     with socket.create_connection(("127.0.0.1", port.number), timeout=10) as connection:

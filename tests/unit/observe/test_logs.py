@@ -70,7 +70,14 @@ def test_above_debug_no_content_of_records_is_written(logged: Callable[..., Line
         ("store", "redis://user:canary@host:6379/0"),
         ("store", "redis://:c@n/ary@host".replace("n/ary", "canary")),
         ("error", "cannot reach postgresql://u:canary@host/db?password=canary: refused"),
-        ("settings", {"sasl.password": "canary", "ssl.key.pem": "canary", "nested": {"client_secret": "canary", "url": "x://u:canary@h"}}),
+        (
+            "settings",
+            {
+                "sasl.password": "canary",
+                "ssl.key.pem": "canary",
+                "nested": {"client_secret": "canary", "url": "x://u:canary@h"},
+            },
+        ),
     ],
 )
 def test_secrets_are_masked_at_every_level(logged: Callable[..., Lines], name: str, value: object) -> None:

@@ -27,7 +27,11 @@ def report_of(meter: Meter, agent: str = "a", worker: int = 0, **fields: object)
 
 
 def values(text: str) -> dict[str, float]:
-    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if not line.startswith("#")}
+    return {
+        line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if not line.startswith("#")
+    }
 
 
 def test_every_metric_has_one_name_a_meaning_and_no_key_label() -> None:
@@ -72,26 +76,42 @@ def test_a_histogram_counts_each_value_below_its_bound() -> None:
     meter.observe("batch_records", 100, times=5)
     found = values(text_of(report_of(meter)))
     bucket = 'sluicegate_batch_records_bucket{agent="a",le="%s",worker="0"}'
-    assert [found[bucket % bound] for bound in ("1.0", "10.0", "50.0", "100.0", "10000.0", "+Inf")] == [1, 3, 3, 8, 8, 9]
+    assert [found[bucket % bound] for bound in ("1.0", "10.0", "50.0", "100.0", "10000.0", "+Inf")] == [
+        1,
+        3,
+        3,
+        8,
+        8,
+        9,
+    ]
     assert found['sluicegate_batch_records_count{agent="a",worker="0"}'] == 9
     assert found['sluicegate_batch_records_sum{agent="a",worker="0"}'] == 1 + 2 + 10 + 10_001 + 500
 
 
 def test_the_gauges_of_a_partition_come_from_its_report() -> None:
-    row = PartitionReport("t", 3, "running", 90, 100, groups=4, bytes=50, oldest=12.5, next_deadline=-1.5, unsent=6, unsent_age=2.0)
+    row = PartitionReport(
+        "t", 3, "running", 90, 100, groups=4, bytes=50, oldest=12.5, next_deadline=-1.5, unsent=6, unsent_age=2.0
+    )
     row = structs.replace(row, read_age=7.5)
     found = values(text_of(report_of(Meter(), partitions=[row])))
     where = '{agent="a",partition="3",topic="t",worker="0"}'
     expected = {
-        "open_groups": 4, "buffered_bytes": 50, "oldest_group_age_seconds": 12.5, "next_deadline_lag_seconds": 1.5,
-        "outbox_pending": 6, "outbox_oldest_pending_age_seconds": 2.0, "consumer_lag_records": 10,
+        "open_groups": 4,
+        "buffered_bytes": 50,
+        "oldest_group_age_seconds": 12.5,
+        "next_deadline_lag_seconds": 1.5,
+        "outbox_pending": 6,
+        "outbox_oldest_pending_age_seconds": 2.0,
+        "consumer_lag_records": 10,
         "consumer_lag_seconds": 7.5,
-    }  # fmt: skip
+    }
     assert {name: found[f"sluicegate_{name}{where}"] for name in expected} == expected
 
 
 def test_a_deadline_to_come_is_no_lag_and_an_unknown_end_no_consumer_lag() -> None:
-    found = values(text_of(report_of(Meter(), partitions=[PartitionReport("t", 0, "running", offset=9, next_deadline=5.0)])))
+    found = values(
+        text_of(report_of(Meter(), partitions=[PartitionReport("t", 0, "running", offset=9, next_deadline=5.0)]))
+    )
     assert found['sluicegate_next_deadline_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
     assert not [name for name in found if "consumer_lag" in name]
 
@@ -106,7 +126,10 @@ def test_the_level_and_the_halted_partitions_are_gauges() -> None:
     rows = [PartitionReport("t", 0, "halted", error="store-wiped"), PartitionReport("t", 1, "running")]
     found = values(text_of(report_of(Meter(), partitions=rows, level=("lossy", ["appendfsync everysec"]))))
     assert found['sluicegate_halted_partitions{agent="a",worker="0"}'] == 1
-    levels = {name: found[f'sluicegate_level{{agent="a",level="{name}",worker="0"}}'] for name in ("durable", "lossy", "volatile")}
+    levels = {
+        name: found[f'sluicegate_level{{agent="a",level="{name}",worker="0"}}']
+        for name in ("durable", "lossy", "volatile")
+    }
     assert levels == {"durable": 0, "lossy": 1, "volatile": 0}
 
 
@@ -115,7 +138,10 @@ def test_the_supervisors_own_metrics_have_only_their_own_labels() -> None:
     own.set("build_info", 1, version="1.2")
     own.count("worker_restarts", agent="a", worker="2")
     found = values(text_of(own=own))
-    assert found == {'sluicegate_build_info{version="1.2"}': 1, 'sluicegate_worker_restarts_total{agent="a",worker="2"}': 1}
+    assert found == {
+        'sluicegate_build_info{version="1.2"}': 1,
+        'sluicegate_worker_restarts_total{agent="a",worker="2"}': 1,
+    }
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,10 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         ({**ENDPOINT, "OTEL_SDK_DISABLED": "True"}, ()),
         ({**ENDPOINT, "OTEL_SDK_DISABLED": "false"}, ("otlp",)),
         ({"OTEL_TRACES_EXPORTER": "console", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ("console",)),
-        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, ("otlp",)),
+        (
+            {**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
+            ("otlp",),
+        ),
     ],
 )
 def test_opentelemetrys_own_variables_ask_for_spans(environment: dict[str, str], names: tuple[str, ...]) -> None:
@@ -54,7 +57,10 @@ def test_opentelemetrys_own_variables_ask_for_spans(environment: dict[str, str],
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
-        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER: there is no exporter 'zipkin'; known are console, none and otlp"),
+        (
+            {"OTEL_TRACES_EXPORTER": "zipkin"},
+            "OTEL_TRACES_EXPORTER: there is no exporter 'zipkin'; known are console, none and otlp",
+        ),
         ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'"),
     ],
 )
@@ -75,11 +81,16 @@ def test_without_the_extra_a_run_ends_with_2_and_one_line_that_names_it(
         result = CliRunner().invoke(main, ["run", written(tmp_path)])
         assert result.exit_code == 2
         [line] = result.stderr.splitlines()
-        assert 'the variables OTEL_* ask for spans, and OpenTelemetry is not installed: pip install "sluicegate[otel]"' in line
+        assert (
+            'the variables OTEL_* ask for spans, and OpenTelemetry is not installed: pip install "sluicegate[otel]"'
+            in line
+        )
 
 
 @pytest.mark.parametrize(("wanted", "loaded"), [("none", False), ("console", True)])
-def test_a_workers_process_loads_it_only_when_it_is_asked_for(wanted: str, loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workers_process_loads_it_only_when_it_is_asked_for(
+    wanted: str, loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", wanted)
     code = "import sys; from sluicegate.streams.cli import child; made = child.spans('app'); "
     code += "print(made is not None, 'opentelemetry' in sys.modules)"
@@ -148,5 +159,10 @@ def test_spans_reach_a_collector_under_the_apps_name_or_the_one_that_is_set(
     [resource] = ExportTraceServiceRequest.FromString(body).resource_spans
     sent = [(each.name, each.start_time_unix_nano, each.end_time_unix_nano) for each in resource.scope_spans[0].spans]
     assert path == "/v1/traces"
-    assert sent == [("sluicegate.fire", 1_500_000_000, 2_000_000_000), ("sluicegate.dispatch", 1_500_000_000, 2_000_000_000)]
-    assert next(each.value.string_value for each in resource.resource.attributes if each.key == "service.name") == (name or "app")
+    assert sent == [
+        ("sluicegate.fire", 1_500_000_000, 2_000_000_000),
+        ("sluicegate.dispatch", 1_500_000_000, 2_000_000_000),
+    ]
+    assert next(each.value.string_value for each in resource.resource.attributes if each.key == "service.name") == (
+        name or "app"
+    )

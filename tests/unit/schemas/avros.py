@@ -59,8 +59,14 @@ PRIMITIVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ({"type": "long", "logicalType": "timestamp-millis"}, _millis.map(lambda at: _moment(at.replace(tzinfo=UTC)))),
     ({"type": "long", "logicalType": "timestamp-micros"}, _naive.map(lambda at: _moment(at.replace(tzinfo=UTC)))),
     ({"type": "int", "logicalType": "date"}, st.dates(date(1900, 1, 1), date(2200, 1, 1)).map(str)),
-    ({"type": "int", "logicalType": "time-millis"}, st.builds(time, st.integers(0, 23), st.integers(0, 59), st.integers(0, 59)).map(str)),
-    ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, st.integers(-(10**9) + 1, 10**9 - 1).map(_decimal)),
+    (
+        {"type": "int", "logicalType": "time-millis"},
+        st.builds(time, st.integers(0, 23), st.integers(0, 59), st.integers(0, 59)).map(str),
+    ),
+    (
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        st.integers(-(10**9) + 1, 10**9 - 1).map(_decimal),
+    ),
     ({"type": "string", "logicalType": "uuid"}, _ids),
 ]
 
@@ -68,7 +74,9 @@ PRIMITIVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 @st.composite
 def pairs(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]:
     """A schema and a strategy of its values; all named types are called N."""
-    kind = draw(st.sampled_from(["primitive", "enum", "fixed", "array", "map", "optional", "record"][: 7 if depth else 3]))
+    kind = draw(
+        st.sampled_from(["primitive", "enum", "fixed", "array", "map", "optional", "record"][: 7 if depth else 3])
+    )
     name = "N"
     if kind == "primitive":
         return draw(st.sampled_from(PRIMITIVES))
@@ -84,7 +92,11 @@ def pairs(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]
     if kind == "map":
         return {"type": "map", "values": schema}, st.dictionaries(_text, values, max_size=3)
     if kind == "array":
-        return ({"type": "array", "items": schema}, st.lists(values, max_size=3)) if least_bytes(schema, {}, ()) else (schema, values)
+        return (
+            ({"type": "array", "items": schema}, st.lists(values, max_size=3))
+            if least_bytes(schema, {}, ())
+            else (schema, values)
+        )
     return (schema, values) if schema == "null" or isinstance(schema, list) else (["null", schema], st.none() | values)
 
 
@@ -92,7 +104,9 @@ def pairs(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]
 def records(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]:
     fields = draw(st.lists(pairs(depth), min_size=1, max_size=4))
     made = [{"name": f"f{i}", "type": schema} for i, (schema, _) in enumerate(fields)]
-    return {"type": "record", "name": "N", "fields": made}, st.fixed_dictionaries({f"f{i}": each for i, (_, each) in enumerate(fields)})
+    return {"type": "record", "name": "N", "fields": made}, st.fixed_dictionaries(
+        {f"f{i}": each for i, (_, each) in enumerate(fields)}
+    )
 
 
 @st.composite

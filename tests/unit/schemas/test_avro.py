@@ -69,7 +69,9 @@ def test_any_bytes_give_a_record_or_a_decode_error(case: tuple[Any, Any], data: 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(cases(), st.data())
-def test_some_fields_alone_are_as_in_the_whole_and_a_record_that_is_cut_is_refused(case: tuple[Any, Any], data: st.DataObject) -> None:
+def test_some_fields_alone_are_as_in_the_whole_and_a_record_that_is_cut_is_refused(
+    case: tuple[Any, Any], data: st.DataObject
+) -> None:
     schema, value = case
     form = by(schema)
     written = form.encode(value)
@@ -84,7 +86,9 @@ def test_some_fields_alone_are_as_in_the_whole_and_a_record_that_is_cut_is_refus
 def test_with_fastavro_s_own_choice_of_fields_a_record_that_is_cut_is_taken() -> None:
     """The twin: it skips without looking."""
     some = fastavro.parse_schema({**SHOP, "fields": SHOP["fields"][:1]})
-    cut = by(of("string")).encode({"v": "ann"}) + by({**SHOP, "fields": [SHOP["fields"][3]]}).encode({"note": "long"})[:3]
+    cut = (
+        by(of("string")).encode({"v": "ann"}) + by({**SHOP, "fields": [SHOP["fields"][3]]}).encode({"note": "long"})[:3]
+    )
     schema = fastavro.parse_schema({**SHOP, "fields": [SHOP["fields"][0], SHOP["fields"][3]]})
     assert fastavro.schemaless_reader(io.BytesIO(cut), schema, some) == {"customer": "ann"}
     with pytest.raises(msgspec.DecodeError, match="field note ends too early"):
@@ -119,12 +123,20 @@ def test_what_does_not_decode_says_where_and_never_what(value: bytes, error: str
     assert caught.value.__cause__ is None
 
 
-def test_records_of_other_ids_are_read_by_the_schema_in_the_file_of_their_id_from_when_it_is_there(tmp_path: Path) -> None:
+def test_records_of_other_ids_are_read_by_the_schema_in_the_file_of_their_id_from_when_it_is_there(
+    tmp_path: Path,
+) -> None:
     older = {**SHOP, "fields": [field for field in SHOP["fields"] if field["name"] != "note"]}
-    ours_, theirs = by(SHOP, framing="confluent", schema_id=1, writers=str(tmp_path)), by(older, framing="confluent", schema_id=7)
+    ours_, theirs = (
+        by(SHOP, framing="confluent", schema_id=1, writers=str(tmp_path)),
+        by(older, framing="confluent", schema_id=7),
+    )
     value = theirs.encode({name: each for name, each in ORDER.items() if name != "note"})
     assert ours_.decode(ours_.encode(ORDER)) == ORDER
-    for text, why in [(None, "7, and there is no 7.avsc in writer_schemas"), ("{", "7, whose 7.avsc is no Avro schema")]:
+    for text, why in [
+        (None, "7, and there is no 7.avsc in writer_schemas"),
+        ("{", "7, whose 7.avsc is no Avro schema"),
+    ]:
         if text is not None:
             (tmp_path / "7.avsc").write_text(text)
         with pytest.raises(msgspec.DecodeError, match=why):
@@ -190,7 +202,11 @@ def test_what_is_no_number_of_json_is_null() -> None:
         (["null", "int"], "x", "v: a whole number is wanted, there is text"),
         (["null", "int", "string"], 1.5, "v: another type (one of the union) is wanted, there is a number"),
         (MILLIS, 5, "v: text is wanted, there is a whole number"),
-        (MILLIS, "2026-01-01T00:00:00", "v: a time with its zone, as 2026-11-21T07:42:08Z, is wanted, the text is none"),
+        (
+            MILLIS,
+            "2026-01-01T00:00:00",
+            "v: a time with its zone, as 2026-11-21T07:42:08Z, is wanted, the text is none",
+        ),
         ({"type": "int", "logicalType": "date"}, "1.1.2026", "v: a date, as 2026-11-21, is wanted, the text is none"),
         ({"type": "string", "logicalType": "uuid"}, "x", "v: a UUID is wanted, the text is none"),
         (MONEY, "1.234", "v: the decimal has more digits than precision 4 and scale 2 allow"),
@@ -199,7 +215,7 @@ def test_what_is_no_number_of_json_is_null() -> None:
         (MONEY, "NaN", "v: the decimal is not finite"),
         (MONEY, "x", "v: a decimal is wanted, the text is none"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_refused_by_field_and_never_rounded(kind: Any, value: Any, error: str) -> None:
     with pytest.raises(Unwritable) as caught:
         by(of(kind)).encode({"v": value})
@@ -208,9 +224,17 @@ def test_what_does_not_fit_is_refused_by_field_and_never_rounded(kind: Any, valu
 
 def test_a_field_that_is_left_out_takes_its_default_and_unions_their_first_branch_that_fits() -> None:
     assert by(SHOP).decode(by(SHOP).encode({"customer": "c", "amount": 1})) == {
-        "customer": "c", "amount": 1.0, "items": [], "note": None, "at": "1970-01-01T00:00:00Z",
-    }  # fmt: skip
-    two = [ONE | {"name": "A"}, ONE | {"name": "B", "fields": [{"name": "v", "type": "string"}]}, {"type": "fixed", "name": "F", "size": 1}]
+        "customer": "c",
+        "amount": 1.0,
+        "items": [],
+        "note": None,
+        "at": "1970-01-01T00:00:00Z",
+    }
+    two = [
+        ONE | {"name": "A"},
+        ONE | {"name": "B", "fields": [{"name": "v", "type": "string"}]},
+        {"type": "fixed", "name": "F", "size": 1},
+    ]
     form = by(of(["null", *two, "double", {"type": "enum", "name": "E", "symbols": ["x"]}]))
     for value in (None, {"v": 1}, {"v": "1"}, 2.5, "x", "QQ=="):
         assert form.decode(form.encode({"v": value})) == {"v": value}
@@ -242,7 +266,11 @@ def test_records_of_an_older_schema_are_read_as_the_avro_package_reads_them() ->
     wider = {**SHOP, "fields": [{"name": "amount", "type": "double"}, {"name": "new", "type": "int", "default": 3}]}
     package = avro.io.DatumReader(avro.schema.parse(json.dumps(SHOP)), avro.schema.parse(json.dumps(wider)))
     expected = package.read(avro.io.BinaryDecoder(io.BytesIO(WRITTEN)))
-    assert codec("avro", Avro(json.dumps(wider), json.dumps(SHOP))).decode(WRITTEN) == expected == {"amount": 2.5, "new": 3}
+    assert (
+        codec("avro", Avro(json.dumps(wider), json.dumps(SHOP))).decode(WRITTEN)
+        == expected
+        == {"amount": 2.5, "new": 3}
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,7 +282,10 @@ def test_records_of_an_older_schema_are_read_as_the_avro_package_reads_them() ->
         (json.dumps(of("nope")), "is no Avro schema (nope)"),
         (json.dumps(of({"type": "bytes", "logicalType": "decimal"})), "a decimal has no precision"),
         (json.dumps(of({"type": "array", "items": "null"})), "an array has items that take no bytes"),
-        (json.dumps(of({"type": "array", "items": {"type": "record", "name": "E", "fields": []}})), "items that take no bytes"),
+        (
+            json.dumps(of({"type": "array", "items": {"type": "record", "name": "E", "fields": []}})),
+            "items that take no bytes",
+        ),
         (json.dumps(of(["null", ["int"]])), "a union lies directly in another one"),
         (json.dumps(of(["null", "One"])), "One contains itself: recursive types are not supported"),
     ],
@@ -268,7 +299,8 @@ def test_a_schema_that_is_none_or_that_a_short_record_could_abuse_is_refused(tex
 def test_without_that_refusal_a_short_record_ends_the_process() -> None:
     """The twin: fastavro by itself, with the type inside itself."""
     code = (
-        "import fastavro, io; s = fastavro.parse_schema({'type': 'record', 'name': 'L', 'fields': [{'name': 'n', 'type': ['null', 'L']}]});"
+        "import fastavro, io; s = fastavro.parse_schema({'type': 'record', 'name': 'L', 'fields': [{'name': 'n', "
+        "'type': ['null', 'L']}]});"
         "fastavro.schemaless_reader(io.BytesIO(b'\\x02' * 200000 + b'\\x00'), s, None)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode != 0
@@ -276,7 +308,9 @@ def test_without_that_refusal_a_short_record_ends_the_process() -> None:
 
 def test_without_our_look_at_the_end_what_follows_a_record_is_lost() -> None:
     """The twin: fastavro by itself says nothing."""
-    assert fastavro.schemaless_reader(io.BytesIO(WRITTEN + b"xyz"), fastavro.parse_schema(SHOP), None)["customer"] == "ann"
+    assert (
+        fastavro.schemaless_reader(io.BytesIO(WRITTEN + b"xyz"), fastavro.parse_schema(SHOP), None)["customer"] == "ann"
+    )
 
 
 def test_an_absent_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,4 +327,9 @@ def test_avro_without_a_schema_is_refused() -> None:
 
 
 def test_records_have_fields_and_other_types_have_none() -> None:
-    assert [by(schema).fields for schema in (SHOP, "string", ["null", ONE], {"type": "map", "values": "int"})] == [True, False, True, True]
+    assert [by(schema).fields for schema in (SHOP, "string", ["null", ONE], {"type": "map", "values": "int"})] == [
+        True,
+        False,
+        True,
+        True,
+    ]

@@ -31,12 +31,21 @@ def written() -> Log:
     """Results for every reason but manual, and dead letters for most of theirs."""
     log, clock = a_log(), ManualClock()
     feed(log, ("count", 1), ("count", 1), ("count", 1), ("until", 99), ("limit", 1), ("limit2", 1), ("limit3", 1))
-    log.append("in", 0, b"\xff\xfe", b'{"amount":5}', [("traceparent", b"00-x"), ("sluicegate-id", b"old"), ("plain", b"\xff")])
+    log.append(
+        "in", 0, b"\xff\xfe", b'{"amount":5}', [("traceparent", b"00-x"), ("sluicegate-id", b"old"), ("plain", b"\xff")]
+    )
     bad = [b"{", None, b"{}", b'{"amount":"x"}', b'{"amount":1' + b" " * 3000 + b"}"]
     for value in bad:
         log.append("in", 0, b"k", value, [("sluicegate-id", b"old"), ("plain", b"\xff")])
     log.append("in", 0, None, b'{"amount":1}')
-    agent = an_agent(compute=ROWS, until=Until("amount", 99), max_groups=2, max_record_bytes=2000, max_bytes=60, max_buffered_bytes=500)
+    agent = an_agent(
+        compute=ROWS,
+        until=Until("amount", 99),
+        max_groups=2,
+        max_record_bytes=2000,
+        max_bytes=60,
+        max_buffered_bytes=500,
+    )
     Driver(agent, memory(clock), log, clock).give(0).turns().later(31).turns()
     return log
 
@@ -55,7 +64,13 @@ def test_every_result_keeps_to_its_schema(written: Log) -> None:
 
 def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> None:
     letters = [texts(message) for message in written.topics["dead"][0]]
-    assert {x["sluicegate-dead-reason"] for x in letters} == {"undecodable", "null-value", "missing-field", "too-large", "no-key"}
+    assert {x["sluicegate-dead-reason"] for x in letters} == {
+        "undecodable",
+        "null-value",
+        "missing-field",
+        "too-large",
+        "no-key",
+    }
     for letter in letters:
         jsonschema.validate(letter, LETTER)
 
@@ -69,7 +84,8 @@ def test_every_reason_is_in_the_schema(written: Log) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"count": 0}, {"reason": "boredom"}, {"opened_at": "2026-11-21 07:42"}, {"key_base64": "//4="}, {"count": "3"}]
+    "wrong",
+    [{"count": 0}, {"reason": "boredom"}, {"opened_at": "2026-11-21 07:42"}, {"key_base64": "//4="}, {"count": "3"}],
 )
 def test_a_wrong_result_does_not_pass(written: Log, wrong: dict[str, Any]) -> None:
     document = json.loads(written.topics["out"][0][0].v or b"")
@@ -91,7 +107,9 @@ def test_the_schema_itself_is_one(name: str) -> None:
 
 
 def fields(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((files("sluicegate.schemas") / "documents" / f"{name}.avsc").read_text())["fields"]
+    found: list[dict[str, Any]] = json.loads((files("sluicegate.schemas") / "documents" / f"{name}.avsc").read_text())[
+        "fields"
+    ]
     return found
 
 
@@ -117,9 +135,14 @@ def test_the_avro_schema_itself_is_one_and_takes_what_is_written(name: str, writ
         documents = [{key: value for key, value in document.items() if key in names} for document in documents]
     else:
         letters = [texts(message) for message in written.topics["dead"][0]]
-        documents = [{key.replace("-", "_"): text for key, text in letter.items() if key in LETTER["properties"]} for letter in letters]
+        documents = [
+            {key.replace("-", "_"): text for key, text in letter.items() if key in LETTER["properties"]}
+            for letter in letters
+        ]
     assert len(documents) > 3
     for document in documents:
         read = form.decode(form.encode(document))
         assert read.keys() == set(names)
-        assert [read[key] for key in document if not key.endswith("_at")] == [document[key] for key in document if not key.endswith("_at")]
+        assert [read[key] for key in document if not key.endswith("_at")] == [
+            document[key] for key in document if not key.endswith("_at")
+        ]

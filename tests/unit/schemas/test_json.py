@@ -13,9 +13,15 @@ from sluicegate.schemas.json import Field, bounded, canonical, document, is_numb
 
 PATHS = ("a", "b", "a2.x", "a2.y", "c.d.e")
 leaves = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=5),
 )
-trees = st.recursive(leaves, lambda inner: st.dictionaries(st.sampled_from(["a", "b", "a2", "x", "y", "c", "d", "e"]), inner, max_size=5))
+trees = st.recursive(
+    leaves, lambda inner: st.dictionaries(st.sampled_from(["a", "b", "a2", "x", "y", "c", "d", "e"]), inner, max_size=5)
+)
 
 
 @settings(derandomize=True, deadline=None)
@@ -32,7 +38,9 @@ def test_any_document_gives_what_walking_it_gives(document: Any, paths: set[str]
         assert [get(read) for get in want.getters] == expected
 
 
-@pytest.mark.parametrize("value", [b'{"n":true}', b'{"n":"1"}', b'{"n":null}', b"{}", b'{"n":1e999}', b'{"n":[1]}', b"[1]"])
+@pytest.mark.parametrize(
+    "value", [b'{"n":true}', b'{"n":"1"}', b'{"n":null}', b"{}", b'{"n":1e999}', b'{"n":[1]}', b"[1]"]
+)
 def test_a_number_is_a_finite_json_number_and_nothing_else(value: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
         wanted([Field("n", True)]).decode(value)

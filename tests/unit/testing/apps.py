@@ -19,7 +19,15 @@ def an_app(*agents: Agent) -> App:
 
 def a_chain() -> App:
     """Sums of three, and the sum of two such sums."""
-    pairs = sums("pairs", ("out",), "pairs", count=2, since_first=60.0, compute=(Reducer("total", "sum", "total"),), receive=("out",))
+    pairs = sums(
+        "pairs",
+        ("out",),
+        "pairs",
+        count=2,
+        since_first=60.0,
+        compute=(Reducer("total", "sum", "total"),),
+        receive=("out",),
+    )
     return an_app(sums(), pairs)
 
 

@@ -18,7 +18,9 @@ def remind(message: Any, schedule: Any, cancel: Any, send: Any) -> None:
     value = message.value
     match value["do"]:
         case "remind":
-            ids.append(schedule({"do": "told", "n": value["n"]}, after=60, name=value.get("name"), headers=[("h", "x")]))
+            ids.append(
+                schedule({"do": "told", "n": value["n"]}, after=60, name=value.get("name"), headers=[("h", "x")])
+            )
         case "elsewhere":
             schedule([value["n"]], at=datetime(2026, 1, 1, 0, 1, tzinfo=UTC), topic="else", key="other")
         case "cancel":
@@ -30,7 +32,13 @@ def remind(message: Any, schedule: Any, cancel: Any, send: Any) -> None:
             schedule(b'{"do": "told", "n": 2}', after=120.0)
         case "told":
             headers = dict(message.headers)
-            send({"n": value["n"], "h": headers["h"].decode() if "h" in headers else None, "id": headers["sluicegate-timeout-id"].decode()})
+            send(
+                {
+                    "n": value["n"],
+                    "h": headers["h"].decode() if "h" in headers else None,
+                    "id": headers["sluicegate-timeout-id"].decode(),
+                }
+            )
     if fails and value["do"] != "told":
         raise fails.pop()
 
@@ -47,9 +55,15 @@ def of_batch(batch: Any, context: Any) -> None:
 def wrong(value: Any, schedule: Any, send: Any) -> None:
     """Says what each call that is wrong raises."""
     calls: list[dict[str, Any]] = [
-        {}, {"after": 1, "at": datetime.now(UTC)}, {"after": -1}, {"after": float("nan")}, {"after": float("inf")},
-        {"at": datetime(2026, 1, 1)}, {"at": 5}, {"after": 1, "headers": [("h", b"x" * 2_000_000)]},
-    ]  # fmt: skip
+        {},
+        {"after": 1, "at": datetime.now(UTC)},
+        {"after": -1},
+        {"after": float("nan")},
+        {"after": float("inf")},
+        {"at": datetime(2026, 1, 1)},
+        {"at": 5},
+        {"after": 1, "headers": [("h", b"x" * 2_000_000)]},
+    ]
     for call in calls:
         try:
             schedule(b"", **call)

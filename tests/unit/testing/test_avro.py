@@ -117,7 +117,10 @@ def test_a_result_that_does_not_fit_its_schema_is_a_dead_letter_that_names_the_f
     driver.send("in", an_order(1.5), key="k", times=2)
     [letter] = driver.dead_letters()
     assert (letter.reason, letter.raw) == ("unencodable", None)
-    error = "the result cannot be written as avro (total: a whole number is wanted, there is a number); its records are 0 to 1"
+    error = (
+        "the result cannot be written as avro (total: a whole number is wanted, there is a number); its records "
+        "are 0 to 1"
+    )
     assert letter.headers["sluicegate-dead-error"] == error
 
 
@@ -149,7 +152,9 @@ def see_strict(value: Strict) -> None:
 def handled(function: str, **how: Any) -> TestDriver:
     handler = Handler((f"tests.unit.testing.test_avro:{function}",), **how)
     seen.clear()
-    return TestDriver(App("app", "memory://", (Agent("a", ("in",), None, None, "dead", format="avro", avro=ORDERS, handler=handler),)))
+    return TestDriver(
+        App("app", "memory://", (Agent("a", ("in",), None, None, "dead", format="avro", avro=ORDERS, handler=handler),))
+    )
 
 
 @pytest.mark.parametrize("concurrency", [0, 2])
@@ -165,7 +170,9 @@ def test_a_handler_gets_values_like_those_of_json_or_of_its_type(concurrency: in
 def test_a_record_that_is_not_of_the_handler_s_type_is_a_dead_letter() -> None:
     driver = handled("see_strict")
     driver.send("in", an_order(2.5), key="k")
-    assert [(each.reason, each.headers["sluicegate-dead-stage"]) for each in driver.dead_letters()] == [("missing-field", "decode")]
+    assert [(each.reason, each.headers["sluicegate-dead-stage"]) for each in driver.dead_letters()] == [
+        ("missing-field", "decode")
+    ]
     assert seen == []
 
 
@@ -182,7 +189,9 @@ WIDER = Avro(json.dumps({**SHOP, "fields": [{"name": "v", "type": "int", "defaul
 COLLECT = (Reducer("rows", "collect"), Reducer("total", "sum", "amount"))
 
 
-def opened(store: MemoryStore, log: Log, clock: ManualClock, schema: Avro, choice: str = "refuse", compute: Any = COLLECT) -> Driver:
+def opened(
+    store: MemoryStore, log: Log, clock: ManualClock, schema: Avro, choice: str = "refuse", compute: Any = COLLECT
+) -> Driver:
     [agent] = sums(schema, compute=compute).agents
     return Driver(agent, store, log, clock, choice).give(0)
 

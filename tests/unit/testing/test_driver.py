@@ -50,12 +50,16 @@ def test_a_group_fires_at_its_deadline_and_not_before() -> None:
 
 
 def test_deadlines_fire_one_after_the_other_each_with_what_follows_from_it() -> None:
-    """The pair opens when the first group times out, at 30 s, so it times out at 90 s; in one jump it would have opened at 100 s."""
+    """The pair opens when the first group times out, at 30 s, so it times out at 90 s; in one jump it would have opened
+    at 100 s."""
     driver = TestDriver(a_chain())
     driver.send("in", {"amount": 5}, key="a")
     driver.advance(100)
     (pair,) = driver.read("pairs")
-    assert (pair.value["opened_at"], pair.value["closed_at"]) == ("2026-01-01T00:00:30.000Z", "2026-01-01T00:01:30.000Z")
+    assert (pair.value["opened_at"], pair.value["closed_at"]) == (
+        "2026-01-01T00:00:30.000Z",
+        "2026-01-01T00:01:30.000Z",
+    )
 
 
 def test_agents_that_read_each_other_are_all_done_when_a_call_returns() -> None:
@@ -114,7 +118,9 @@ def test_every_call_that_names_what_is_not_there_says_what_is() -> None:
         driver.groups("sum")
     with pytest.raises(ConfigurationError, match="no place 'before' for a crash"):
         driver.crash("before")
-    with pytest.raises(ConfigurationError, match="no place 'after-poll' for a crash of kind lost; there are claim-asked"):
+    with pytest.raises(
+        ConfigurationError, match="no place 'after-poll' for a crash of kind lost; there are claim-asked"
+    ):
         driver.crash("after-poll", kind="lost")
     with pytest.raises(ConfigurationError, match="has 4 partitions"):
         driver.send("in", {}, partition=4)
@@ -125,7 +131,8 @@ def test_every_call_that_names_what_is_not_there_says_what_is() -> None:
 def test_a_file_is_driven_although_the_variables_of_its_systems_are_not_set(tmp_path: Path) -> None:
     text = (
         "app: shop\nkafka: {bootstrap.servers: '${BROKER}'}\nstore: ${STORE}\n"
-        "agents:\n  a:\n    from: in\n    aggregate: {count: COUNT, compute: {n: {reduce: 'beside:add'}}}\n    to: {topic: out}\n"
+        "agents:\n  a:\n    from: in\n    aggregate: {count: COUNT, compute: {n: {reduce: 'beside:add'}}}\n    to: "
+        "{topic: out}\n"
     )
     (tmp_path / "beside.py").write_text("def add(n, message):\n    return (n or 0) + message\n")
     (tmp_path / "shop.yaml").write_text(text.replace("COUNT", "2"))
@@ -139,10 +146,13 @@ def test_a_file_is_driven_although_the_variables_of_its_systems_are_not_set(tmp_
         TestDriver(tmp_path / "shop.yaml")
 
 
-# -- crashes -------------------------------------------------------------------------------------------------------------
+# -- crashes
+# -------------------------------------------------------------------------------------------------------------
 
 
-def crashed_at(place: str, kind: DeathKind = "kill", app: App | None = None) -> tuple[list[tuple[Any, ...]], TestDriver]:
+def crashed_at(
+    place: str, kind: DeathKind = "kill", app: App | None = None
+) -> tuple[list[tuple[Any, ...]], TestDriver]:
     """A group that fires and one that times out, with one crash at `place` on the way."""
     driver = TestDriver(app or an_app())
     driver.send("in", {"amount": 1}, key="a", times=2)
@@ -156,7 +166,9 @@ def crashed_at(place: str, kind: DeathKind = "kill", app: App | None = None) -> 
     return totals(driver), driver
 
 
-@pytest.mark.parametrize(("place", "kind"), [*((place, "kill") for place in (*ENGINE, *AROUND)), *((place, "lost") for place in REPLIES)])
+@pytest.mark.parametrize(
+    ("place", "kind"), [*((place, "kill") for place in (*ENGINE, *AROUND)), *((place, "lost") for place in REPLIES)]
+)
 def test_whatever_fails_wherever_each_result_comes_out_once(place: str, kind: DeathKind) -> None:
     results, driver = crashed_at(place, kind)
     assert results == [("a", "count", 3, 3), ("b", "timeout", 1, 7)]

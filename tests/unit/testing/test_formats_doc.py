@@ -24,7 +24,12 @@ def block(language: str, number: int = 0) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    texts = {"shop.yaml": block("yaml"), "order.avsc": block("json"), "invoice.avsc": block("json", 1), "billing.py": block("python")}
+    texts = {
+        "shop.yaml": block("yaml"),
+        "order.avsc": block("json"),
+        "invoice.avsc": block("json", 1),
+        "billing.py": block("python"),
+    }
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.delitem(sys.modules, "billing", raising=False)

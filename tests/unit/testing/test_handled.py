@@ -80,7 +80,11 @@ def test_a_message_that_fails_for_good_is_a_dead_letter() -> None:
     driver = play(an_app("forward", attempts=3, backoff_first=1.0))
     driver.advance(60)
     (letter,) = driver.dead_letters()
-    assert (letter.reason, letter.value, letter.headers["sluicegate-dead-attempts"]) == ("handler-failed", {"amount": 20}, "3")
+    assert (letter.reason, letter.value, letter.headers["sluicegate-dead-attempts"]) == (
+        "handler-failed",
+        {"amount": 20},
+        "3",
+    )
     assert [output.value["doubled"] for output in driver.read("out")] == [2, 600, 8000]
 
 
@@ -142,7 +146,9 @@ def test_on_another_store_its_transaction_ends_with_the_process(tmp_path: Path, 
     driver.crash(place)
     driver.send("in", {"amount": 5}, key="k")
     with sqlite3.connect(tmp_path / "state.db") as database:
-        assert database.execute("select sum(amount), count(*) from book").fetchall() == [(sum(AMOUNTS) + 5, len(AMOUNTS) + 1)]
+        assert database.execute("select sum(amount), count(*) from book").fetchall() == [
+            (sum(AMOUNTS) + 5, len(AMOUNTS) + 1)
+        ]
     assert driver.deaths.done == [place]
     store.close()
 

@@ -19,14 +19,24 @@ from sluicegate.streams.handlers.packing import SealedRecord
 from sluicegate.streams.shared import shared_records, shared_runs
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import Made
-from sluicegate.streams.shared.shared_records import Common, RecordOrigin, RecordRun, encode_item, packed, packs, unpacked
+from sluicegate.streams.shared.shared_records import (
+    Common,
+    RecordOrigin,
+    RecordRun,
+    encode_item,
+    packed,
+    packs,
+    unpacked,
+)
 from sluicegate.streams.shared.shared_runs import Packing
 
 COMMON = Common("in", "id", 3, 1.5)
 
 
 def record(offset: int, value: bytes | None = b"v", headers: Headers | None = None) -> SealedRecord:
-    return SealedRecord(("in", 3, offset), b"k", value, [("h", b"x"), ("n", None)] if headers is None else headers, (1, 5))
+    return SealedRecord(
+        ("in", 3, offset), b"k", value, [("h", b"x"), ("n", None)] if headers is None else headers, (1, 5)
+    )
 
 
 def a_run(*records: tuple[str, SealedRecord]) -> RecordRun:
@@ -84,7 +94,9 @@ def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pyte
 
 def test_records_are_packed_as_they_are_read_and_what_cannot_be_used_is_refused() -> None:
     buffer: Any = SimpleNamespace(at_once=5)
-    agent = Agent("a", ("in",), Aggregation(key="k", count=9, compute=(Reducer("n", "count"),)), Destination("out"), "dead")
+    agent = Agent(
+        "a", ("in",), Aggregation(key="k", count=9, compute=(Reducer("n", "count"),)), Destination("out"), "dead"
+    )
     groups = Groups(Rule(agent, codec("json")))
     values = (b'{"k":"a"}', b"{", b'{"k":"b"}', None, b'{"k":"%s"}' % (b"c" * 999))
     given = [record(offset, value, [] if offset == 3 else None) for offset, value in enumerate(values, 1)]
@@ -92,8 +104,10 @@ def test_records_are_packed_as_they_are_read_and_what_cannot_be_used_is_refused(
     assert (run.offsets, run.groups) == ([1, 3], ["a", "b"])
     assert [each.real for each in unpacked(entries(packs(run, COMMON)))] == [given[0], given[2]]
     assert [(event.record.offset(), event.reason) for event in groups.drain() if isinstance(event, Refused)] == [
-        (2, "undecodable"), (4, "null-value"), (5, "too-large")
-    ]  # fmt: skip
+        (2, "undecodable"),
+        (4, "null-value"),
+        (5, "too-large"),
+    ]
 
 
 def test_what_is_cut_off_is_no_pack() -> None:
@@ -143,7 +157,20 @@ def fires_of(buffer: Refusing, calls: AtOnce, clock: SimpleNamespace) -> SharedF
     firing = SimpleNamespace(made=lambda *of: Made([], []))
     backoff = SimpleNamespace(delay=lambda: 1.0, reset=lambda: None)
     meter = SimpleNamespace(count=lambda *of, **labels: None)
-    parts: Any = ("b", Gate(2), buffer, firing, None, None, calls, calls, meter, lambda: clock.now, lambda: 0.0, backoff)
+    parts: Any = (
+        "b",
+        Gate(2),
+        buffer,
+        firing,
+        None,
+        None,
+        calls,
+        calls,
+        meter,
+        lambda: clock.now,
+        lambda: 0.0,
+        backoff,
+    )
     return SharedFires(*parts)
 
 
@@ -179,7 +206,9 @@ def test_batches_are_completed_together_and_after_a_failure_alone(clock: SimpleN
     assert buffer.calls[4:] == [["bad"]]
 
 
-def test_after_a_failure_of_many_fewer_are_tried_together_then_each_alone_and_then_more_again(clock: SimpleNamespace) -> None:
+def test_after_a_failure_of_many_fewer_are_tried_together_then_each_alone_and_then_more_again(
+    clock: SimpleNamespace,
+) -> None:
     buffer = Refusing()
     fires = fires_of(buffer, AtOnce(), clock)
     fires.take(batches("bad", *(f"b{number}" for number in range(39))))

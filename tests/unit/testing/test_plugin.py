@@ -45,14 +45,18 @@ def run(tmp_path: Path):
     about = tmp_path / "site" / "ours-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[pytest11]\n" + "".join(f"{name} = {module}\n" for name, module in points.items()))
+    (about / "entry_points.txt").write_text(
+        "[pytest11]\n" + "".join(f"{name} = {module}\n" for name, module in points.items())
+    )
 
     def run(tests: str) -> tuple[int, str]:
         (tmp_path / "shop.yaml").write_text(APP)
         (tmp_path / "test_shop.py").write_text(tests)
         path = os.pathsep.join([str(about.parent), str(PROJECT)])
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py"]
-        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60
+        )
         return done.returncode, done.stdout + done.stderr
 
     return run

@@ -57,5 +57,8 @@ def test_it_runs_on_a_sql_store(saga: Path, tmp_path: Path) -> None:
         done = [(output.value["order"], output.value["do"]) for output in driver.read("decisions")]
         assert done == [("o-1", "ship"), ("o-2", "cancel"), ("o-2", "refund")]
     with sqlite3.connect(tmp_path / "state.db") as database:
-        assert database.execute("select id, state from orders order by id").fetchall() == [("o-1", "paid"), ("o-2", "cancelled")]
+        assert database.execute("select id, state from orders order by id").fetchall() == [
+            ("o-1", "paid"),
+            ("o-2", "cancelled"),
+        ]
     store.close()

@@ -52,7 +52,10 @@ def test_partitions_and_workers_fill_one_group_of_a_key() -> None:
     with TestDriver(an_app(), workers=3) as driver:
         feed(driver, *range(7))
         first, second = driver.read("out")
-    assert ([item["v"] for item in first.value["all"]], [item["v"] for item in second.value["all"]]) == ([0, 1, 2], [3, 4, 5])
+    assert ([item["v"] for item in first.value["all"]], [item["v"] for item in second.value["all"]]) == (
+        [0, 1, 2],
+        [3, 4, 5],
+    )
     assert (first.key, first.value["total"], first.value["reason"], first.value["count"]) == ("k", 3, "count", 3)
     assert (first.headers["sluicegate-first"], first.headers["sluicegate-last"]) == ("in/0/0", "in/2/0")
     assert (second.headers["sluicegate-first"], second.headers["sluicegate-last"]) == ("in/3/0", "in/1/1")
@@ -65,7 +68,11 @@ def test_what_came_within_the_time_fires_without_another_record() -> None:
         assert driver.read("out") == []
         driver.advance(2.0)
         [output] = driver.read("out")
-    assert (output.value["count"], output.value["reason"], output.value["opened_at"]) == (2, "timeout", "2026-01-01T00:00:00.000Z")
+    assert (output.value["count"], output.value["reason"], output.value["opened_at"]) == (
+        2,
+        "timeout",
+        "2026-01-01T00:00:00.000Z",
+    )
 
 
 @pytest.mark.parametrize(("policy", "topic"), [("discard", None), ("dead-letter", "dead")])
@@ -135,7 +142,10 @@ def test_a_handler_that_fails_is_called_again_and_then_its_group_is_a_dead_lette
         assert len(sharing.calls) == 1
         driver.advance(5.0)
         [letter] = driver.dead_letters()
-        assert (letter.headers["sluicegate-dead-reason"], letter.headers["sluicegate-dead-attempts"]) == ("handler-failed", "2")
+        assert (letter.headers["sluicegate-dead-reason"], letter.headers["sluicegate-dead-attempts"]) == (
+            "handler-failed",
+            "2",
+        )
         assert [attempt for _, attempt in sharing.calls] == [1, 2]
         feed(driver, 4, 5, 6)
         assert [output.value for output in driver.read("out")] == [{"total": 15}]
@@ -148,11 +158,14 @@ def test_an_outage_is_no_attempt_and_a_bad_item_leaves_the_others() -> None:
         for _ in range(4):
             driver.advance(1.0)
         assert [output.value for output in driver.read("out")] == [{"total": 4}]
-        assert [(letter.value, letter.headers["sluicegate-dead-reason"]) for letter in driver.dead_letters()] == [({"v": 2}, "bad-item")]
+        assert [(letter.value, letter.headers["sluicegate-dead-reason"]) for letter in driver.dead_letters()] == [
+            ({"v": 2}, "bad-item")
+        ]
 
 
 @pytest.mark.parametrize(
-    ("app", "text"), [(handled(attempts=1, then="stop"), "`then` is stop"), (handled("remind"), "cancel() need scope partition")]
+    ("app", "text"),
+    [(handled(attempts=1, then="stop"), "`then` is stop"), (handled("remind"), "cancel() need scope partition")],
 )
 def test_what_cannot_go_on_halts_its_partitions(app: App, text: str) -> None:
     with TestDriver(app) as driver:
@@ -199,7 +212,8 @@ KNOWN_FOR_A_MINUTE = Deduplication("field", "id", horizon=60.0, on_missing="acce
 def test_without_the_watermark_what_is_read_again_counts_twice(
     protection: str, times: int, dedupe: Deduplication | None
 ) -> None:
-    """Its group was fired, and its offset not committed: no key of it is left. (The same group again would be dropped by its id.)"""
+    """Its group was fired, and its offset not committed: no key of it is left. (The same group again would be dropped
+    by its id.)"""
     time = [1_700_000_000.0]
     store = MemoryStore(lambda: time[0])
     with without(protection), TestDriver(an_app(replace(RULE, count=2), dedupe=dedupe), store=store) as driver:

@@ -97,14 +97,17 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize(
-    "store", ["${STORE}", "sqlite:///state.db", "postgresql://db/shop", "mysql://db/shop", "mariadb://db/shop", "memory://"]
+    "store",
+    ["${STORE}", "sqlite:///state.db", "postgresql://db/shop", "mysql://db/shop", "mariadb://db/shop", "memory://"],
 )
 def test_a_setup_gives_the_test_a_sqlite_file_whatever_the_store_is(store: str, shop: Shop) -> None:
     assert shop.play(store=store) is None
     assert not list(shop.folder.glob("*.db*"))
 
 
-def test_each_test_has_a_file_of_its_own_that_is_deleted(shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_test_has_a_file_of_its_own_that_is_deleted(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     places = tmp_path / "places"
     places.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(places))
@@ -119,7 +122,9 @@ def test_a_death_at_every_place_leaves_both_the_rows_and_the_offset_or_neither(s
     assert verdict.lost > 10
 
 
-def test_the_twin_whose_session_is_committed_apart_fails_at_a_death(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_twin_whose_session_is_committed_apart_fails_at_a_death(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def apart(self: SqlStore, claim: Any, work: Callable[[Any], Any]) -> Any:
         with self.transaction() as session:
             changes = work(session)
@@ -190,11 +195,21 @@ def test_a_setup_stands_first(shop: Shop) -> None:
     ("function", "store", "text"),
     [
         ("enter", "${STORE}", "a test of it begins with a step `setup: FILE.sql`"),
-        ("of_mongodb", "mongodb://db/shop", "MongoDB's has; a test of it needs a real server: TestDriver(app, store=open_store(URL))"),
-        ("of_redis", "redis://db", "Redis' has; a test of it needs a real server: TestDriver(app, store=open_store(URL))"),
+        (
+            "of_mongodb",
+            "mongodb://db/shop",
+            "MongoDB's has; a test of it needs a real server: TestDriver(app, store=open_store(URL))",
+        ),
+        (
+            "of_redis",
+            "redis://db",
+            "Redis' has; a test of it needs a real server: TestDriver(app, store=open_store(URL))",
+        ),
     ],
 )
-def test_a_session_that_a_test_does_not_have_says_what_is_possible(function: str, store: str, text: str, shop: Shop) -> None:
+def test_a_session_that_a_test_does_not_have_says_what_is_possible(
+    function: str, store: str, text: str, shop: Shop
+) -> None:
     found = loaded(shop.write("- send: {topic: orders, value: {id: a, amount: 3}}\n", store, enter=function))
     assert found.app is not None, found.problems
     with TestDriver(found.app) as driver:

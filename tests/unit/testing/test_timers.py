@@ -131,7 +131,14 @@ def test_of_a_name_there_is_one_at_a_time(driver: TestDriver) -> None:
 @pytest.mark.parametrize("way", ["inline", "session"])
 def test_messages_of_one_commit_schedule_and_cancel_in_their_order(way: str) -> None:
     with TestDriver(an_app(**WAYS[way]), partitions=1) as driver:
-        asked = [("remind", 1, "x"), ("cancel", 0, "x"), ("remind", 2, "y"), ("cancel", 0, "y"), ("remind", 3, "y"), ("remind", 4, "y")]
+        asked = [
+            ("remind", 1, "x"),
+            ("cancel", 0, "x"),
+            ("remind", 2, "y"),
+            ("cancel", 0, "y"),
+            ("remind", 3, "y"),
+            ("remind", 4, "y"),
+        ]
         for do, n, name in asked:
             driver.log.append("in", 0, b"k", f'{{"do": "{do}", "n": {n}, "name": "{name}"}}'.encode())
         driver.advance(1)
@@ -208,7 +215,9 @@ def test_without_dropping_repeats_one_that_is_sent_twice_counts_twice() -> None:
         assert "lane-sent" in wrong_after_deaths("inline")
 
 
-@pytest.mark.parametrize("place", ["handler-running", "handler-done", "commit-asked", "commit-answered", "timeout-claimed", "lane-sent"])
+@pytest.mark.parametrize(
+    "place", ["handler-running", "handler-done", "commit-asked", "commit-answered", "timeout-claimed", "lane-sent"]
+)
 def test_a_slow_handler_schedules_once_whatever_dies(place: str) -> None:
     with TestDriver(an_app(**WAYS["slow"])) as driver:
         driver.crash(place)

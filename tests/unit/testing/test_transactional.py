@@ -9,10 +9,13 @@ from tests.unit.testing.apps import an_app, sums
 from tests.unit.testing.test_driver import crashed_at
 
 APP = an_app(replace(sums(), delivery="transactional"))
-PLACES = [place for place in (*ENGINE, *AROUND, *TRANSACTIONS) if place not in ("row-offered", "report-arrived")]  # of the other delivery
+# of the other delivery
+PLACES = [place for place in (*ENGINE, *AROUND, *TRANSACTIONS) if place not in ("row-offered", "report-arrived")]
 
 
-@pytest.mark.parametrize(("place", "kind"), [*((place, "kill") for place in PLACES), *((place, "lost") for place in REPLIES)])
+@pytest.mark.parametrize(
+    ("place", "kind"), [*((place, "kill") for place in PLACES), *((place, "lost") for place in REPLIES)]
+)
 def test_whatever_fails_wherever_each_result_is_there_once(place: str, kind: DeathKind) -> None:
     results, driver = crashed_at(place, kind, APP)
     assert results == [("a", "count", 3, 3), ("b", "timeout", 1, 7)]

@@ -12,7 +12,7 @@ import structlog
 from sluicegate.streams import causes
 from sluicegate.streams.testing.driver import TestDriver
 
-CODE = '''\
+CODE = """\
 import json
 
 import msgspec
@@ -63,7 +63,7 @@ class writer:
     @staticmethod
     def encode(value):
         check({"name": value["key"]})
-'''
+"""
 HEAD = """\
 app: shop
 kafka: {bootstrap.servers: localhost:9}
@@ -84,7 +84,12 @@ AGENTS = {
 }
 OTHERS = {
     "typed": ("handler: shop:typed\n", "missing-field", "Order.__post_init__", 11),
-    "reducer": ("aggregate: {count: 2, compute: {x: {reduce: shop:reduce}}}\nto: {topic: out}\n", "reducer", "check", 19),
+    "reducer": (
+        "aggregate: {count: 2, compute: {x: {reduce: shop:reduce}}}\nto: {topic: out}\n",
+        "reducer",
+        "check",
+        19,
+    ),
     "codec": ("handler: shop:enter\nformat: shop:codec\n", "undecodable", "check", 19),
     "written": ("aggregate: {count: 1}\nto: {topic: out, format: shop:writer}\n", "unencodable", "check", 19),
 }
@@ -165,7 +170,9 @@ def test_what_waits_for_a_person_says_where(then: str, shop: Shop) -> None:
 
 
 def test_an_isolated_message_says_where(shop: Shop) -> None:
-    rule = "handler: shop:rows\naggregate: {count: 2, compute: {rows: collect}}\nretry: {attempts: 3, isolate_after: 1}\n"
+    rule = (
+        "handler: shop:rows\naggregate: {count: 2, compute: {rows: collect}}\nretry: {attempts: 3, isolate_after: 1}\n"
+    )
     with shop.driver(rule) as driver:
         for name in ("Ann", "Bob"):
             driver.send("in", {"name": name}, key="k")

@@ -1,0 +1,37 @@
+"""`python -m tests.house_report`: files and classes that may have more than one responsibility. Nothing fails by it."""
+
+import ast
+from pathlib import Path
+
+from tests.house import files, sources
+
+FILE_LINES = 400
+ATTRIBUTES = 12
+
+
+def report(root: Path) -> list[str]:
+    """One line for each file of more than 400 lines, and for each class of more than 12 attributes."""
+    found = []
+    for path in files(root, "*.py"):
+        if (lines := len(path.read_text().splitlines())) > FILE_LINES:
+            found.append(f"{path.relative_to(root)}: {lines} lines, more than {FILE_LINES}")
+    for path, tree in sources(root):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and (count := len(_attributes(node))) > ATTRIBUTES:
+                found.append(f"{path}:{node.lineno}: {node.name} has {count} attributes, more than {ATTRIBUTES}")
+    return found
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    """The annotated names of the class, and what its methods assign to `self`."""
+    names = {
+        each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and isinstance(each.value, ast.Name):
+            names |= {each.attr} if each.value.id == "self" else set()
+    return names
+
+
+if __name__ == "__main__":
+    print("\n".join(report(Path(__file__).resolve().parents[1])))
