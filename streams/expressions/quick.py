@@ -1,8 +1,8 @@
 """The quick form of a simple condition: up to four comparisons of fields with literals, joined by `&&` or by `||`.
 
 It checks nothing. The decoder proves that each field is there and has the type that `Quick.fields` names. When the
-decoder refuses a record, the exact form answers. So the quick form answers only where nothing can be wrong, and then its
-answer is the exact form's.
+decoder refuses a record, the exact form answers. So the quick form answers only where nothing can be wrong, and then
+its answer is the exact form's.
 """
 
 import operator
