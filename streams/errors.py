@@ -25,6 +25,7 @@ lose or repeat silently: this partition stops, loudly; the others go on
     ├── PartitionsChanged   partitions were added and groups could never end
     ├── BufferFull          a limit is reached and the file says `stop`
     ├── DecodeStopped       a record cannot be decoded and the file says `stop`
+    ├── ExpressionStopped   an expression has no answer for a record and the file says `stop`
     ├── ProduceStopped      an output can never be sent and the file says `stop`
     └── HandlerStopped      a handler failed for good and the file says `stop`
 """
@@ -172,6 +173,10 @@ class HandlerStopped(Halt):
 
 class DecodeStopped(Halt):
     code = "decode-stopped"
+
+
+class ExpressionStopped(Halt):
+    code = "expression-stopped"
 
 
 class ProduceStopped(Halt):

@@ -16,6 +16,7 @@ from sluicegate.streams.agent import Agent, Handler
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import BadItem, Event, Fire, Refused, Sent, Unhandled
 from sluicegate.streams.aggregation.groups import Groups, traceparent
+from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.causes import Cause, cause
@@ -46,9 +47,10 @@ from sluicegate.streams.handlers.values import (
     OutputTarget,
     plain,
 )
-from sluicegate.streams.outbox.rows import contents, document
+from sluicegate.streams.outbox.rows import contents
 
-Item = Message | Fire | Refused
+Item = Message | Fire | Refused | Unhandled
+"""What is to be decided. A refused record, and a group that an expression has no answer for, are decided already."""
 Apart = Callable[[Callable[[Any], object]], None]
 """Calls with a session of its own, which is rolled back."""
 
@@ -75,7 +77,7 @@ class Handling:
         self.batches = agent.aggregation is not None
         # May a commit take some of the messages and leave the others? Not where it writes what was read of all of them.
         self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
-        self.members = GroupMembers(rule, codec)
+        self.members = GroupMembers(Rule(agent, codec), codec)
         self._failures: dict[TopicPartition, Failures] = {}
         self._current: Called
         found = functions(handler.functions, "batch" if self.batches else "message", pool.wait, handler.session)
@@ -129,7 +131,7 @@ class Handling:
         calls = self._shared(identify, session, failures)
         try:
             for item in items:
-                if isinstance(item, Refused):
+                if isinstance(item, Refused | Unhandled):
                     events.append(item)
                     continue
                 sent = self._handled(item, calls, item is items[0], failures)
@@ -271,7 +273,7 @@ class Handling:
 
     def refused(self, items: Sequence[Item], error: Exception) -> None:
         """The transaction failed as a whole: it is tried again in halves, down to the one that is the cause."""
-        called = [item for item in items if not isinstance(item, Refused)]
+        called = [item for item in items if isinstance(item, Message | Fire)]
         if not called:
             raise error
         failure = CallFailure(0.0 if outage(error) else None, items=len(called))
@@ -293,7 +295,7 @@ class Handling:
         failures = self._failures.get(place)
         if items and failures is not None and (failures.remembers or self._policy.troubled):
             self._policy.well()
-            failures.well([identify(number_of(item)) for item in items if not isinstance(item, Refused)])
+            failures.well([identify(number_of(item)) for item in items if isinstance(item, Message | Fire)])
 
     def call(self, item: Message | Fire, identity: str, attempt: int, cancelled: IsCancelled) -> Sequence[Event]:
         """One slow call, in a thread of its own; what was sent and scheduled. Raises what the handlers raise."""
@@ -315,7 +317,7 @@ class Handling:
         ]
         return [*sent, *context.timers]
 
-    def where(self, item: Item) -> str:
+    def where(self, item: Message | Fire) -> str:
         if isinstance(item, Fire):
             return f"the group of records {item.first} to {item.last}"
         record = item.record

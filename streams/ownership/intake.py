@@ -6,6 +6,7 @@ Only intake stands: deadlines, handlers and the relay go on.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
@@ -122,7 +123,12 @@ class IntakePauses:
         of_handler = isinstance(handling, Handling) and not handling.batches
         decode: Callable[[Any], Any] = handling.decode if of_handler else self._setting.rule.decode  # type: ignore[union-attr]
         try:
-            decode(record.value())
+            if of_handler or self._setting.rule.lets is None:
+                decode(record.value())
+            else:
+                self._setting.rule.read(record)
+        except ClauseFailed:
+            return True
         except Exception:
             return False
         return True

@@ -1,7 +1,7 @@
 """What came out of an app, as a person reads it: decoded, and each output once."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sluicegate.schemas import codec
@@ -38,8 +38,7 @@ class OutputReader:
     def __init__(self, app: App) -> None:
         readers = {f"{app.name}/{agent.name}": formats.reads(agent).decode for agent in app.agents}
         self._dead = {agent.dead_letters: readers for agent in app.agents}
-        written = [agent for agent in app.agents if agent.to is not None]
-        self._decode = {agent.to.topic: _reader(agent) for agent in written if agent.to is not None}
+        self._decode = {to.topic: _reader(replace(agent, to=to)) for agent in app.agents for to in agent.outputs}
 
     @property
     def topics(self) -> list[str]:
