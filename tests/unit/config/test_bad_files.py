@@ -163,7 +163,8 @@ AGENT = [
     (
         f"{FROM}\non_error: stop\n{COUNT}\n{TO}",
         [
-            "8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead, expression: dead-letter}"
+            "8:5: agents.a.on_error: must be a mapping; write {decode: dead-letter, produce: dead, "
+            "expression: dead-letter}"
         ],
     ),
     (
