@@ -131,7 +131,7 @@ class MemoryStore:
             row = self._rows.get(partition)
             return [row.dead[number] for number in sorted(row.dead)[:limit]] if row else []
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._lock:
             row = self._rows.get(partition)
             if row is None:

@@ -169,7 +169,7 @@ class MongoStore:
         with connection.answering():
             return chunks.dead(self._data, _key(partition), limit)
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with connection.answering():
             for _ in range(connection.ATTEMPTS):
                 row = self._data[CLAIM].find_one({"_id": _key(partition)}, {"token": 1, "version": 1, "trying": 1})

@@ -80,7 +80,7 @@ if to < 0 then return {} end
 return redis.call('LRANGE', KEYS[2], math.max(from, 0), to)
 """
 
-ACQUIT = """
+CLEAR_CRASH_MARK = """
 -- ARGV: token, processes
 local held = redis.call('HMGET', KEYS[1], 'token', 'trying')
 if not held[1] then return 0 end

@@ -56,7 +56,7 @@ class RedisStore:
         self._claim = connection.script(self._server, scripts.CLAIM)
         self._commit = connection.script(self._server, scripts.COMMIT)
         self._entries = connection.script(self._server, scripts.ENTRIES)
-        self._acquit = connection.script(self._server, scripts.ACQUIT)
+        self._clear_crash_mark = connection.script(self._server, scripts.CLEAR_CRASH_MARK)
         self._read = connection.script(self._server, scripts.READ)
         self._migrate = connection.script(self._server, scripts.MIGRATE)
 
@@ -155,8 +155,8 @@ class RedisStore:
             found = self._server().zrangebyscore(_keys(partition)[3], "-inf", "+inf", start=0, num=limit)
             return [(row, DeadRow(row.number, reason, attempts)) for reason, attempts, row in map(_dead, found)]
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
-        self._acquit(_keys(partition), [token, *processes])
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+        self._clear_crash_mark(_keys(partition), [token, *processes])
 
     def read(self, partition: Partition) -> PartitionView | None:
         held, entries, unsent, dead, now = self._read(_keys(partition), [])

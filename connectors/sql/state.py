@@ -202,7 +202,7 @@ class SqlStore:
                 (_row(message), DeadRow(number, _text(reason), attempts)) for number, reason, attempts, message in found
             ]
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         key = _key(partition)
 
         def work(db: StoreSession) -> None:

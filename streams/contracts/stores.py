@@ -80,7 +80,7 @@ class DeadRows(Protocol):
 class CrashMarkStore(Protocol):
     """How a process that lives says that it did not crash."""
 
-    def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
+    def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         """Take `processes` out of the partition's crash mark, whoever owns it now. `token` is that of the caller's last
         claim.
 

@@ -175,7 +175,7 @@ class Worker:
     def _take(self, owner: Owner, records: Sequence[Record], now: float) -> None:
         if not owner.begun:
             records = [record for record in records if record.error() is None]
-            if not records or self._claims.misplaced(owner, records[0]):
+            if not records or self._claims.seek_again_if_gap(owner, records[0]):
                 return
         intake = self._claims.intake
         if intake.unresolved and not (

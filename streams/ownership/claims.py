@@ -32,8 +32,8 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import PartitionReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.rows import Rows
-from sluicegate.streams.ownership.acquittals import CrashMarkClearing
 from sluicegate.streams.ownership.checks import NOTHING, ClaimVersion, check_low, seen
+from sluicegate.streams.ownership.crash_mark_clearing import CrashMarkClearing
 from sluicegate.streams.ownership.halted import Halted
 from sluicegate.streams.ownership.intake import IntakePauses
 from sluicegate.streams.ownership.owner import Owner
@@ -84,7 +84,7 @@ class Claims:
         self.intake = IntakePauses(setting, random, clock, self._log)
         self._again: dict[TopicPartition, int] = {}  # sought again, and the record that had come
         self._void: set[TopicPartition] = set()  # sought again since the last poll: what is in hand is not what follows
-        self._acquittals = CrashMarkClearing(setting.store)
+        self._clearing = CrashMarkClearing(setting.store)
         self._versions: dict[Partition, ClaimVersion] = {}
         self._outage: str | None = None
         self._unreadable: dict[TopicPartition, str] = {}  # until records come again
@@ -123,7 +123,7 @@ class Claims:
         for place in [place for place, at in self._waiting.items() if at <= now]:
             del self._waiting[place]
             self._begin(place, now)
-        self._acquittals.settle(now)
+        self._clearing.settle(now)
         deadline = now + SLICE_SECONDS
         for place in list(self._taking):
             self._advance(place, deadline)
@@ -147,7 +147,7 @@ class Claims:
                 gone.sealed.cancelled.set()
             if gone is not None and gone.begun:
                 self._versions[gone.partition] = seen(gone.claim)
-                self._acquit(gone)
+                self._clear_crash_mark(gone)
         self._log.info("partition.revoked", topic=place[0], partition=place[1])
 
     def _begin(self, place: TopicPartition, now: float) -> None:
@@ -214,7 +214,7 @@ class Claims:
                 self._setting.input.pause([place])
                 self.intake.begins(place)
                 self._versions[owner.partition] = seen(owner.claim)
-                self._acquit(owner)
+                self._clear_crash_mark(owner)
                 del self.owners[place]
                 self._waiting[place] = self._clock()
 
@@ -230,7 +230,7 @@ class Claims:
     def _give_up(self, place: TopicPartition, owner: Owner, error: Exception) -> None:
         self._setting.input.pause([place])
         self.intake.begins(place)
-        self._acquit(owner)
+        self._clear_crash_mark(owner)
         if isinstance(error, NotAuthenticated):
             raise error
         if isinstance(error, HandlerStopped):
@@ -280,7 +280,7 @@ class Claims:
         elif place in self._taking or place in self._assigned:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 
-    def misplaced(self, owner: Owner, record: Record) -> bool:
+    def seek_again_if_gap(self, owner: Owner, record: Record) -> bool:
         """Is this first record after a claim above the offset, and not the one that came before the last seek? Then
         seek once more, and void what is in hand: an answer that was under way may come after any seek. Raises
         RetentionPassed."""
@@ -321,15 +321,15 @@ class Claims:
         """This process ends alive: what it worked on did not kill it, and nobody owns its partitions until the next
         claim."""
         for owner in self._last.values():
-            self._acquit(owner)
+            self._clear_crash_mark(owner)
             if hasattr(owner, "claim") and not owner.marks.names():
-                self._acquittals.add(owner.claim, (), self._clock())
+                self._clearing.add(owner.claim, (), self._clock())
 
-    def _acquit(self, owner: Owner) -> None:
+    def _clear_crash_mark(self, owner: Owner) -> None:
         """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
         owner.sealed.cancelled.set()  # what its slow calls come to is void
         if owner.marks.names():
-            self._acquittals.add(owner.claim, owner.marks.names(), self._clock())
+            self._clearing.add(owner.claim, owner.marks.names(), self._clock())
 
     def reasons(self) -> list[str]:
         """Why this worker is not ready; empty when it is."""

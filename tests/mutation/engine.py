@@ -10,7 +10,7 @@ HANDED = (f"{E}test_handed.py",)
 HAND_OVER = (f"{E}test_hand_over.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
-OWNERSHIP, MISPLACED = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_misplaced.py",)
+OWNERSHIP, SEEK_AGAIN = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_seek_again.py",)
 
 GUARDS = (
     Guard(
@@ -189,7 +189,7 @@ GUARDS = (
         "streams/ownership/claims.py",
         "        if place in self._void:\n            return True",
         "        if place in self._void:\n            return False",
-        MISPLACED,
+        SEEK_AGAIN,
     ),
     Guard(
         "a version that a claim of before the rewind reached again is loud",
@@ -203,7 +203,7 @@ GUARDS = (
         "streams/ownership/claims.py",
         "        if self._again.get(place) == record.offset():",
         "        if place in self._again:",
-        MISPLACED,
+        SEEK_AGAIN,
     ),
     Guard(
         "records below the offset count once",

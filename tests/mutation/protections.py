@@ -118,7 +118,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "crash-marks": (
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
     ),
-    "acquit": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
+    "clear-crash-mark": (Edit("streams/ownership/claims.py", "        if owner.marks.names():", "        if False:"),),
     # -- handlers ------------------------------------------------------------------------------------------------------
     "session": (Edit("streams/handlers/session.py", TOGETHER, APART),),
     "sealed": (

@@ -49,8 +49,8 @@ class Process(Turned):
         return self.threads[-1]
 
     @property
-    def acquitted(self) -> bool:
-        return not self.worker._claims._acquittals._waiting
+    def marks_cleared(self) -> bool:
+        return not self.worker._claims._clearing._waiting
 
     def turn(self) -> None:
         self.worker.turn()

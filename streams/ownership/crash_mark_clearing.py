@@ -28,10 +28,12 @@ class CrashMarkClearing:
         while self._waiting and now >= self._at:
             claim, names = self._waiting[0]
             try:
-                self._store.acquit(claim.partition, claim.token, names)
+                self._store.clear_crash_mark(claim.partition, claim.token, names)
             except SluicegateError as error:
                 where = claim.partition
-                self._log.debug("partition.not_acquitted", topic=where.topic, partition=where.number, error=str(error))
+                self._log.debug(
+                    "partition.crash_mark_not_cleared", topic=where.topic, partition=where.number, error=str(error)
+                )
                 self._at = now + AGAIN
                 return
             del self._waiting[0]
