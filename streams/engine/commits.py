@@ -1,4 +1,4 @@
-"""The commits of one worker: when, several partitions together, and what is counted of them."""
+"""When a worker commits, how it commits several partitions together, and the metrics (docs/protocol.md, Commit)."""
 
 from collections.abc import Callable, Sequence
 

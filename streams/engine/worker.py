@@ -307,7 +307,7 @@ class Worker:
         return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
 
     def _drain(self, deadline: float) -> None:
-        """Not ready, no more intake, finish the commit, wait for delivery reports, record them."""
+        """Stop the intake, commit, wait for delivery reports and record them (docs/protocol.md, Release)."""
         self._draining = True
         clock = self._parts.clock
         self._log.info("worker.draining")

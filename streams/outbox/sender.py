@@ -1,4 +1,5 @@
-"""Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop.
+"""Outbox rows to Kafka: in number order, after their commit, never past a failure, never blocking the loop
+(docs/protocol.md, Send).
 
 Every row of every outbox goes this way, so what a row costs here counts: rows are handed over, and their reports heard,
 many at a time. A row counts as dispatched only by its own delivery report; reports of different output partitions come

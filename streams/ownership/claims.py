@@ -1,8 +1,8 @@
-"""Which partitions this worker has, is taking over, must wait for, or has halted.
+"""The partitions that this worker owns, takes over, waits for, or has halted (docs/protocol.md, Assignment).
 
-Membership says who should claim, the claim decides who does. A partition that was lost to a fence or to a failing store
-is claimed again with doubling back-off while it is still assigned: otherwise a late zombie's claim would leave it
-standing still.
+The group's assignment says which worker should claim a partition. The claim in the store decides. A partition that was
+lost to a fence or to a failing store is claimed again with a doubling back-off while it is assigned. Otherwise the late
+claim of a worker that is gone would leave it without an owner.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

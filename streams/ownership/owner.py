@@ -149,6 +149,7 @@ class Owner:
             raise Fenced("somebody else claimed the partition while it was taken over") from None
 
     def _restore(self) -> Iterator[None]:
+        """Apply the changelog (docs/protocol.md, Restore)."""
         entries: list[bytes] = []
         for entry in self._setting.store.restore(self.claim):
             entries.append(entry)
@@ -219,7 +220,7 @@ class Owner:
         return self._clock.now(monotonic)
 
     def accept(self, records: Sequence[Record], monotonic: float) -> None:
-        """Take records of this partition, in order. Raises Halt."""
+        """Take records of this partition, in order (docs/protocol.md, Accept). Raises Halt."""
         if records[0].offset() < self.offset and not (
             records := [each for each in records if each.offset() >= self.offset]
         ):
@@ -259,7 +260,7 @@ class Owner:
         self.offset = record.offset() + 1
 
     def expire(self, monotonic: float) -> int:
-        """Fire a slice of the groups that are due; returns how many."""
+        """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""
         if self.groups.next_due() > self.now(monotonic) and not self.groups.behind:
             return 0
         fired = self.groups.expire(self._clock.last, SLICE)
@@ -384,7 +385,7 @@ class Owner:
         return self.held.part(items, step) if step else items
 
     def reports(self) -> PreparedCommit:
-        """The delivery reports alone, without what was accepted since the last commit."""
+        """The delivery reports alone, without records accepted since the last commit (docs/protocol.md, Record)."""
         delivered, dead = self.shard.taken()
         self.left, claim = self.pending, self.claim
         changes = Changes(

@@ -33,8 +33,8 @@ HANDLERS = ("sealed", "attempt-marked", "handler-running", "handler-done", "comp
 """Its failpoints around slow handlers."""
 AROUND = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "row-offered", "report-arrived")
 """Before and after each claim and commit, before the hand-over of a row, before its report."""
-DISPATCHER = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-sent", "lane-marked")
-"""Where timeouts that are due become messages."""
+DISPATCHER = ("timeout-claimed", "timeout-emitted", "lane-claimed", "lane-numbered", "lane-sent", "lane-marked")
+"""Where timeouts that are due become messages, and where messages are sent."""
 SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 """Where records of `scope: shared` are in the buffer, a batch is about to be fired, and completed."""
 TRANSACTIONS = ("txn-produced", "txn-committed")

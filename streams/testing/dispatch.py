@@ -39,7 +39,9 @@ class Dispatch:
         if batch is None or not batch.rows:
             return False
         self._deaths.reach("lane-claimed")
-        for row in self._rows.ordered(batch).rows:
+        rows = self._rows.ordered(batch).rows
+        self._deaths.reach("lane-numbered")
+        for row in rows:
             self._producer.produce(row, lambda outcome, text: None)
         self._producer.poll()
         self._deaths.reach("lane-sent")
