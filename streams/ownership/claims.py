@@ -104,7 +104,7 @@ class Claims:
         return bool(self._backoffs)
 
     def follow(self, now: float) -> None:
-        """After each poll, before its records are looked at: what the group gave and took, what cannot be read."""
+        """After each poll, before its records are used: note assigned and revoked partitions and read errors."""
         self._void.clear()
         revoked, assigned = self._setting.input.revoked(), self._setting.input.assigned()
         for place in revoked:
@@ -118,8 +118,8 @@ class Claims:
             self._failed(place, code, text)
 
     def advance(self, now: float) -> None:
-        """Go on taking over, for a bounded time. Between the records of one poll and the next poll, and only there: so
-        no record that was collected before a claim is ever taken under it."""
+        """Continue the take-overs, for a bounded time. Call it only between the records of one poll and the next poll:
+        then no record that was polled before a claim is processed under it."""
         for place in [place for place, at in self._waiting.items() if at <= now]:
             del self._waiting[place]
             self._begin(place, now)
@@ -140,8 +140,7 @@ class Claims:
         self.intake.forget(place)
         if owner is not None:
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
-        if self._setting.handling is not None:
-            self._setting.handling.forget(place)
+        self._setting.processor.forget(place)
         for gone in (owner, taking.owner if taking else None):
             if gone is not None:
                 gone.sealed.cancelled.set()
@@ -281,9 +280,10 @@ class Claims:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 
     def seek_again_if_gap(self, owner: Owner, record: Record) -> bool:
-        """Is this first record after a claim above the offset, and not the one that came before the last seek? Then
-        seek once more, and void what is in hand: an answer that was under way may come after any seek. Raises
-        RetentionPassed."""
+        """Seek once more when the first record after a claim lies above the offset; returns whether to drop the records.
+
+        A fetch that was under way may be answered after a seek. When the same record comes again, the gap is real.
+        Raises RetentionPassed when the topic begins above the offset."""
         place = (owner.partition.topic, owner.partition.number)
         if owner.begun or record.offset() <= owner.offset:
             return False
@@ -326,8 +326,8 @@ class Claims:
                 self._clearing.add(owner.claim, (), self._clock())
 
     def _clear_crash_mark(self, owner: Owner) -> None:
-        """This process lives: its names do not belong in the crash mark. Tried again until the store takes it."""
-        owner.sealed.cancelled.set()  # what its slow calls come to is void
+        """Clear the names of this process, which is alive, from the crash mark; repeated until the store acknowledges."""
+        owner.sealed.cancelled.set()  # the results of its slow calls are dropped
         if owner.marks.names():
             self._clearing.add(owner.claim, owner.marks.names(), self._clock())
 

@@ -467,7 +467,7 @@ GUARDS = (
     Guard(
         "an error that ends a worker of the shared scope waits for its calls",
         "streams/engine/worker.py",
-        "            self._setting.finish()\n",
+        "            self._processor.finish()\n",
         "            pass\n",
         ("tests/unit/leased/test_shared_end.py",),
     ),

@@ -61,7 +61,7 @@ class Process(Turned):
     def let_go(self) -> None:
         for threads in self.threads:
             threads.finish()
-        self.worker._setting.finish()
+        self.worker._processor.finish()
         self.worker._claims.let_go()
 
     def again(self) -> "Process":
