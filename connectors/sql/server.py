@@ -1,4 +1,4 @@
-"""What PostgreSQL, MySQL and MariaDB share and SQLite does not: a server, and a pool of connections to it."""
+"""A database server and the pool of connections to it: PostgreSQL, MySQL and MariaDB."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
-from sluicegate.connectors.sql.database import Ask, ConnectionPool, Product
+from sluicegate.connectors.sql.database import Ask, ConnectionPool, Product, RolledBack
 from sluicegate.connectors.sql.lending import Lender
 from sluicegate.streams.errors import PersistenceError
 
@@ -22,7 +22,7 @@ BULK_BYTES = 1024 * 1024
 class SqlServer(Product):
     lender: Lender
     clock: str
-    """The query of its time."""
+    """The query of the server's time."""
 
     def connect(self) -> Any:
         raise NotImplementedError
@@ -35,7 +35,7 @@ class SqlServer(Product):
 
 
 class Connections:
-    """At most CONNECTIONS at a time. One that saw an exception is not used again."""
+    """At most CONNECTIONS at a time. An exception closes its connection, unless the transaction was rolled back."""
 
     def __init__(self, server: SqlServer) -> None:
         self._name = server.name
@@ -53,6 +53,8 @@ class Connections:
         held = self._connected()
         try:
             yield held.driver_connection
+        except RolledBack:
+            raise
         except BaseException:
             held.invalidate()
             raise
@@ -68,7 +70,7 @@ class Connections:
             ) from error
 
     def forget(self) -> None:
-        """A server that went away took all connections with it, not only the one that noticed."""
+        """After an outage of the server all connections are broken, not only the one that failed."""
         with suppress(Exception):
             self._pool.dispose()
         self._pool = self._pool.recreate()
