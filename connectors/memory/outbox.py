@@ -8,7 +8,16 @@ from itertools import count, islice
 from typing import Any
 
 from sluicegate.connectors.memory.messages import MemoryLane, MessageRow, blocked
-from sluicegate.connectors.outboxes import ANY_LANE, at, check_claim, check_lanes, check_states, outcomes_of, verdict
+from sluicegate.connectors.outboxes import (
+    ANY_LANE,
+    at,
+    check_claim,
+    check_lanes,
+    check_states,
+    lane_lost,
+    outcomes_of,
+    verdict,
+)
 from sluicegate.connectors.sessions import MemorySession, joined
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.lanes import LANES, lane_of
@@ -16,7 +25,6 @@ from sluicegate.streams.contracts.leased import LANE_LEASE
 from sluicegate.streams.contracts.leased_values import positive
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 from sluicegate.streams.contracts.options import OutboxOptions
-from sluicegate.streams.errors import ConcurrencyError
 
 
 class MemoryOutbox:
@@ -104,7 +112,7 @@ class MemoryOutbox:
 
     def _check_held(self, batch: LaneBatch) -> None:
         if batch.lane != ANY_LANE and self._lanes[batch.lane].token != batch.token:
-            raise ConcurrencyError(f"lane {batch.lane} of the outbox is another's now")
+            raise lane_lost(batch.lane)
 
     def _settle(self, row: MessageRow, outcome: Outcome) -> None:
         now = self._clock()
