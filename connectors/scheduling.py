@@ -1,4 +1,4 @@
-"""What every timeout store says of a call that it refuses."""
+"""What the timeout stores share: checks of a call, and errors."""
 
 from collections.abc import Sequence
 from datetime import datetime

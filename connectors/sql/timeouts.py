@@ -25,6 +25,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sluicegate.connectors import scheduling
 from sluicegate.connectors.sql import timeout_rows
+from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased_tables import TIMEOUT
 from sluicegate.connectors.sql.outbox_rows import write_rows
 from sluicegate.connectors.sql.transactions import TransactionRunner
@@ -52,7 +53,7 @@ _REAP = update(TIMEOUT).where(_FREE, TIMEOUT.c.locked_until > 0).values(_UNLOCKE
 
 
 class _Among(NamedTuple):
-    """Statements about the rows of a list of `ids`."""
+    """Statements about the rows with these `ids`."""
 
     lock: Update
     kept: Select[Any]
@@ -67,7 +68,7 @@ def _among(condition: ColumnElement[bool]) -> _Among:
 
 
 _BY_LIST = _among(TIMEOUT.c.id.in_(bindparam("ids", expanding=True)))
-# One value instead of a thousand: half of the time.
+# One array takes half of the time of a thousand values.
 _BY_ARRAY = _among(TIMEOUT.c.id == func.any(bindparam("ids", type_=ARRAY(Text))))
 
 
@@ -76,7 +77,7 @@ def _about(connection: Connection) -> _Among:
 
 
 class SqlTimeouts:
-    """Any thread may call. `new_owner` gives a random name."""
+    """Any thread may call. `new_owner` returns a random name."""
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class SqlTimeouts:
         now = self._now(connection)
         found = [timeout_rows.timeout(row) for row in connection.execute(_DUE, {"now": now, "most": most})]
         until = now + length(self._options.lease)
-        for page in _pages(found):
+        for page in _id_pages(found):
             connection.execute(_about(connection).lock, {"ids": page, "until": until, "holder": owner})
         return TimeoutBatch(tuple(found), owner, moment(until) if found else None, _next(connection, now))
 
@@ -108,7 +109,7 @@ class SqlTimeouts:
         self._end(id, owner, update(TIMEOUT).values(_UNLOCKED))
 
     def _end(self, id: UUID, owner: str | None, statement: Delete | Update) -> None:
-        """Without an owner whoever has the timeout. Raises ConcurrencyError when it is not the owner's."""
+        """Run the statement on the timeout; with an owner, raises ConcurrencyError unless it holds the lease."""
         one = statement.where(TIMEOUT.c.id == id.hex)
 
         def work(connection: Connection) -> None:
@@ -129,12 +130,12 @@ class SqlTimeouts:
             ours = self._ours(connection, batch.owner)
             kept = {
                 id
-                for page in _pages(batch)
+                for page in _id_pages(batch)
                 for id in connection.scalars(_about(connection).kept, {"ids": page, **ours})
             }
             sent = [each for each in batch if each.id.hex in kept]
             write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection))
-            for page in _pages(sent):
+            for page in _id_pages(sent):
                 connection.execute(_about(connection).drop, {"ids": page})
             return len(sent)
 
@@ -197,6 +198,5 @@ def _next(connection: Connection, now: int) -> datetime | None:
     return None if found is None else moment(found)
 
 
-def _pages(timeouts: Sequence[Timeout]) -> Iterator[list[str]]:
-    for first in range(0, len(timeouts), PAGE):
-        yield [each.id.hex for each in timeouts[first : first + PAGE]]
+def _id_pages(timeouts: Sequence[Timeout]) -> Iterator[Sequence[str]]:
+    return pages([each.id.hex for each in timeouts], PAGE)
