@@ -47,7 +47,7 @@ def moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
 
 def taken(name: str, what: str) -> ConcurrencyError:
     return ConcurrencyError(
-        f"buffer {name}: the {what} is not this caller's any more: its lease was lost, or its rows are gone"
+        f"buffer {name}: this caller does not hold the {what} any more: its lease was lost, or its rows are gone"
     )
 
 

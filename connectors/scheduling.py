@@ -24,7 +24,7 @@ def check_zone(due_at: datetime) -> datetime:
 
 def lost(id: UUID) -> ConcurrencyError:
     return ConcurrencyError(
-        f"timeout {id}: the lease is over or another's, or the timeout is gone; nothing was changed"
+        f"timeout {id}: the lease ended or has another owner, or the timeout is gone; nothing was changed"
     )
 
 

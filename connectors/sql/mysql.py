@@ -44,20 +44,12 @@ SETTINGS = (
     "set session innodb_lock_wait_timeout = 5",
     "set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     "set session time_zone = '+00:00'",
-    # MariaDB's: a worker that was stopped inside a commit holds its row no longer than this. MySQL takes it for a
-    # comment.
+    # Bounds how long a worker that stopped inside a commit locks its row. MariaDB only: a comment for MySQL.
     "/*M! set session idle_transaction_timeout = 4 */",
 )
-SHOWN = (
-    "version",
-    "innodb_flush_log_at_trx_commit",
-    "innodb_doublewrite",
-    "read_only",
-    "log_bin",
-    "sync_binlog",
-    "max_allowed_packet",
-)
-SHOW = f"show global variables where variable_name in ({', '.join(['%s'] * len(SHOWN))})"
+SHOW = """
+show global variables where variable_name in ('version', 'innodb_flush_log_at_trx_commit', 'innodb_doublewrite',
+  'read_only', 'log_bin', 'sync_binlog', 'max_allowed_packet')"""
 OTHER_ENGINES = """
 select table_name from information_schema.tables
 where table_schema = database() and table_name like 'sluicegate%%' and engine <> 'InnoDB' order by table_name"""
@@ -111,9 +103,7 @@ class Mysql(server.SqlServer):
             raise ConfigurationError(
                 f"the MySQL URL cannot be read: mysql://[user:password@]host[:port]/database; {hint}"
             ) from None
-        words = {"host": target.host, "port": target.port, "user": target.username, "password": target.password}
-        self._target: dict[str, Any] = {name: value for name, value in words.items() if value is not None} | options
-        self._target["database"] = target.database
+        self._target: dict[str, Any] = target.translate_connect_args(username="user") | options
         self.lender = Lender("mysql+pymysql://")
 
     def _context(self) -> ssl.SSLContext:
@@ -181,7 +171,7 @@ class Mysql(server.SqlServer):
             db.run(f"{insert} values {values}")
 
     def level(self, ask: Ask) -> Level:
-        shown = {str(name).lower(): str(value) for name, value in ask(SHOW, SHOWN)}
+        shown = {str(name).lower(): str(value) for name, value in ask(SHOW)}
         return judged(shown, [name for (name,) in ask(OTHER_ENGINES)])
 
 

@@ -151,11 +151,9 @@ class Postgresql(server.SqlServer):
             return admission.refused(self.name, text, "the store's URL")
         if UNUSABLE.search(text):
             return NotAuthenticated(f"{self.name}: a file of ours cannot be used: {text[:300]}; correct {CERTIFICATES}")
-        why = (
-            admission.reason(self._places(), self._said.get("sslrootcert"), _greet)
-            if admission.UNTRUSTED.search(text)
-            else ""
-        )
+        why = ""
+        if admission.UNTRUSTED.search(text):
+            why = admission.reason(self._places(), self._said.get("sslrootcert"), _greet)
         return admission.untrusted(self.name, text, CERTIFICATES, why)
 
     def absent(self, error: Exception) -> str:

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sqlalchemy.exc import TimeoutError as NoneFree
-from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+from sqlalchemy.pool import QueuePool
 
 from sluicegate.connectors.sql.database import Ask, ConnectionPool, Product, RolledBack
 from sluicegate.connectors.sql.lending import Lender
@@ -50,7 +50,12 @@ class Connections:
 
     @contextmanager
     def lent(self) -> Iterator[Any]:
-        held = self._connected()
+        try:
+            held = self._pool.connect()
+        except NoneFree as error:
+            raise PersistenceError(
+                f"{self._name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s"
+            ) from error
         try:
             yield held.driver_connection
         except RolledBack:
@@ -60,14 +65,6 @@ class Connections:
             raise
         finally:
             held.close()
-
-    def _connected(self) -> PoolProxiedConnection:
-        try:
-            return self._pool.connect()
-        except NoneFree as error:
-            raise PersistenceError(
-                f"{self._name}: all {CONNECTIONS} connections were in use for {FREE_SECONDS} s"
-            ) from error
 
     def forget(self) -> None:
         """After an outage of the server all connections are broken, not only the one that failed."""

@@ -22,21 +22,8 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 20.0
 PAGE_BYTES = 16384
 FULL = 2  # pragma synchronous
-REMOTE = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "9p",
-    "afs",
-    "ceph",
-    "glusterfs",
-    "fuse.glusterfs",
-    "fuse.sshfs",
-    "lustre",
-    "gpfs",
-}
+NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs"}
+CLUSTER = {"ceph", "glusterfs", "fuse.glusterfs", "lustre", "gpfs"}
 VOLATILE = {"tmpfs", "ramfs"}
 # Errors of the file or the disk, not of the statement.
 OUTAGES = {
@@ -119,11 +106,9 @@ class Sqlite(Product):
     def _why_closed(self) -> str:
         path, folder = self.file.path, self.file.path.parent
         if not folder.is_dir():
-            return f"the folder of the store {path} is not there: make it, or correct the URL"
+            return f"the folder of the store {path} does not exist: create it, or correct the URL"
         if not path.exists() and os.access(folder, os.W_OK):
-            return (
-                f"there is no store {path}: put it back if there was one, or make a new one with `sluicegate migrate`"
-            )
+            return f"there is no store {path}: restore it if there was one, or create one with `sluicegate migrate`"
         return f"the store {path} cannot be opened: give this user the right to read and write it and its folder"
 
     def now(self, ask: Ask) -> float:
@@ -250,17 +235,14 @@ def _use_wal(db: sqlite3.Connection) -> None:
 
 def judged(journal: str, synchronous: int, kind: str | None) -> Level:
     """The durability that these settings give; `kind` is the type of the file system, None when it is unknown."""
-    weak = []
-    if journal != "wal":
-        weak.append(f"journal_mode is {journal}, not wal")
-    if synchronous < FULL:
-        weak.append(f"synchronous is {synchronous}, below {FULL} (full)")
-    if kind in REMOTE:
-        weak.append(f"the file is on {kind}, a network file system: WAL needs a local disk")
-    if kind in VOLATILE:
-        weak.append(f"the file is on {kind}, which a restart of the machine empties")
-    if weak:
-        return Level("lossy", tuple(weak))
+    found = (
+        (journal != "wal", f"journal_mode is {journal}, not wal"),
+        (synchronous < FULL, f"synchronous is {synchronous}, below {FULL} (full)"),
+        (kind in NETWORK | CLUSTER, f"the file is on {kind}, a network file system: WAL needs a local disk"),
+        (kind in VOLATILE, f"the file is on {kind}, which a restart of the machine empties"),
+    )
+    if weak := tuple(text for is_weak, text in found if is_weak):
+        return Level("lossy", weak)
     return Level("durable", () if kind else ("the type of the file system is unknown",))
 
 

@@ -10,8 +10,8 @@ from sluicegate.connectors.sql.database import Database, RolledBack, StoreSessio
 from sluicegate.streams.errors import ConfigurationError, NotCommitted
 
 ABORTED = (
-    "an error that the handler caught had ended the transaction: use connection.begin_nested() around "
-    "statements that may fail"
+    "an error that the handler caught aborted the transaction: use connection.begin_nested() around statements that "
+    "may fail"
 )
 
 T = TypeVar("T")
