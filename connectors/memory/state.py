@@ -124,7 +124,8 @@ class MemoryStore:
 
     def acquit(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._lock:
-            if (row := self._rows.get(partition)) is None:
+            row = self._rows.get(partition)
+            if row is None:
                 return
             left = remaining(row.claim.trying, processes)
             if left != row.claim.trying or row.claim.token == token:
