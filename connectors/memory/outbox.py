@@ -42,7 +42,7 @@ class MemoryOutbox:
         self._rows: dict[str, MessageRow] = {}
         self._count, self._lanes = LANES, {number: MemoryLane() for number in range(LANES)}
         self._sequence = count(1)
-        self._added = self._told = 0
+        self._added = self._noticed = 0
 
     def add(self, session: Any, messages: Sequence[OutboxMessage], require_transaction: bool = True) -> None:
         if joined(session, MemorySession, require_transaction):
@@ -142,8 +142,8 @@ class MemoryOutbox:
 
     def wait(self, seconds: float) -> bool:
         with self._lock:
-            added = self._lock.wait_for(lambda: self._added != self._told, seconds)
-            self._told = self._added
+            added = self._lock.wait_for(lambda: self._added != self._noticed, seconds)
+            self._noticed = self._added
             return added
 
     def pending_age(self) -> timedelta | None:

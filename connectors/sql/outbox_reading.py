@@ -100,8 +100,9 @@ def _sent(connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float,
     """When each was dispatched, and its lane."""
     if not seqs:
         return {}
+    wanted = set(seqs)
     found = fetched(connection, _SENT_OF.format(first=min(seqs), last=max(seqs)))
-    return {seq: (sent, lane) for sent, lane, page in found for seq in set(seqs).intersection(unpacked(page))}
+    return {seq: (sent, lane) for sent, lane, page in found for seq in wanted.intersection(unpacked(page))}
 
 
 def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:

@@ -131,7 +131,7 @@ class SqlStore:
     def _write(self, db: StoreSession, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         afters = [following(claim, changes, claim.store_time) for claim, changes in commits]
         # In the order of keys, so that two workers with the same partitions do not deadlock.
-        fences = {key: db.run(statements.FENCE, values) for key, values in sorted(map(_fence, commits, afters))}
+        fences = {key: db.run(statements.FENCE, values) for key, values in sorted(map(_fence_values, commits, afters))}
         now = self._product.now(db.rows)  # PostgreSQL's row counts are known only after these rows
         results: list[Claim | SluicegateError] = []
         for (claim, changes), after in zip(commits, afters, strict=True):
@@ -278,7 +278,7 @@ def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
     return msgspec.convert(fields, Claim)
 
 
-def _fence(commit: tuple[Claim, Changes], after: Claim) -> tuple[str, Sequence[object]]:
+def _fence_values(commit: tuple[Claim, Changes], after: Claim) -> tuple[str, Sequence[object]]:
     claim, changes = commit
     key = _key(claim.partition)
     trying = None if changes.trying is None else _encode(changes.trying)
