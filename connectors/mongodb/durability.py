@@ -1,12 +1,12 @@
-"""What the durability of a MongoDB deployment rests on."""
+"""The settings on which the durability of a MongoDB deployment depends."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from sluicegate.connectors.mongodb import connection
+from sluicegate.connectors.mongodb.connection import MongoDatabase
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import SystemNotReady
 
@@ -21,8 +21,8 @@ def check_transactions(server: connection.Client) -> None:
         raise SystemNotReady(connection.STANDALONE)
 
 
-def level(server: connection.Client, data: Database[dict[str, Any]]) -> Level:
-    """What the settings of this deployment give; a setting that cannot be read counts as wrong."""
+def level(server: connection.Client, data: MongoDatabase) -> Level:
+    """The durability that the deployment's settings give. A setting that cannot be read counts as wrong."""
     check_transactions(server)
     with connection.answering():
         hello, build = server.admin.command("hello"), server.admin.command("buildInfo")
@@ -38,7 +38,7 @@ def level(server: connection.Client, data: Database[dict[str, Any]]) -> Level:
 
 
 def _answer(server: connection.Client, command: str) -> dict[str, Any]:
-    """Empty when the server refuses to tell."""
+    """Empty when the server refuses."""
     try:
         return dict(server.admin.command(command))
     except OperationFailure:

@@ -1,4 +1,4 @@
-"""Sealed batches: groups of fixed membership, each handed out to one caller at a time."""
+"""Sealed batches: groups with a fixed set of rows, each leased to one caller at a time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,19 @@ from itertools import islice
 from pymongo import UpdateMany, UpdateOne
 from pymongo.client_session import ClientSession
 
-from sluicegate.connectors.mongodb.buffered import OPEN, decoded, known, number, set_deadlines, unleased
+from sluicegate.connectors.mongodb.buffered import FREED, OPEN, decoded, known, number, set_deadlines, unleased
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
 
+Chosen = tuple[str, str, list[Document]]
+"""Group, reason, rows of a new batch."""
+
 
 @dataclass(frozen=True)
 class Sealing:
-    """In one transaction, in which the lock of `name` is held since `now`."""
+    """Seals groups of the buffer `name` in one transaction, which has held the buffer's lock since `now`."""
 
     data: MongoDatabase
     name: str
@@ -28,8 +31,8 @@ class Sealing:
     session: ClientSession
 
     def full(self, groups: Sequence[str]) -> list[SealedBatch]:
-        """The batches that these groups fill now. Their deadlines are set anew."""
-        made: list[tuple[str, str, list[Document]]] = []
+        """Seals the full batches of these groups, and sets the groups' deadlines."""
+        made: list[Chosen] = []
         for group in self._reached(groups):
             rows = iter(self._ready(group))
             while len(together := list(islice(rows, self.gate.count))) == self.gate.count:
@@ -39,32 +42,29 @@ class Sealing:
         return batches
 
     def _reached(self, groups: Sequence[str]) -> list[str]:
-        """Those of the groups that have the count."""
+        """The groups that have as many rows as the gate counts."""
         if self.gate.count is None:
             return []
-        counted = self.data[BUFFER].aggregate(
-            [
-                {"$match": {"name": self.name, "group": {"$in": list(groups)}} | self._free()},
-                {"$group": {"_id": "$group", "rows": {"$sum": 1}}},
-                {"$match": {"rows": {"$gte": self.gate.count}}},
-            ],
-            session=self.session,
-        )
-        reached = {each["_id"] for each in counted}
+        counted: list[Document] = [
+            {"$match": {"name": self.name, "group": {"$in": list(groups)}} | self._free()},
+            {"$group": {"_id": "$group", "rows": {"$sum": 1}}},
+            {"$match": {"rows": {"$gte": self.gate.count}}},
+        ]
+        reached = {each["_id"] for each in self.data[BUFFER].aggregate(counted, session=self.session)}
         return [group for group in groups if group in reached]
 
     def _free(self) -> Document:
         return OPEN | unleased(self.now) | known(self.types)
 
     def _ready(self, group: str, limit: int = 0) -> list[Document]:
-        """What a gate counts, oldest first."""
+        """The group's rows that the gate counts, oldest first."""
         wanted = {"name": self.name, "group": group} | self._free()
         return list(self.data[BUFFER].find(wanted, session=self.session).sort("_id").limit(limit))
 
     def due(self, limit: int) -> list[SealedBatch]:
         free = {"name": self.name, "expires_at": {"$lte": self.now}}
-        again = self._again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
-        made: list[tuple[str, str, list[Document]]] = []
+        again = self._lease_again(list(self.data[SEALED].find(free, session=self.session).sort("first").limit(limit)))
+        made: list[Chosen] = []
         over = {"name": self.name, "deadline": {"$lte": self.now}}
         for found in self.data[GROUP].find(over, session=self.session).sort("deadline"):
             if len(again) + len(made) >= limit:
@@ -77,7 +77,7 @@ class Sealing:
         return batches
 
     def one(self, group: str) -> SealedBatch | None:
-        """What it has now, for a person."""
+        """Seals the group's rows of this moment, for an operator."""
         rows = self._ready(group, self.gate.count or 0)
         if not rows:
             return None
@@ -85,33 +85,24 @@ class Sealing:
         set_deadlines(self.data, self.name, [group], self.gate, self.session)
         return batch
 
-    def _seal(self, made: Sequence[tuple[str, str, list[Document]]]) -> list[SealedBatch]:
+    def _seal(self, made: Sequence[Chosen]) -> list[SealedBatch]:
         if not made:
             return []
         sealed, writes = [], []
         for group, reason, rows in made:
             id = batch_id(self.name, group, number(rows[0]))
-            first = rows[0]["_id"]["number"]
-            about = {
-                "_id": id,
-                "name": self.name,
-                "group": group,
-                "reason": reason,
-                "first": first,
-                "count": len(rows),
-                "attempts": 0,
-            }
-            sealed.append(self._handed_out(about))
-            change = {"$set": {"batch": id}, "$unset": {"token": 1, "expires_at": 1}}
+            about = {"_id": id, "name": self.name, "group": group, "reason": reason, "attempts": 0}
+            sealed.append(self._leased(about | {"first": rows[0]["_id"]["number"], "count": len(rows)}))
+            change = {"$set": {"batch": id}} | FREED
             writes.append(UpdateMany({"_id": {"$in": [row["_id"] for row in rows]}}, change))
         self.data[BUFFER].bulk_write(writes, session=self.session)
         self.data[SEALED].insert_many(sealed, session=self.session)
         return [self._batch(each, rows) for each, (_, _, rows) in zip(sealed, made, strict=True)]
 
-    def _again(self, found: Sequence[Document]) -> list[SealedBatch]:
+    def _lease_again(self, found: Sequence[Document]) -> list[SealedBatch]:
         if not found:
             return []
-        sealed = [self._handed_out(each) for each in found]
+        sealed = [self._leased(each) for each in found]
         changed = ("token", "expires_at", "attempts")
         writes = [UpdateOne({"_id": each["_id"]}, {"$set": {name: each[name] for name in changed}}) for each in sealed]
         self.data[SEALED].bulk_write(writes, session=self.session)
@@ -122,7 +113,7 @@ class Sealing:
             rows[row["batch"]].append(row)
         return [self._batch(each, rows[each["_id"]]) for each in sealed]
 
-    def _handed_out(self, found: Document) -> Document:
+    def _leased(self, found: Document) -> Document:
         lease = {"token": self.new_token(), "expires_at": until(self.now, self.gate.lease)}
         return found | lease | {"attempts": found["attempts"] + 1}
 
