@@ -10,11 +10,10 @@ from pymongo.client_session import ClientSession
 from sluicegate.connectors import buffers
 from sluicegate.connectors.mongodb import buffered
 from sluicegate.connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
-from sluicegate.connectors.mongodb.completing import complete
 from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
-from sluicegate.connectors.mongodb.sealing import Sealing
+from sluicegate.connectors.mongodb.sealing import Sealing, complete
 from sluicegate.connectors.mongodb.steps import StepRunner, locked, until
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (

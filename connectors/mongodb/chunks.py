@@ -56,7 +56,7 @@ def settle(data: MongoDatabase, key: str, changes: Changes, session: ClientSessi
     """Removes delivered and dead rows from the outbox, and revived rows from the dead ones."""
     if changes.dead:
         _bury(data, key, changes, session)
-    if numbers := [*changes.dispatched, *(dead.number for dead in changes.dead)]:
+    if numbers := _leaving(changes):
         held = _holding(key, numbers)
         data[OUTBOX].update_many(held, {"$pull": {"unsent": {"$in": numbers}}}, session=session)
         data[OUTBOX].delete_many(held | {"unsent": []}, session=session)
@@ -87,6 +87,10 @@ def count(data: MongoDatabase, key: str, session: ClientSession) -> int:
         {"$group": {"_id": None, "rows": {"$sum": {"$size": "$unsent"}}}},
     ]
     return sum(found["rows"] for found in data[OUTBOX].aggregate(total, session=session))
+
+
+def _leaving(changes: Changes) -> list[int]:
+    return [*changes.dispatched, *(dead.number for dead in changes.dead)]
 
 
 def _holding(key: str, numbers: Sequence[int]) -> Document:

@@ -12,7 +12,6 @@ each other. What a majority has committed includes that earlier update.
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 import msgspec
 from pymongo import ReturnDocument
@@ -160,14 +159,8 @@ def message_of(row: OutboxDocument) -> OutboxMessage:
 
 
 def stored(found: Document, row: OutboxDocument) -> StoredMessage:
-    known: Any = found.get
-    return StoredMessage(
-        message_of(row),
-        found["state"],
-        found["lane"],
-        known("attempts", 0),
-        row.created_at,
-        known("dispatched_at"),
-        known("next_at"),
-        known("reason", ""),
-    )
+    attempts = found.get("attempts", 0)
+    sent = found.get("dispatched_at")
+    waits = found.get("next_at")
+    reason = found.get("reason", "")
+    return StoredMessage(message_of(row), found["state"], found["lane"], attempts, row.created_at, sent, waits, reason)

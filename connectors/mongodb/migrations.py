@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from pymongo import IndexModel
-from pymongo.errors import CollectionInvalid, DuplicateKeyError, OperationFailure
+from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from sluicegate.connectors.mongodb.connection import MongoDatabase
 from sluicegate.streams.contracts.lanes import LANES
@@ -68,8 +68,6 @@ STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
 def _create(data: MongoDatabase, name: str, *indexes: IndexModel) -> None:
     try:
         data.create_collection(name, check_exists=False)
-    except CollectionInvalid:
-        pass
     except OperationFailure as error:
         if error.code != NAMESPACE_EXISTS:
             raise

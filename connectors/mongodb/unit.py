@@ -53,17 +53,14 @@ def transaction(server: connection.Client, data: MongoDatabase) -> Iterator[Mong
                 with connection.answering():
                     raise
             raise
-        _commit(session)
-
-
-def _commit(session: ClientSession) -> None:
-    with connection.answering():
-        try:
-            session.commit_transaction()
-        except PyMongoError as error:
-            if connection.gave_up(error):
-                raise NotCommitted(f"mongodb: {type(error).__name__}: the server gave the transaction up") from error
-            raise
+        with connection.answering():
+            try:
+                session.commit_transaction()
+            except PyMongoError as error:
+                if connection.gave_up(error):
+                    text = f"mongodb: {type(error).__name__}: the server gave the transaction up"
+                    raise NotCommitted(text) from error
+                raise
 
 
 @contextmanager

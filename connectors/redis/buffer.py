@@ -100,10 +100,10 @@ class RedisBuffer:
         for group in groups:
             made = None
             while made is None:  # the group's packs have changed since they were read
-                rows = packs.rows(self._list(_list(name, group)), text(group))
+                rows = packs.rows(self._elements(_pack_key(name, group)), text(group))
                 made = self._run(packing.UNPACK, name, group, *rows)
 
-    def _list(self, key: Any) -> Sequence[bytes]:
+    def _elements(self, key: Any) -> Sequence[bytes]:
         with translated():
             return list(self._server().lrange(key, 0, -1))
 
@@ -221,7 +221,7 @@ class RedisBuffer:
         """By the number of the first record. A pack that is sealed, or cut, meanwhile is in it once."""
         found: dict[int, Entry] = {}
         for key, group in self._run(packing.LISTS, name):
-            for made in packs.stored(self._list(key), text(group)):
+            for made in packs.stored(self._elements(key), text(group)):
                 found.setdefault(made.number, made.entry)
         return found
 
@@ -260,10 +260,10 @@ def _key(kind: str, name: str) -> str:
     return f"{PREFIX}buffer:{kind}:{name}"
 
 
-def _list(name: str, group: bytes) -> bytes:
+def _pack_key(name: str, group: bytes) -> bytes:
     """The key of the group's open packs."""
-    called = name.encode()
-    return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(called), called, group)
+    encoded = name.encode()
+    return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(encoded), encoded, group)
 
 
 def _moves(progress: WatermarkMove) -> tuple[str, int, int]:

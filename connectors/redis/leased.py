@@ -7,7 +7,6 @@ also loses leases and their tokens, and this module cannot notice it. A message 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -63,8 +62,3 @@ def schedule_arguments(changes: Changes) -> list[Any]:
     """The timeouts that a commit cancels and inserts: two lists, each after its length."""
     timeouts = list(timeout_arguments(changes.timeouts))
     return [len(changes.cancels), *(str(id) for id in changes.cancels), len(timeouts), *timeouts]
-
-
-def timeout(id: UUID, payload: bytes, rest: Callable[[bytes], Any]) -> Timeout:
-    destination, key, value, headers, owner = rest(payload[8:])
-    return Timeout(id, destination, moment(payload[:8]), key, value, headers, owner)

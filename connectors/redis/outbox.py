@@ -1,7 +1,7 @@
 """The outbox in Redis. A message gets its number when it is inserted; scripts run in the order of their commits."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
 from typing import Any
@@ -172,32 +172,26 @@ class RedisOutbox:
     ) -> list[tuple[int, StoredMessage]]:
         """Each with its place in the order of all rows."""
         found: list[tuple[int, StoredMessage]] = []
-        for page in self._paged(state, where, lanes):
-            found += (each for each in page if topic in (None, each[1].message.topic))
-            if len(found) >= limit:
-                break
-        return found[:limit]
-
-    def _paged(self, state: str, where: str, lanes: int) -> Iterator[list[tuple[int, StoredMessage]]]:
-        first = 0
-        while True:
+        first, is_last = 0, False
+        while len(found) < limit and not is_last:
             scores, stored, failed = self._run(scripts_care.FIND, where, first, _PAGE)
             with translated():
-                yield [_stored_message(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
+                page = [_stored_message(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
+            found += (each for each in page if topic in (None, each[1].message.topic))
             first += _PAGE
-            if len(scores) < _PAGE:
-                return
+            is_last = len(scores) < _PAGE
+        return found[:limit]
 
     def get(self, id: str) -> StoredMessage | None:
-        state, sent, stored, failed = self._run(scripts_care.GET, id)
+        state, sent, stored, failed, _ = self._run(scripts_care.GET, id)
         with translated():
             return _stored_message(str(state, "ascii"), self.lanes(), sent, stored, failed)[1] if stored else None
 
     def attempts_of(self, id: str) -> Sequence[Attempt]:
-        history, sent = self._run(scripts_care.ATTEMPTS, id)
+        state, sent, _, _, history = self._run(scripts_care.GET, id)
         with translated():
             tried = _history(history) if history else []
-        if sent is not None:
+        if state == b"dispatched":
             tried.append((int(float(sent)), "success", ""))
         return tuple(
             Attempt(number, instant(at), outcome, error) for number, (at, outcome, error) in enumerate(tried, 1)
@@ -252,5 +246,5 @@ def _stored_message(
     attempts, again, reason = _failed(failed) if failed else (0, 0, "")
     sent = instant(float(score)) if state == "dispatched" else None
     waits = instant(again) if state == "pending" and again else None
-    lane, created = row.key_hash % lanes, instant(row.created)
-    return row.place, StoredMessage(message, state, lane, attempts, created, sent, waits, reason)
+    lane = row.key_hash % lanes
+    return row.place, StoredMessage(message, state, lane, attempts, instant(row.created), sent, waits, reason)

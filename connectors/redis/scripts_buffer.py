@@ -91,11 +91,6 @@ local function is_easy()
   end
   return true
 end
-local function some(rows, from, to)
-  local found = {}
-  for i = from, math.min(to, #rows) do found[#found + 1] = rows[i] end
-  return found
-end
 local function resolved(rows)  -- the rows that resolve and that are not leased by a snapshot
   local found, stored, leases = {}, ask('HMGET', key('rows'), rows), ask('HMGET', key('leases'), rows)
   for i, row in ipairs(rows) do
@@ -111,10 +106,12 @@ local function ready(group)  -- its rows that can be sealed, oldest first; call 
   if easy then
     return {count = redis.call('ZCARD', all), take = function(most) return redis.call('ZRANGE', all, 0, most - 1) end}
   end
-  local rows, begin = resolved(redis.call('ZRANGE', all, 0, -1)), 1
+  local rows, taken = resolved(redis.call('ZRANGE', all, 0, -1)), 0
   local function take(most)
-    begin = begin + most
-    return some(rows, begin - most, begin - 1)
+    local found = {}
+    for i = taken + 1, math.min(taken + most, #rows) do found[#found + 1] = rows[i] end
+    taken = taken + most
+    return found
   end
   return {count = #rows, take = take}
 end
@@ -167,15 +164,10 @@ local function settle(groups)  -- writes their deadlines; a group without rows h
   write('ZADD', key('deadlines'), dues)
   if redis.call('EXISTS', key('deadlines')) == 1 then write('ZREM', key('deadlines'), none) end
 end
-local function fill(group, count)  -- seals the batches that the count completes
+local function fill(group, count)  -- seals full batches of a group that has `count` rows
   if not wanted or count < wanted then return end
-  if easy == nil then easy = is_easy() end
-  local rows = not easy and ready(group)
-  local left = rows and rows.count or count
-  while left >= wanted do
-    seal(group, rows and rows.take(wanted) or redis.call('ZRANGE', group_key(group), 0, wanted - 1), 'count')
-    left = left - wanted
-  end
+  local rows = ready(group)
+  for _ = 1, math.floor(rows.count / wanted) do seal(group, rows.take(wanted), 'count') end
 end
 local function finish(group, reason)
   local rows = ready(group)
@@ -246,8 +238,7 @@ COMPLETE = script_with(BUFFER, OUTBOX)("""
 -- further ARGV: token, number of rows that did not decode, number of those that did, their numbers, the messages
 local first = redis.call('HGET', key('holders'), ARGV[2])
 if not first then return false end
-local batch, done, mine, back = held_batch(first), {}, {}, {}
-for i = 5, 4 + ARGV[4] do done[#done + 1] = ARGV[i] end
+local batch, done, mine, back = held_batch(first), arguments(5, 4 + ARGV[4]), {}, {}
 if #batch[5] ~= #done + ARGV[3] then return false end
 local leases = ask('HMGET', key('leases'), done)
 for i, row in ipairs(done) do

@@ -50,9 +50,7 @@ local function is_pending(id, stored) return redis.call('ZSCORE', O .. lane_of(s
 
 REQUEUE = script_with(OUTBOX, _CHOOSE)("""
 -- ARGV: 'all', or 'some' and the ids
-local wanted = {}
-for i = 2, #ARGV do wanted[#wanted + 1] = ARGV[i] end
-if ARGV[1] == 'all' then wanted = redis.call('ZRANGE', O .. 'dead', 0, -1) end
+local wanted = ARGV[1] == 'all' and redis.call('ZRANGE', O .. 'dead', 0, -1) or arguments(2)
 local ids, rows = chosen(wanted, is_dead)
 outbox_sound(hashes(rows))
 if #ids == 0 then return 0 end
@@ -66,10 +64,8 @@ return #ids
 """)
 
 DROP = script_with(OUTBOX, _CHOOSE, _DELETE)("""
-local wanted = {}
-for i = 1, #ARGV do wanted[i] = ARGV[i] end
-local waiting, rows = chosen(wanted, is_pending)
-local dead = chosen(wanted, is_dead)
+local waiting, rows = chosen(ARGV, is_pending)
+local dead = chosen(ARGV, is_dead)
 outbox_sound(hashes(rows))
 for i, id in ipairs(waiting) do redis.call('ZREM', O .. lane_of(rows[i]), id) end
 write('ZREM', O .. 'requeued', waiting)
@@ -94,9 +90,7 @@ GET = _script("""
 -- ARGV: id
 local dispatched, dead = redis.call('ZSCORE', O .. 'dispatched', ARGV[1]), redis.call('ZSCORE', O .. 'dead', ARGV[1])
 local state = dispatched and 'dispatched' or dead and 'dead' or 'pending'
-return {state, dispatched or '0', redis.call('HGET', O .. 'rows', ARGV[1]), redis.call('HGET', O .. 'failed', ARGV[1])}
-""")
-
-ATTEMPTS = _script("""
-return {redis.call('HGET', O .. 'history', ARGV[1]), redis.call('ZSCORE', O .. 'dispatched', ARGV[1])}
+local found = {state, dispatched or '0'}
+for i, name in ipairs({'rows', 'failed', 'history'}) do found[2 + i] = redis.call('HGET', O .. name, ARGV[1]) end
+return found
 """)

@@ -14,21 +14,22 @@ TOOLS = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
-local function pages(list, call)  -- `unpack` takes a limited number of values
-  for i = 1, #list, 4000 do call(unpack(list, i, math.min(i + 3999, #list))) end
+local function arguments(from, to, step)  -- a list of ARGV; `to` nil: up to the end
+  local found = {}
+  for i = from, to or #ARGV, step or 1 do found[#found + 1] = ARGV[i] end
+  return found
 end
-local function write(command, key, list)
-  if #list == 0 then return end
-  if #list <= 4000 then return redis.call(command, key, unpack(list)) end
-  pages(list, function(...) redis.call(command, key, ...) end)
+local function write(command, key, list)  -- in pages, since `unpack` takes a limited number of values
+  for i = 1, #list, 4000 do redis.call(command, key, unpack(list, i, math.min(i + 3999, #list))) end
 end
 local function ask(command, key, list)
   if #list == 0 then return list end
   if #list <= 4000 then return redis.call(command, key, unpack(list)) end
   local found = {}
-  pages(list, function(...)
-    for _, answer in ipairs(redis.call(command, key, ...)) do found[#found + 1] = answer end
-  end)
+  for i = 1, #list, 4000 do
+    local page = redis.call(command, key, unpack(list, i, math.min(i + 3999, #list)))
+    for _, answer in ipairs(page) do found[#found + 1] = answer end
+  end
   return found
 end
 local function sound(kinds, beginning)  -- raises an error for a key of another type, before anything is written
@@ -97,8 +98,7 @@ local function enqueue(ids, stored)  -- at the end of their lanes
 end
 -- ARGV from `at`: id, hash of the key, message of each row. Returns where in ARGV the new rows begin
 local function fresh(at, wanted)
-  local ids, places, seen = {}, {}, {}
-  for i = at, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
+  local ids, places, seen = arguments(at, nil, 3), {}, {}
   for i, known in ipairs(ask('HMGET', O .. 'rows', ids)) do
     if not known and not seen[ids[i]] and (not wanted or wanted[i]) then
       seen[ids[i]] = true
@@ -157,9 +157,7 @@ SCHEDULING = "local P = KEYS[5] or ''" + TOOLS + TIMEOUTS + "if KEYS[5] then tim
 SCHEDULE = """
 if KEYS[5] then
   local last = at + tonumber(ARGV[at])
-  local cancelled = {}
-  for i = at + 1, last do cancelled[#cancelled + 1] = ARGV[i] end
-  forget(cancelled)
+  forget(arguments(at + 1, last))
   local seen = {}
   put(last + 2, last + 1 + tonumber(ARGV[last + 1]), function(id)
     local known = seen[id] or redis.call('HEXISTS', T .. 'payloads', id) == 1

@@ -176,9 +176,7 @@ local function fail(id, kind, said, tried)
     leave(id)
   end
 end
-local moment, ids, others = text(now), {}, {}
-for i = at + 1, last do ids[i - at] = ARGV[i] end
-for i = last + 1, #ARGV, 4 do others[#others + 1] = ARGV[i] end
+local moment, ids, others = text(now), arguments(at + 1, last), arguments(last + 1, nil, 4)
 for _, id in ipairs(held(ids)) do
   if id then
     sent[#sent + 1], sent[#sent + 2] = moment, id

@@ -68,8 +68,7 @@ end
 
 REMOVE_SNAPSHOT = script_with(BUFFER, OUTBOX, _RELEASE)("""
 -- further ARGV: token, number of rows, their numbers, the messages
-local ids, mine = {}, {}
-for i = 4, 3 + ARGV[3] do ids[#ids + 1] = ARGV[i] end
+local ids, mine = arguments(4, 3 + ARGV[3]), {}
 for i, lease in ipairs(ask('HMGET', key('leases'), ids)) do
   if lease == ARGV[2] then mine[#mine + 1] = ids[i] end
 end

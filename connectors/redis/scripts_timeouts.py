@@ -7,8 +7,7 @@ _script = script_with(_TIMEOUTS)
 
 INSERT = _script("""
 -- ARGV: id and payload of each timeout. Returns 0, and inserts none, when one of the ids is not new
-local ids, seen = {}, {}
-for i = 1, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+local ids, seen = arguments(1, nil, 2), {}
 for i, known in ipairs(ask('HMGET', T .. 'payloads', ids)) do
   if known or seen[ids[i]] then return 0 end
   seen[ids[i]] = true
@@ -82,8 +81,8 @@ REAP = script_with(_TIMEOUTS, _FREE)("return free(expired())")
 
 EMIT = script_with(_TIMEOUTS, OUTBOX, _FREE)("""
 -- ARGV: owner, number of timeouts, their ids, their messages
-local first, named, held, ids, places = 3 + ARGV[2], {}, {}, {}, {}
-for i = 3, first - 1 do named[#named + 1] = ARGV[i] end
+local first = 3 + ARGV[2]
+local named, held, ids, places = arguments(3, first - 1), {}, {}, {}
 for i, ours in ipairs(holds(named, ARGV[1])) do
   if ours and not held[named[i]] then
     held[named[i]] = true

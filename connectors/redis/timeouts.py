@@ -11,16 +11,7 @@ from sluicegate.connectors import scheduling
 from sluicegate.connectors.redis import scripts_timeouts as scripts
 from sluicegate.connectors.redis.addresses import RedisServer
 from sluicegate.connectors.redis.connection import translated
-from sluicegate.connectors.redis.leased import (
-    due,
-    instant,
-    moment,
-    outbox_arguments,
-    script_runner,
-    text,
-    timeout,
-    timeout_arguments,
-)
+from sluicegate.connectors.redis.leased import due, instant, moment, outbox_arguments, script_runner, timeout_arguments
 from sluicegate.connectors.redis.scripts_leased import PREFIX
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
@@ -45,7 +36,7 @@ class RedisTimeouts:
         owner = self._new_token()
         ids, payloads, ends, following = self._run(scripts.BATCH, owner, most, length(self._options.lease))
         with translated():
-            found = [timeout(UUID(text(id)), payload, _rest) for id, payload in zip(ids, payloads, strict=True)]
+            found = [_timeout(id, payload) for id, payload in zip(ids, payloads, strict=True)]
         return TimeoutBatch(
             found, owner, instant(ends) if found else None, None if following is None else moment(following)
         )
@@ -95,9 +86,14 @@ class RedisTimeouts:
 
         with translated():
             pages: Any = self._server().hscan_iter(_PAYLOADS, count=_PAGE)
-            known = {id: timeout(UUID(text(id)), payload, _rest) for id, payload in pages}
+            known = {id: _timeout(id, payload) for id, payload in pages}
         return sorted(filter(fits, known.values()), key=lambda each: (each.due_at, each.id))[:limit]
 
     def count(self) -> int:
         with translated():
             return int(self._server().hlen(_PAYLOADS))
+
+
+def _timeout(id: bytes, payload: bytes) -> Timeout:
+    destination, key, value, headers, owner = _rest(payload[8:])
+    return Timeout(UUID(str(id, "ascii")), destination, moment(payload[:8]), key, value, headers, owner)

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import redis
@@ -95,18 +95,14 @@ def _check_slots(server: RedisServer, key: str, queue: Queue) -> None:
     if clustered(client):
         with translated():  # redis-py asks a server which arguments of an unknown command are keys
             for args, _ in queue.command_stack:
-                _check_slot(client, key, args)
-
-
-def _check_slot(client: Any, key: str, args: Sequence[Any]) -> None:
-    try:
-        slot = client.determine_slot(*args)
-    except redis.exceptions.RedisClusterException:
-        slot = None
-    if slot != client.keyslot(key):
-        raise ConfigurationError(
-            f"{args[0]}: its keys do not all lie with the session in this cluster: name them with session.key(name)"
-        )
+                slot = None
+                with suppress(redis.exceptions.RedisClusterException):
+                    slot = client.determine_slot(*args)
+                if slot != client.keyslot(key):
+                    raise ConfigurationError(
+                        f"{args[0]}: its keys do not all lie with the session in this cluster: "
+                        "name them with session.key(name)"
+                    )
 
 
 def executed(pipe: Pipeline, harmless: Sequence[Any], queue: Queue, script: Sequence[Any] = ()) -> Any:

@@ -128,7 +128,7 @@ def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(
     store: Any, ns: str, guarded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer, guard = store.buffer, "if #packs ~= many then return false end"
-    asked, late = buffer._list, [pack("g", 3, 2)]
+    asked, late = buffer._elements, [pack("g", 3, 2)]
     put(buffer, ns, [pack("g", 0, 3)], of(9))
 
     def stale(key: Any) -> Any:
@@ -137,7 +137,7 @@ def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(
             put(buffer, ns, [late.pop()], of(9), 3)
         return found
 
-    buffer._list = stale
+    buffer._elements = stale
     if not guarded:
         assert guard in scripts_packs.UNPACK
         unguarded = scripts_packs.UNPACK.replace(guard, "").replace("return false end\nend", "end end")
