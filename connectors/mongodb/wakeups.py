@@ -2,15 +2,16 @@
 
 import threading
 import time
-from typing import Any
 
 from pymongo.change_stream import CollectionChangeStream
 from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 
+from sluicegate.connectors.mongodb.connection import Document
+
 _ASK_MS = 100
 """How long the server may hold one request. A `wait` takes at most so much longer."""
-_ADDED: list[dict[str, Any]] = [
+_ADDED: list[Document] = [
     {"$match": {"operationType": "insert", "fullDocument.numbered": False}},
     {"$project": {"_id": 1}},
 ]
@@ -19,9 +20,9 @@ _ADDED: list[dict[str, Any]] = [
 class Wakeups:
     """The stream stays open between two calls, so that rows that are added between them are not missed."""
 
-    def __init__(self, rows: Collection[dict[str, Any]]) -> None:
+    def __init__(self, rows: Collection[Document]) -> None:
         self._rows = rows
-        self._stream: CollectionChangeStream[dict[str, Any]] | None = None
+        self._stream: CollectionChangeStream[Document] | None = None
         self._lock = threading.Lock()
 
     def wait(self, seconds: float) -> bool:
