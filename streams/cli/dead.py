@@ -17,6 +17,7 @@ from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
+    from sluicegate.streams.contracts.values import OutboxRow
     from sluicegate.streams.operations.dead_letters import Letter
     from sluicegate.streams.operations.dead_rows import DeadOutput
 
@@ -73,8 +74,8 @@ def show(
     """Everything about one, with its headers."""
     with chosen(file, agent) as (app, agents, store):
         rows, letters = _named(_look(app, agents, store, limit), [id])
-    document = [*map(_of_row, rows), *map(_of_letter, letters)][0]
-    record = [*(each.row for each in rows), *letters][0]
+    document = _of_letter(letters[0]) if letters else _of_row(rows[0])
+    record: OutboxRow | Letter = letters[0] if letters else rows[0].row
     more = {"key": _text(record.key), "value": _text(record.value)} if payload else {}
     headers = [{"name": name, "value": _text(content)} for name, content in record.headers]
     if json:

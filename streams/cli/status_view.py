@@ -1,4 +1,4 @@
-"""What `sluicegate status` shows a person: for each agent its totals and, below, its partitions."""
+"""The table of `sluicegate status`: the totals of each agent, and its partitions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +19,12 @@ COLUMNS = (
     ">dead",
 )
 ENDLESS = 10_000  # columns
-AROUND = 8  # lines of a screen for the title, the heads of columns, the total, and a prompt
+AROUND = 8  # lines for the title, the column heads, the total and a prompt
 
 
 def view(found: Status, screen: Any, height: int | None = None) -> Any:
-    """For this console. Where it is too narrow for the owners' names they have numbers, with a list below. `height`: so
-    many lines may be shown; the partitions with the least lag are left out, and it says so."""
+    """For this console. Where it is too narrow for the names of the owners, it shows numbers and a list of the names.
+    Partitions with the least lag are left out, with a note, when there are more than `height` lines."""
     from rich.console import Group
     from rich.text import Text
 
@@ -48,7 +48,7 @@ def _title(found: Status) -> str:
 
 
 def _fitting(rows: Sequence[PartitionProgress], room: int) -> Sequence[PartitionProgress]:
-    """As many as there is room for: those with a note, then those with the most lag, in their order."""
+    """At most `room` partitions, in their order: first those with a note, then those with the most lag."""
     chosen = sorted(range(len(rows)), key=lambda at: (rows[at].note is None, -(rows[at].lag or 0)))[: max(room, 0)]
     return [rows[at] for at in sorted(chosen)]
 

@@ -1,5 +1,4 @@
-"""`sluicegate test`: the file's own tests, without a broker and without waiting; with `--crash` also at every place
-where it can die."""
+"""`sluicegate test`: the tests of a file, without a broker and without waiting."""
 
 import logging
 import sys
@@ -11,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, USAGE, complain, debugging, ending
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, USAGE, complain, debugging
+from sluicegate.streams.cli.output import print_json
 from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sluicegate.streams.agent import App
     from sluicegate.streams.cases import Case
     from sluicegate.streams.testing.heard import TracebackLog
     from sluicegate.streams.testing.play import CaseVerdict, ShowProgress
 
-EVERY = 0.1  # seconds between two looks at the progress
+EVERY = 0.1  # seconds between two updates of the progress
 
 
-@ending
 def play_tests(
     file: FileArgument,
     names: Annotated[
@@ -74,7 +73,7 @@ def _chosen(file: str, cases: "Sequence[Case]", names: Sequence[str]) -> "Sequen
     return [case for case in cases if not names or case.name in names]
 
 
-def _verdict(app: "App", case: "Case", crash: bool) -> "CaseVerdict":
+def _verdict(app: App, case: "Case", crash: bool) -> "CaseVerdict":
     from sluicegate.streams.testing.play import CaseVerdict, play, play_with_crashes
 
     if not crash:
@@ -84,7 +83,7 @@ def _verdict(app: "App", case: "Case", crash: bool) -> "CaseVerdict":
 
 
 def _traced(verdict: "CaseVerdict", trace: tuple[str, ...]) -> "CaseVerdict":
-    """A test that failed, with what its handlers raised."""
+    """The verdict; of a test that failed with what its handlers raised."""
     failure = verdict.failure
     return verdict if failure is None else replace(verdict, failure=replace(failure, trace=failure.trace or trace))
 
@@ -100,8 +99,6 @@ def _line(file: str, verdict: "CaseVerdict", crash: bool) -> str:
 
 
 def _as_json(file: str, verdicts: "Sequence[CaseVerdict]") -> None:
-    from sluicegate.streams.cli.output import print_json
-
     tests: list[dict[str, Any]] = [
         {
             "name": verdict.case.name,
@@ -119,7 +116,7 @@ def _as_json(file: str, verdicts: "Sequence[CaseVerdict]") -> None:
 
 @contextmanager
 def _progress(name: str) -> "Iterator[ShowProgress]":
-    """On a terminal one line that is gone at the end, elsewhere nothing."""
+    """Shows a line on a terminal, and clears it at the end; elsewhere nothing."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -137,7 +134,7 @@ def _progress(name: str) -> "Iterator[ShowProgress]":
 
 @contextmanager
 def _quiet() -> "Iterator[TracebackLog]":
-    """The engine's log is for people who run it: here only when debugging. What handlers raise is heard in any case."""
+    """Drops the log of the engine unless debugging, and keeps what handlers raise."""
     import structlog
 
     from sluicegate.streams.testing.heard import TracebackLog
