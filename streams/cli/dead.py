@@ -74,8 +74,8 @@ def show(
     """Everything about one, with its headers."""
     with chosen(file, agent) as (app, agents, store):
         rows, letters = _named(_look(app, agents, store, limit), [id])
-    document = _of_letter(letters[0]) if letters else _of_row(rows[0])
-    record: OutboxRow | Letter = letters[0] if letters else rows[0].row
+    document = _of_row(rows[0]) if rows else _of_letter(letters[0])
+    record: OutboxRow | Letter = rows[0].row if rows else letters[0]
     more = {"key": _text(record.key), "value": _text(record.value)} if payload else {}
     headers = [{"name": name, "value": _text(content)} for name, content in record.headers]
     if json:
