@@ -1,17 +1,17 @@
-"""`sluicegate demo`: real flights through the product's own `run`, on a broker in this process, and an independent
-recount."""
+"""`sluicegate demo`: real flights through `sluicegate run` and a broker in this process, and an independent recount."""
 
 import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, complain, ending
+from sluicegate.streams.cli.outcome import DONE, UNEXPECTED, complain
+from sluicegate.streams.cli.output import print_table
 from sluicegate.streams.errors import SystemNotReady
 
 if TYPE_CHECKING:
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from sluicegate.streams.demo.show import ShowAdvance
     from sluicegate.streams.demo.worker import DemoRun
 
-WINDOW = 2 * 1024 * 1024  # bytes a partition ahead of the group: the embedded broker keeps 5 MiB
-PATIENCE = 60.0  # seconds without any progress
-PAUSE = 0.01
-LOOK_AFTER = 500  # flights between two looks at everything else
+WINDOW = 2 * 1024 * 1024  # bytes of a partition that the group has not read: the embedded broker keeps 5 MiB
+PATIENCE = 60.0  # seconds without progress
+PAUSE = 0.01  # seconds
+LOOK_AFTER = 500  # flights between two turns of everything else
 
 
-@ending
 def demo(
     kill: Annotated[
         int, typer.Option("--kill", min=0, max=50, help="Kill the worker with -9 so many times on the way.")
@@ -52,12 +51,11 @@ def demo(
 
 
 def moments(kills: int, total: int, random_: Callable[[], float]) -> list[int]:
-    """After how many flights the worker is killed: at a random one of each equal part of the way."""
+    """The numbers of flights after which the worker is killed: a random one in each of equal parts."""
     return [int(total * (part + random_()) / (kills + 0.2)) for part in range(kills)]
 
 
 def _show(stage: "DemoStage", total: int, seconds: float) -> None:
-    from sluicegate.streams.cli.output import print_table
     from sluicegate.streams.demo import show
 
     found = show.carriers(stage.results, stage.dead)
@@ -84,7 +82,7 @@ def _report(account: "Account") -> int:
 
 @contextmanager
 def _stage(folder: Path) -> "Iterator[DemoStage]":
-    """Everything that must run, and its end in reverse order."""
+    """Starts the broker, the run and the Kafka clients, and ends them in reverse order."""
     from sluicegate.connectors.kafka.embedded import EmbeddedBroker
     from sluicegate.connectors.kafka.feed import Feed
     from sluicegate.connectors.kafka.tail import Tail
@@ -93,24 +91,23 @@ def _stage(folder: Path) -> "Iterator[DemoStage]":
     from sluicegate.streams.demo.worker import DemoRun
 
     outputs = {file.OUTPUT: file.OUTPUT_PARTITIONS, file.DEAD: file.OUTPUT_PARTITIONS}
-    broker = EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})
-    path = folder / "flights.yaml"
-    path.write_text(file.text(broker.bootstrap), "utf-8")
-    print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
-    run = DemoRun(path, folder / "run.log")
-    try:
-        tail = Tail(broker.bootstrap, outputs)
-        feed = Feed(broker.bootstrap, file.INPUT, PARTITIONS, file.GROUP, WINDOW)
-        yield DemoStage(run, feed, tail, file.DEAD)
-        feed.close()
-        tail.close()
-    finally:
-        run.end()
-        broker.close()
+    with closing(EmbeddedBroker({file.INPUT: PARTITIONS, **outputs})) as broker:
+        path = folder / "flights.yaml"
+        path.write_text(file.text(broker.bootstrap), "utf-8")
+        print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
+        run = DemoRun(path, folder / "run.log")
+        try:
+            tail = Tail(broker.bootstrap, outputs)
+            feed = Feed(broker.bootstrap, file.INPUT, PARTITIONS, file.GROUP, WINDOW)
+            yield DemoStage(run, feed, tail, file.DEAD)
+            feed.close()
+            tail.close()
+        finally:
+            run.end()
 
 
 class DemoStage:
-    """The run, what feeds it and what it gives: `results` and `dead`, repeats and all."""
+    """The run, its input and its outputs: `results` and `dead`, with repeats."""
 
     def __init__(self, run: "DemoRun", feed: "Feed", tail: "Tail", dead_topic: str) -> None:
         self.run, self._feed, self._tail, self._dead_topic = run, feed, tail, dead_topic
@@ -122,7 +119,7 @@ class DemoStage:
         self._moved_at = time.monotonic()
 
     def play(self, flights: "Iterator[Flight]", total: int, kills: Sequence[int], advance: "ShowAdvance") -> None:
-        """Feed all flights and wait until each is in some result or dead letter. Raises SystemNotReady when nothing
+        """Feeds all flights and waits until each is in a result or a dead letter. Raises SystemNotReady when nothing
         moves."""
         for number, flight in enumerate(flights):
             while not self._feed.send(flight.partition, flight.carrier.encode(), flight.value):
@@ -133,7 +130,7 @@ class DemoStage:
             self._turn(kills, advance, PAUSE)
 
     def finish(self) -> None:
-        """End the run and take what it sent to its end."""
+        """Ends the run and takes the rest of its outputs."""
         code = self.run.stop()
         if code != 0:
             raise SystemNotReady(

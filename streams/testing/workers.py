@@ -41,7 +41,8 @@ class Workers:
         while True:
             try:
                 if not self._running:
-                    self._start()
+                    numbers = range(self._workers)
+                    self._running = [self._worker(agent, number) for agent in self._app.agents for number in numbers]
                 with failpoints.watched(self._deaths.reach):
                     self._until_quiet()
                 return
@@ -71,9 +72,6 @@ class Workers:
 
     def reports(self) -> list[WorkerReport]:
         return [worker.describe(self._clock.now) for worker in self._running]
-
-    def _start(self) -> None:
-        self._running = [self._worker(agent, n) for agent in self._app.agents for n in range(self._workers)]
 
     def _worker(self, agent: Agent, number: int) -> Worker:
         app, log, clock = self._app, self._log, self._clock
@@ -119,7 +117,7 @@ class Workers:
 
 
 def on_path(folder: str) -> bool:
-    """Finds the `module:function` names of the file in its folder, after installed modules. False: it did already."""
+    """Lets the file's `module:function` names be found in its folder, after installed modules. False: they were."""
     new = folder not in sys.path
     if new:
         sys.path.append(folder)
