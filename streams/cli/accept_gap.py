@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.accepting import Gap, Look
 
 Places = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.", show_default=False),
+    list[str] | None, typer.Argument(metavar="TOPIC/PARTITION", help="The partitions that halted; or --all.")
 ]
 
 

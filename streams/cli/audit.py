@@ -25,9 +25,7 @@ COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
 
 def audit(
     file: FileArgument,
-    agent: Annotated[
-        str | None, typer.Argument(metavar="AGENT", help="In the state of this agent only.", show_default=False)
-    ] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="In the state of this agent only.")] = None,
     json: AsJson = False,
 ) -> int:
     """Who changed what within the last 30 days, when, and why; claims nothing."""

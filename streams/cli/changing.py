@@ -18,15 +18,10 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.journal.amending import Person
 
-AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.", show_default=False)]
+AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.")]
 Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-By = Annotated[
-    str,
-    typer.Option(
-        "--by", help="Who changes it, for the audit; this user at this machine unless given.", show_default=False
-    ),
-]
+By = Annotated[str, typer.Option("--by", help="Who changes it, for the audit; this user at this machine unless given.")]
 
 
 @contextmanager

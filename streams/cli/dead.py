@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.dead_rows import DeadOutput
 
 dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
-DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.", show_default=False)]
+DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.")]
 PerPartitionLimit = Annotated[
     int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")
 ]
@@ -44,9 +44,7 @@ class DeadListing(NamedTuple):
 @dead.command()
 def ls(
     file: FileArgument,
-    agent: Annotated[
-        str | None, typer.Argument(metavar="AGENT", help="Of this agent only.", show_default=False)
-    ] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.")] = None,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.explaining import Explained, ExplainedOutput
 
 OutputIdArgument = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.", show_default=False),
+    str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.")
 ]
 LookBackLimit = Annotated[
     int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")

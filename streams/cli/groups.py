@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 groups = Commands("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 KeyArgument = Annotated[
-    str,
-    typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.", show_default=False),
+    str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.")
 ]
 PartitionOption = Annotated[
     str | None,

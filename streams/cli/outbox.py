@@ -42,7 +42,7 @@ def ls(
 @outbox.command()
 def show(
     file: FileArgument,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The row's id.", show_default=False)],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The row's id.")],
     payload: Annotated[bool, typer.Option("--payload", help="Its value, too.")] = False,
     json: AsJson = False,
 ) -> int:
@@ -79,9 +79,7 @@ def retry(
 @outbox.command()
 def drop(
     file: FileArgument,
-    ids: Annotated[
-        list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.", show_default=False)
-    ],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of rows, as `ls` shows them.")],
     yes: Yes = False,
     why: Why = "",
     by: By = "",

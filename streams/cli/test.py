@@ -26,9 +26,7 @@ EVERY = 0.1  # seconds between two updates of the progress
 
 def play_tests(
     file: FileArgument,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.", show_default=False)
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.")] = None,
     crash: Annotated[
         bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")
     ] = False,

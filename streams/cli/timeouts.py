@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.leased_values import Timeout
 
 timeouts = Commands("timeouts", "The scheduled table: list, cancel, reschedule, add.")
-TimeoutIdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.", show_default=False)
-]
-When = Annotated[
-    str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.", show_default=False)
-]
+TimeoutIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.")]
+When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.")]
 
 
 @timeouts.command()
@@ -67,9 +63,9 @@ def reschedule(file: FileArgument, id: TimeoutIdArgument, when: When, why: Why =
 @timeouts.command()
 def add(
     file: FileArgument,
-    destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.", show_default=False)],
+    destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.")],
     when: When,
-    value: Annotated[str | None, typer.Option("--value", help="The message's value.", show_default=False)] = None,
+    value: Annotated[str | None, typer.Option("--value", help="The message's value.")] = None,
     null: Annotated[bool, typer.Option("--null", help="Send null as the value.")] = False,
     key: Annotated[str | None, typer.Option("--key", help="The message's key.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="Whose it is.")] = None,
