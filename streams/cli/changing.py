@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from sluicegate.streams.journal.amending import Person
 
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent.")]
-Why = Annotated[str, typer.Option("--why", help="Kept with the change, for `sluicegate audit`.")]
+Why = Annotated[str, typer.Option(help="Kept with the change, for `sluicegate audit`.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-By = Annotated[str, typer.Option("--by", help="Who changes it, for the audit; this user at this machine unless given.")]
+By = Annotated[str, typer.Option(help="Who changes it, for the audit; this user at this machine unless given.")]
 
 
 @contextmanager

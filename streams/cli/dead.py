@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry.")
 DeadIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `ls` shows it.")]
 PerPartitionLimit = Annotated[
-    int, typer.Option("--limit", min=1, help="Of each partition of dead letters, look at the newest so many.")
+    int, typer.Option(min=1, help="Of each partition of dead letters, look at the newest so many.")
 ]
 FIELDS = ("id", "kind", "agent", "stage", "reason", "attempts", "age", "error")
 COLUMNS = ("id", "kind", "agent", "stage", "reason", ">attempts", ">age", "error")

@@ -29,9 +29,7 @@ LOOK_AFTER = 500  # flights between two turns of everything else
 
 
 def demo(
-    kill: Annotated[
-        int, typer.Option("--kill", min=0, max=50, help="Kill the worker with -9 so many times on the way.")
-    ] = 0,
+    kill: Annotated[int, typer.Option(min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
 ) -> int:
     """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every
     flight."""

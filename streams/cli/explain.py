@@ -21,7 +21,7 @@ OutputIdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The output's `sluicegate-id`, or its `sluicegate-fire`.")
 ]
 LookBackLimit = Annotated[
-    int, typer.Option("--limit", min=1, help="Look at the newest so many records of each partition of outputs.")
+    int, typer.Option(min=1, help="Look at the newest so many records of each partition of outputs.")
 ]
 NEWEST = 100_000
 MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried

@@ -28,8 +28,7 @@ KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.")
 ]
 PartitionOption = Annotated[
-    str | None,
-    typer.Option("--partition", metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions."),
+    str | None, typer.Option(metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")
 ]
 COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
 

@@ -25,9 +25,9 @@ FIELDS = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next
 @outbox.command()
 def ls(
     file: FileArgument,
-    state: Annotated[str | None, typer.Option("--state", help="pending, dispatched or dead.")] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Of this topic only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    state: Annotated[str | None, typer.Option(help="pending, dispatched or dead.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Of this topic only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
     json: AsJson = False,
 ) -> int:
     """Oldest first; dispatched rows are kept for the retention of the file."""

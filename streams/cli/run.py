@@ -22,10 +22,8 @@ LogLevel = StrEnum("LogLevel", ["debug", "info", "warning", "error"])
 
 def run(
     file: FileArgument,
-    agent: Annotated[
-        list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes per agent.")] = 1,
+    agent: Annotated[list[str] | None, typer.Option(metavar="A", help="Only this agent; may be repeated.")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes per agent.")] = 1,
     flush: Annotated[
         bool, typer.Option("--flush", help="Fire open groups whose key, compute or format the file changed.")
     ] = False,

@@ -25,7 +25,7 @@ REFRESH = 2.0  # seconds
 def status(
     file: FileArgument,
     watch: Annotated[bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")] = False,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Only this agent.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent.")] = None,
     json: AsJson = False,
 ) -> int:
     """Owner, offset, lag, open groups, deadlines, unsent rows and what is dead; claims nothing."""

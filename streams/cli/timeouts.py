@@ -25,12 +25,12 @@ When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or 
 @timeouts.command()
 def ls(
     file: FileArgument,
-    destination: Annotated[str | None, typer.Option("--destination", help="For this topic only.")] = None,
+    destination: Annotated[str | None, typer.Option(help="For this topic only.")] = None,
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Of this owner only (app/agent for what handlers scheduled).")
+        str | None, typer.Option(help="Of this owner only (app/agent for what handlers scheduled).")
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="With this key only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    key: Annotated[str | None, typer.Option(help="With this key only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
     json: AsJson = False,
 ) -> int:
     """What is armed, soonest first; leases nothing."""
@@ -65,10 +65,10 @@ def add(
     file: FileArgument,
     destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.")],
     when: When,
-    value: Annotated[str | None, typer.Option("--value", help="The message's value.")] = None,
+    value: Annotated[str | None, typer.Option(help="The message's value.")] = None,
     null: Annotated[bool, typer.Option("--null", help="Send null as the value.")] = False,
-    key: Annotated[str | None, typer.Option("--key", help="The message's key.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Whose it is.")] = None,
+    key: Annotated[str | None, typer.Option(help="The message's key.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
     why: Why = "",
     by: By = "",
     json: AsJson = False,
