@@ -19,19 +19,15 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, ensure_ascii=False), flush=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> Any:
-    """A rich table; columns named `>x` are aligned to the right. A cell of None is empty."""
+def table(columns: Sequence[str], **options: Any) -> Any:
+    """A rich table without rows; columns named `>x` are aligned to the right."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, **options)
     for column in columns:
-        made.add_column(
-            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
-        )
-    for row in rows:
-        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        right = column.startswith(">")
+        made.add_column(column.removeprefix(">"), justify="right" if right else "left", overflow="fold")
     return made
 
 
@@ -43,7 +39,13 @@ def console() -> Any:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
-    console().print(table(columns, rows, title))
+    """A cell of None is empty."""
+    from rich.text import Text
+
+    made = table(columns, title=title, title_justify="left")
+    for row in rows:
+        made.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    console().print(made)
 
 
 def print_list(

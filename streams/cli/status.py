@@ -2,7 +2,9 @@
 
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +17,6 @@ from sluicegate.streams.cli.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import PersistenceError, SystemNotReady
 
 if TYPE_CHECKING:
-    from sluicegate.streams.cli.letters import Counts
     from sluicegate.streams.cli.progress import Status
     from sluicegate.streams.contracts.stores import Store
 
@@ -37,7 +38,7 @@ def status(
 
 
 def _once(app: App, store: "Store", as_json: bool) -> int:
-    found = _look(app, store, _counts(app))
+    found = _reader(app, store)()
     _show(found, console(), None, as_json)
     if app.store.startswith("memory:") and not as_json:
         complain("sluicegate: the state is in the memory of `sluicegate run`: only its /status knows it")
@@ -47,18 +48,13 @@ def _once(app: App, store: "Store", as_json: bool) -> int:
     return DONE if found.unreachable is None or embedded else SYSTEM
 
 
-def _counts(app: App) -> "Counts":
+def _reader(app: App, store: "Store") -> Callable[[], "Status"]:
+    from sluicegate.streams.cli import progress
     from sluicegate.streams.cli.dead import NEWEST
     from sluicegate.streams.cli.letters import Counts
-
-    return Counts(app, NEWEST)
-
-
-def _look(app: App, store: "Store", counts: "Counts") -> "Status":
-    from sluicegate.streams.cli.progress import status as read
     from sluicegate.streams.cli.systems import call_timeout
 
-    return read(app, store, call_timeout(app), counts)
+    return partial(progress.status, app, store, call_timeout(app), Counts(app, NEWEST))
 
 
 def _watch(app: App, store: "Store", as_json: bool) -> int:
@@ -67,14 +63,14 @@ def _watch(app: App, store: "Store", as_json: bool) -> int:
     from rich.live import Live
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    screen, counts = console(), _counts(app)
+    screen, read = console(), _reader(app, store)
     live = Live(console=screen, auto_refresh=False) if screen.is_terminal and not as_json else None
     try:
         if live:
             live.start()
         while True:
             try:
-                _show(_look(app, store, counts), screen, live, as_json)
+                _show(read(), screen, live, as_json)
             except (SystemNotReady, PersistenceError) as error:
                 failed(str(error), SYSTEM)
             time.sleep(REFRESH)

@@ -35,10 +35,7 @@ class DemoRun:
                     break
                 self._read_to += len(line)
                 self._note(line)
-        if self._process.poll() is not None:
-            raise SystemNotReady(
-                f"`sluicegate run` ended with exit code {self._process.returncode}; its log ends so:\n{self.log_end()}"
-            )
+        self._require(self._process.poll(), None)
 
     def kill(self) -> bool:
         """Sends SIGKILL to the worker. False when no worker runs."""
@@ -49,18 +46,22 @@ class DemoRun:
         self._pids.clear()
         return True
 
-    def stop(self, timeout: float = 40.0) -> int:
-        """Sends SIGTERM, and SIGKILL after `timeout` seconds. Returns the exit code."""
+    def stop(self, timeout: float = 40.0) -> None:
+        """Sends SIGTERM, and SIGKILL after `timeout` seconds. Raises SystemNotReady unless the exit code is 0."""
         self._process.terminate()
         try:
-            return self._process.wait(timeout)
+            self._require(self._process.wait(timeout), 0)
         except subprocess.TimeoutExpired:
-            return self.end()
+            self._require(self.end(), 0)
 
     def end(self) -> int:
         """Sends SIGKILL unless it has ended; its worker ends with it."""
         self._process.kill()
         return self._process.wait()
+
+    def _require(self, code: int | None, wanted: int | None) -> None:
+        if code != wanted:
+            raise SystemNotReady(f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.log_end()}")
 
     def log_end(self, lines: int = 10) -> str:
         return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-lines:])
