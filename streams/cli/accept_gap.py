@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
 
 def accept_gap(
     file: FileArgument,
-    agent: AgentName,
+    agent_name: AgentName,
     places: Places = None,
     all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept: it is said before.")] = False,
@@ -53,18 +53,18 @@ def accept_gap(
 
     if bool(places) == all or (all and truncated):
         raise ConfigurationError("name the partitions, or write --all, which does not go with --truncated")
-    with opened(file, agent) as (app, its, store):
+    with opened(file, agent_name) as (app, agent, store):
         if places:
-            wanted = list(dict.fromkeys(_place(its, text) for text in places))
+            wanted = list(dict.fromkeys(_place(agent, text) for text in places))
         else:
-            wanted = BrokerTopics(app).places(its.topics)
-        chosen, lacking = _look(app, its, store, wanted, truncated)
+            wanted = BrokerTopics(app).places(agent.topics)
+        chosen, lacking = _look(app, agent, store, wanted, truncated)
         if all and not chosen:
-            raise ConfigurationError(f"no partition of agent {agent} has a gap, so there is nothing to accept")
+            raise ConfigurationError(f"no partition of agent {agent_name} has a gap, so there is nothing to accept")
         _ask(chosen, forget, yes)
         done = []
         for name, partition, look, gap in chosen:
-            found = accepting.accept(store, its, partition, look, person(why, by), forget, truncated) or gap
+            found = accepting.accept(store, agent, partition, look, person(why, by), forget, truncated) or gap
             done.append(_document(name, found))
             if not json:
                 print(f"{name}: {found.error.code} is accepted: {found.text}")

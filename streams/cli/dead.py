@@ -63,14 +63,14 @@ def ls(
 @dead.command()
 def show(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     id: DeadIdArgument,
     payload: Annotated[bool, typer.Option("--payload", help="Its key and value, too.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
     """Everything about one, with its headers."""
-    with chosen(file, agent) as (app, agents, store):
+    with chosen(file, name) as (app, agents, store):
         rows, letters = _named(_look(app, agents, store, limit), [id])
     document = _of_row(rows[0]) if rows else _of_letter(letters[0])
     record: OutboxRow | Letter = rows[0].row if rows else letters[0]
@@ -87,7 +87,7 @@ def show(
 @dead.command()
 def retry(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them; or --all.")] = None,
     all: Annotated[
         bool, typer.Option("--all", help="All that `ls` shows of this agent, but completed groups.")
@@ -108,9 +108,9 @@ def retry(
     """
     if bool(ids) == all:
         raise ConfigurationError("name what to retry, or write --all")
-    with opened(file, agent) as (app, its, store):
-        seen = _look(app, [its], store, limit)
-        done = _requeued_before(app, its, store) if set(ids or ()) - _known(seen) else set()
+    with opened(file, name) as (app, agent, store):
+        seen = _look(app, [agent], store, limit)
+        done = _requeued_before(app, agent, store) if set(ids or ()) - _known(seen) else set()
         if ids:
             rows, letters = _named(seen, ids, done)
         else:

@@ -12,6 +12,7 @@ from sluicegate.streams.cli.outcome import USAGE, complain
 from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from sluicegate.streams.config import Loaded
     from sluicegate.streams.contracts.stores import Store
 
 
@@ -19,7 +20,11 @@ def loaded(file: str) -> App:
     """The App of the file. Prints every problem and ends the command with 2 when there are any."""
     from sluicegate.streams.config import load
 
-    found = load(file, os.environ)
+    return app_of(load(file, os.environ))
+
+
+def app_of(found: "Loaded") -> App:
+    """As `loaded`, for a file that was read."""
     for problem in found.problems:
         complain(str(problem))
     if found.app is None:

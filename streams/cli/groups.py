@@ -34,21 +34,21 @@ COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes"
 
 
 @groups.command()
-def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
+def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """All of them, oldest first within a partition; claims nothing."""
-    with _opened(file, agent) as (app, its, store):
-        found = _found(app, its, store)
+    with _opened(file, name) as (app, agent, store):
+        found = _found(app, agent, store)
     print_list(json, "groups", [_document(each) for each in found], COLUMNS, [_row(each) for each in found])
     return DONE
 
 
 @groups.command()
-def show(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = False) -> int:
+def show(file: FileArgument, name: AgentName, key: KeyArgument, json: AsJson = False) -> int:
     """What a group has computed so far: values of the application; claims nothing."""
     from sluicegate.streams.handlers.values import plain
 
-    with _opened(file, agent) as (app, its, store):
-        found = [(each, plain(each.values)) for each in _named(app, its, store, key)]
+    with _opened(file, name) as (app, agent, store):
+        found = [(each, plain(each.values)) for each in _named(app, agent, store, key)]
     if json:
         print_json({"groups": [{**_document(each), "values": values} for each, values in found]})
         return DONE
@@ -59,12 +59,12 @@ def show(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = 
 
 
 @groups.command()
-def why(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = False) -> int:
+def why(file: FileArgument, name: AgentName, key: KeyArgument, json: AsJson = False) -> int:
     """What a group waits for, in words; claims nothing."""
     from sluicegate.streams.operations import open_groups
 
-    with _opened(file, agent) as (app, its, store):
-        found = [(each, open_groups.why(each, its)) for each in _named(app, its, store, key)]
+    with _opened(file, name) as (app, agent, store):
+        found = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key)]
     if json:
         print_json({"groups": [{**_document(each), "why": words} for each, words in found]})
         return DONE
@@ -76,7 +76,7 @@ def why(file: FileArgument, agent: AgentName, key: KeyArgument, json: AsJson = F
 @groups.command()
 def fire(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     key: KeyArgument,
     partition: PartitionOption = None,
     why: Why = "",
@@ -86,11 +86,11 @@ def fire(
     """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
     from sluicegate.streams.operations import open_groups, shared_groups
 
-    with _opened(file, agent) as (app, its, store):
-        group = _one(app, its, store, key, partition)
-        if its.scope == "shared":
-            batch = _sealed(app, its, store, group.key, "groups fire", f"{its.name} {key}", person(why, by))
-            shared_groups.fire(store.buffer, app.name, its, batch)
+    with _opened(file, name) as (app, agent, store):
+        group = _one(app, agent, store, key, partition)
+        if agent.scope == "shared":
+            batch = _sealed(app, agent, store, group.key, "groups fire", f"{agent.name} {key}", person(why, by))
+            shared_groups.fire(store.buffer, app.name, agent, batch)
         else:
             open_groups.fire(store, group, person(why, by))
     text = f"{_where(group)}: {key} fires with {counted(group.records, 'record')} or more as soon as a worker runs"
@@ -101,7 +101,7 @@ def fire(
 @groups.command()
 def drop(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     key: KeyArgument,
     partition: PartitionOption = None,
     why: Why = "",
@@ -112,14 +112,14 @@ def drop(
     """Forget a group and its records: nothing of it is ever sent."""
     from sluicegate.streams.operations import open_groups, shared_groups
 
-    with _opened(file, agent) as (app, its, store):
-        group = _one(app, its, store, key, partition)
+    with _opened(file, name) as (app, agent, store):
+        group = _one(app, agent, store, key, partition)
         confirm(f"{_where(group)}: forget {counted(group.records, 'record')} of {key}?", yes)
-        if its.scope == "shared":
-            batch = _sealed(app, its, store, group.key, "groups drop", f"{its.name} {key}", person(why, by))
-            shared_groups.drop(store.buffer, app.name, its, batch)
+        if agent.scope == "shared":
+            batch = _sealed(app, agent, store, group.key, "groups drop", f"{agent.name} {key}", person(why, by))
+            shared_groups.drop(store.buffer, app.name, agent, batch)
         else:
-            open_groups.drop(store, group, its, person(why, by))
+            open_groups.drop(store, group, agent, person(why, by))
     print_json({"drop": _document(group)}) if json else print(f"{_where(group)}: {key} is forgotten")
     return DONE
 

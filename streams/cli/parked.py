@@ -21,9 +21,9 @@ parked = Commands("parked", "What handlers failed for good, with `then: park`: l
 
 
 @parked.command()
-def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
+def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
-    with _opened(file, agent) as (_, found):
+    with _opened(file, name) as (_, found):
         print_list(json, "parked", [_document(each) for each in found], ("place", "kind", "key", ">attempts", "error"))
     return DONE
 
@@ -31,7 +31,7 @@ def ls(file: FileArgument, agent: AgentName, json: AsJson = False) -> int:
 @parked.command()
 def retry(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     places: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="All of them unless named.")
     ] = None,
@@ -41,7 +41,7 @@ def retry(
     """Let parked items go: their attempts begin anew, and their keys go on."""
     from sluicegate.streams.operations import parking
 
-    with _opened(file, agent) as (store, found):
+    with _opened(file, name) as (store, found):
         unknown = set(places or ()) - {_place(each) for each in found}
         if unknown:
             raise ConfigurationError(
@@ -56,12 +56,12 @@ def retry(
 
 
 @contextmanager
-def _opened(file: str, agent: str) -> Iterator[tuple["Store", list["Parked"]]]:
+def _opened(file: str, name: str) -> Iterator[tuple["Store", list["Parked"]]]:
     """The store and its parked items."""
     from sluicegate.streams.operations import parking
 
-    with opened(file, agent) as (app, its, store):
-        yield store, parking.parked(store, app.name, its)
+    with opened(file, name) as (app, agent, store):
+        yield store, parking.parked(store, app.name, agent)
 
 
 def _place(item: "Parked") -> str:

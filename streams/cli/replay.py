@@ -23,7 +23,7 @@ COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups
 
 def replay(
     file: FileArgument,
-    agent: AgentName,
+    name: AgentName,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")
     ] = False,
@@ -46,7 +46,7 @@ def replay(
     if not rebuild:
         raise ConfigurationError("add --rebuild: `replay FILE AGENT --rebuild` restores the state of a lost store")
     wanted = _wanted(since, accept_gaps)
-    with opened(file, agent) as (app, its, store), _plans(app, its, store, wanted) as plans:
+    with opened(file, name) as (app, agent, store), _plans(app, agent, store, wanted) as plans:
         plans.inform_again()
         planned = plans.plan(time.time(), lambda text: None if json else complain(text))
         done = [_document(each) | {"offset": plans.carry_out(each, person(why)).offset} for each in planned]
@@ -55,7 +55,7 @@ def replay(
     elif done:
         print_table(COLUMNS, [each.values() for each in done])
     else:
-        print(f"nothing to do: the store has a state of every partition that {agent} has read")
+        print(f"nothing to do: the store has a state of every partition that {name} has read")
     return DONE
 
 

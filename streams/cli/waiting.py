@@ -84,7 +84,8 @@ def within(
     attempt: Callable[[], T],
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-    system: System | None = None,
+    *,
+    system: System,
     tell: Tell = on_stderr,
 ) -> T:
     """The result of `attempt`, which is repeated while the system does not answer. Raises SystemNotReady with the last
@@ -93,12 +94,10 @@ def within(
     backoff = Backoff(0.1, 2.0, lambda: 1.0)
     last = [""]
     with _told(system, lambda: deadline - clock(), last, tell):
-        if system is not None:
-            _resolve(system)
+        _resolve(system)
         while True:
             try:
-                if system is not None:
-                    _knock(system)
+                _knock(system)
                 return attempt()
             except (PersistenceError, SystemNotReady) as error:
                 if error.permanent:
@@ -107,14 +106,10 @@ def within(
                     ) from error
                 left = deadline - clock()
                 if left <= 0:
-                    raise SystemNotReady(_given_up(system, error, seconds)) from error
+                    hint = f"start it, or correct `{system.key}` in the file"
+                    raise SystemNotReady(f"{system} is not ready: {error} (tried for {seconds:g} s); {hint}") from error
                 last[0] = str(error)
             pause(min(backoff.delay(), left))
-
-
-def _given_up(system: System | None, error: Exception, seconds: float) -> str:
-    text = f"{error} (tried for {seconds:g} s)"
-    return text if system is None else f"{system} is not ready: {text}; start it, or correct `{system.key}` in the file"
 
 
 def _resolve(system: System) -> None:
@@ -148,11 +143,8 @@ def _knock(system: System) -> None:
 
 
 @contextmanager
-def _told(system: System | None, left: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
+def _told(system: System, left: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
     """Tells while the block runs, from a thread, because one attempt may take longer than the interval."""
-    if system is None:
-        yield
-        return
     over = threading.Event()
 
     def say() -> None:

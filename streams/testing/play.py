@@ -19,8 +19,8 @@ from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.testing import matching
 from sluicegate.streams.testing.deaths import REPLIES, DeathKind, Deaths
 from sluicegate.streams.testing.driver import TestDriver
-from sluicegate.streams.testing.heard import told
 from sluicegate.streams.testing.outputs import ReadOutput
+from sluicegate.streams.testing.tracebacks import told
 from sluicegate.streams.wording import counted
 
 
