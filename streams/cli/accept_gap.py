@@ -54,10 +54,8 @@ def accept_gap(
     if bool(places) == all or (all and truncated):
         raise ConfigurationError("name the partitions, or write --all, which does not go with --truncated")
     with opened(file, agent_name) as (app, agent, store):
-        if places:
-            wanted = list(dict.fromkeys(_place(agent, text) for text in places))
-        else:
-            wanted = BrokerTopics(app).places(agent.topics)
+        named = dict.fromkeys(_place(agent, text) for text in places or ())
+        wanted = list(named) if places else BrokerTopics(app).places(agent.topics)
         chosen, lacking = _look(app, agent, store, wanted, truncated)
         if all and not chosen:
             raise ConfigurationError(f"no partition of agent {agent_name} has a gap, so there is nothing to accept")

@@ -15,7 +15,7 @@ from sluicegate.streams.agent import Agent, App, Outbox, Timeouts
 from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.cli.running import member
 from sluicegate.streams.contracts.options import LeasedOptions, OutboxOptions, TimeoutOptions
-from sluicegate.streams.contracts.stores import OutputTransactions
+from sluicegate.streams.contracts.stores import OutputTransactions, Store
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
 from sluicegate.streams.engine.worker import WorkerDependencies
@@ -30,14 +30,15 @@ def spans(app: str) -> tracing.Spans | None:
     return tracing.opened(os.environ, app, time.time_ns)
 
 
-def leased_options(app: App) -> LeasedOptions:
-    """The options of the file for the leased contracts of its store."""
+def store_of(app: App) -> Store:
+    """A connection to the store, with the options of the file for the leased contracts."""
     outbox, timeouts = app.outbox or Outbox(), app.timeouts or Timeouts()
     first, most = timedelta(seconds=outbox.backoff_first), timedelta(seconds=outbox.backoff_most)
-    return LeasedOptions(
+    options = LeasedOptions(
         timeouts=TimeoutOptions(timedelta(seconds=timeouts.lease), timeouts.batch),
         outbox=OutboxOptions(outbox.attempts, first, most),
     )
+    return open_store(app.store, app.folder, options=options)
 
 
 def make_dispatcher(app: App, report: ReportStatus) -> Runner:
@@ -46,7 +47,7 @@ def make_dispatcher(app: App, report: ReportStatus) -> Runner:
     from sluicegate.connectors.kafka.settings import DISPATCHER_DEFAULTS
     from sluicegate.streams.outbox import dispatcher
 
-    store = open_store(app.store, app.folder, options=leased_options(app))
+    store = store_of(app)
     parts = dispatcher.DispatcherDependencies(
         spans=spans(app.name),
         store=store,
@@ -83,7 +84,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
     name = member(agent.name, place.worker)
     parts = WorkerDependencies(
         spans=spans(app.name),
-        store=open_store(app.store, app.folder, options=leased_options(app)),
+        store=store_of(app),
         input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name),
         producer=open_producer(app.kafka),
         clock=time,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from sluicegate.connectors.kafka import admin, ends
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.finding import SystemFinding
 from sluicegate.streams.units import spoken_duration
@@ -19,8 +20,6 @@ def findings(
     deduped = [(agent, topic) for agent in agents for topic in agent.topics if agent.dedupe and there.get(topic)]
     if not deduped:
         return []
-    from sluicegate.connectors.kafka import admin, ends
-
     kept = admin.retention(app.kafka, sorted({topic for _, topic in deduped}), timeout)
     found = []
     for agent, topic in deduped:

@@ -5,6 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
+from sluicegate.connectors.kafka import ends, readers
+from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.producer import open_producer
+from sluicegate.connectors.kafka.scan import scan
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.systems import call_timeout
 from sluicegate.streams.config.kafka import EMBEDDED
@@ -27,23 +32,17 @@ class BrokerTopics:
 
     def places(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of the topics that exist."""
-        from sluicegate.connectors.kafka.admin import existing
-
         counts = existing(self._kafka, sorted(set(topics)), self._timeout)
         return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        from sluicegate.connectors.kafka.ends import bounds
-
-        return bounds(self._kafka, places, self._timeout)
+        return ends.bounds(self._kafka, places, self._timeout)
 
     def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: high for place, (_, high) in self.bounds(places).items()}
 
     def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
         """As sluicegate.connectors.kafka.scan.scan."""
-        from sluicegate.connectors.kafka.scan import scan
-
         return scan(self._kafka, parts)
 
     def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
@@ -58,20 +57,14 @@ class BrokerTopics:
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
         """As a worker of that group sees it."""
-        from sluicegate.connectors.kafka.consumer import open_input
-
         with closing(open_input(self._kafka, group, (), "sluicegate")) as reader:
             return reader.facts(topic, number)
 
     def readers(self, topics: Iterable[str]) -> dict[str, str]:
         """As sluicegate.connectors.kafka.readers.readers."""
-        from sluicegate.connectors.kafka.readers import readers
-
-        return readers(self._kafka, {*topics}, self._timeout)
+        return readers.readers(self._kafka, {*topics}, self._timeout)
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
-        from sluicegate.connectors.kafka.producer import open_producer
-
         reports: list[tuple[str, str]] = []
         deadline = time.monotonic() + SENDING
         with closing(open_producer(self._kafka)) as producer:

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.ends import ends
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.letters import Counts
 from sluicegate.streams.cli.running import HaltedPartition, halted
@@ -15,6 +17,8 @@ from sluicegate.streams.config.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
+from sluicegate.streams.operations.open_groups import held
+from sluicegate.streams.operations.shared_groups import shared_groups
 
 DeadLetterCounts = Mapping[tuple[str, str, int], int]
 """By agent, topic and partition."""
@@ -90,9 +94,6 @@ def _kafka(
     """The next offset of every input partition, the counts of dead letters, and why Kafka could not be asked."""
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return {}, None, "the embedded broker answers only its own run"
-    from sluicegate.connectors.kafka.admin import existing
-    from sluicegate.connectors.kafka.ends import ends
-
     inputs = sorted({topic for agent in app.agents for topic in agent.topics})
     high: dict[tuple[str, int], int] = {}
     try:
@@ -129,8 +130,6 @@ def _groups(
     agent: Agent, partition: Partition, view: PartitionView
 ) -> tuple[int | None, float | None, float | None, str | None]:
     """How many groups are open in this partition, the age of the oldest, the next deadline, and a note."""
-    from sluicegate.streams.operations.open_groups import held
-
     try:
         found = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
@@ -149,8 +148,6 @@ def _total(app: App, agent: Agent, store: Store, rows: Sequence[PartitionProgres
     sums = total(agent.name, rows)
     if agent.scope != "shared":
         return sums
-    from sluicegate.streams.operations.shared_groups import shared_groups
-
     found = shared_groups(store.buffer, app.name, agent, time.time())
     return msgspec.structs.replace(
         sums,

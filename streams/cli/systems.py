@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.transactions import open_transactions
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli import duplicates
 from sluicegate.streams.cli.files import connected
@@ -86,8 +88,6 @@ def migrates(app: App) -> bool:
 def _kafka(app: App) -> list[SystemFinding]:
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return [SystemFinding("kafka", True, "is a broker inside `run`, which makes its topics")]
-    from sluicegate.connectors.kafka import admin
-
     topics, timeout = [need.topic for need in needed(app)], call_timeout(app)
     there = admin.existing(app.kafka, topics, timeout)
     missing = [topic for topic in topics if there[topic] is None]
@@ -110,8 +110,6 @@ def _transactions(app: App) -> list[SystemFinding]:
     agents = [agent for agent in app.agents if agent.delivery == "transactional"]
     if not agents:
         return []
-    from sluicegate.connectors.kafka.transactions import open_transactions
-
     for agent in agents:
         opener = open_transactions(app.kafka, app.name, agent.name)
         with closing(opener(Partition(app.name, agent.name, agent.topics[0], UNUSED))) as transactions:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import structlog
 
+from sluicegate.connectors.kafka import admin
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli import duplicates
 from sluicegate.streams.cli.files import connected
@@ -40,10 +42,8 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     judge_store(app, to_do, level)
     log.info("store.ready", durability=level.name, reasons=list(level.reasons))
     with _with_broker(app, topics) as ready:
-        from sluicegate.connectors.kafka.admin import existing
-
         kafka, timeout = kafka_of(ready), call_timeout(app)
-        judge_topics(asked(kafka, lambda: _with_own(ready, chosen, existing(ready.kafka, topics, timeout))))
+        judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
         if ready is app:
             if weak := asked(kafka, lambda: _fragile(app, chosen)):
                 log.warning("topics.fragile", topics=weak, text=SAFER)
@@ -88,26 +88,20 @@ def _with_own(app: App, agents: Sequence[Agent], found: Mapping[str, int | None]
     missing = {topic: max(found[each] or 0 for each in inputs) for topic, inputs in own.items() if found[topic] is None}
     if not missing or not all(missing.values()):
         return found
-    from sluicegate.connectors.kafka.admin import create
-
-    structlog.get_logger().info("topics.made", topics=create(app.kafka, missing))
+    structlog.get_logger().info("topics.made", topics=admin.create(app.kafka, missing))
     return {**found, **missing}
 
 
 def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
     """Output topics that can lose acknowledged records."""
-    from sluicegate.connectors.kafka.admin import durability
-
-    found = durability(app.kafka, sorted(written(agents)), call_timeout(app))
+    found = admin.durability(app.kafka, sorted(written(agents)), call_timeout(app))
     return [topic for topic, (replicas, insync) in found.items() if fragile(replicas, insync)]
 
 
 def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
     """Why `dedupe` remembers ids for a shorter time than its topics keep records."""
-    from sluicegate.connectors.kafka.admin import existing
-
     topics, timeout = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics}), call_timeout(app)
-    there = existing(app.kafka, topics, timeout) if topics else {}
+    there = admin.existing(app.kafka, topics, timeout) if topics else {}
     found = duplicates.findings(app, agents, there, time.time(), timeout)
     return [f"{each.text}; {each.hint}" for each in found if each.hint]
 
@@ -129,8 +123,6 @@ def _with_broker(app: App, topics: Sequence[str]) -> Iterator[App]:
     if app.kafka.get("bootstrap.servers") != EMBEDDED:
         yield app
         return
-    from sluicegate.connectors.kafka.embedded import EmbeddedBroker
-
     with closing(EmbeddedBroker(dict.fromkeys(topics, EMBEDDED_PARTITIONS))) as broker:
         structlog.get_logger().info("broker.embedded", bootstrap=broker.bootstrap, topics=list(topics))
         yield replace(app, kafka={**app.kafka, "bootstrap.servers": broker.bootstrap})

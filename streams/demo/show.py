@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from sluicegate.streams.demo.recount import OutputRecord
 
@@ -82,15 +81,10 @@ def progress(total: int) -> Iterator[ShowAdvance]:
     if not sys.stdout.isatty():
         yield _lines(total)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns: list[Any] = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-    ]
-    with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}")) as bar:
+    counts = BarColumn(), MofNCompleteColumn(), "{task.fields[rate]}", TimeRemainingColumn()
+    with Progress("{task.description}", *counts, "{task.fields[note]}") as bar:
         task = bar.add_task("flights", total=total, rate="", note="")
 
         def advance(done: int, note: str) -> None:
