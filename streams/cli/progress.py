@@ -134,8 +134,10 @@ def _groups(
         found = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
         return None, None, None, str(error)
-    groups, now = found.groups, view.claim.store_time
-    oldest, due = groups.oldest(), groups.next_due()
+    groups = found.groups
+    now = view.claim.store_time
+    oldest = groups.oldest()
+    due = groups.next_due()
     age = None if oldest is None else max(0.0, now - oldest)
     deadline = None if due == inf else due - now
     parked = sum(item.state == "parked" for item in found.sealed.held.values())

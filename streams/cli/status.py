@@ -63,7 +63,8 @@ def _watch(app: App, store: "Store", as_json: bool) -> int:
     from rich.live import Live
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    screen, read = console(), _reader(app, store)
+    screen = console()
+    read = _reader(app, store)
     live = Live(console=screen, auto_refresh=False) if screen.is_terminal and not as_json else None
     try:
         if live:

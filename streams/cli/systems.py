@@ -88,7 +88,8 @@ def migrates(app: App) -> bool:
 def _kafka(app: App) -> list[SystemFinding]:
     if app.kafka["bootstrap.servers"] == EMBEDDED:
         return [SystemFinding("kafka", True, "is a broker inside `run`, which makes its topics")]
-    topics, timeout = [need.topic for need in needed(app)], call_timeout(app)
+    topics = [need.topic for need in needed(app)]
+    timeout = call_timeout(app)
     there = admin.existing(app.kafka, topics, timeout)
     missing = [topic for topic in topics if there[topic] is None]
     found = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]

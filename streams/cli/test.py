@@ -39,7 +39,8 @@ def play_tests(
     from sluicegate.streams.testing.stores import on_sqlite, require_sqlalchemy
 
     found = loaded(file)
-    app, cases = app_of(found), _chosen(file, found.cases, names or [])
+    app = app_of(found)
+    cases = _chosen(file, found.cases, names or [])
     if any(on_sqlite(app, any(isinstance(step, SetupFile) for step in case.steps)) for case in cases):
         require_sqlalchemy()
     verdicts = []
@@ -129,7 +130,8 @@ def _quiet() -> "Iterator[TracebackLog]":
 
     from sluicegate.streams.testing.tracebacks import TracebackLog
 
-    before, log = structlog.get_config(), TracebackLog(quiet=not debugging())
+    before = structlog.get_config()
+    log = TracebackLog(quiet=not debugging())
     wrapper = structlog.make_filtering_bound_logger(logging.DEBUG)
     structlog.configure(processors=[log, *before["processors"]], wrapper_class=wrapper)
     try:

@@ -42,7 +42,8 @@ def prepare(app: App, agents: Sequence[str], pause: Pause) -> Iterator[App]:
     judge_store(app, to_do, level)
     log.info("store.ready", durability=level.name, reasons=list(level.reasons))
     with _with_broker(app, topics) as ready:
-        kafka, timeout = kafka_of(ready), call_timeout(app)
+        kafka = kafka_of(ready)
+        timeout = call_timeout(app)
         judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
         if ready is app:
             if weak := asked(kafka, lambda: _fragile(app, chosen)):
@@ -100,7 +101,8 @@ def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
 
 def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
     """Why `dedupe` remembers ids for a shorter time than its topics keep records."""
-    topics, timeout = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics}), call_timeout(app)
+    topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
+    timeout = call_timeout(app)
     there = admin.existing(app.kafka, topics, timeout) if topics else {}
     found = duplicates.findings(app, agents, there, time.time(), timeout)
     return [f"{each.text}; {each.hint}" for each in found if each.hint]

@@ -20,7 +20,8 @@ class Collector(PrometheusCollector):
     """Merges the newest reports of all workers under the labels `agent` and `worker`."""
 
     def __init__(self, board: Board, own: Meter) -> None:
-        self._board, self._own = board, own
+        self._board = board
+        self._own = own
 
     def collect(self) -> Iterator[Family]:
         """Every metric of METRICS, also without a value."""

@@ -93,7 +93,8 @@ class HttpPort(ThreadingTCPServer):
 
     def __init__(self, settings: Http, pages: dict[str, Page]) -> None:
         self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        self.settings, self.pages = settings, pages
+        self.settings = settings
+        self.pages = pages
         self._free = threading.BoundedSemaphore(CONNECTIONS)
         super().__init__((settings.host, settings.port), Request)
         self.number = int(self.server_address[1])

@@ -16,7 +16,8 @@ def pages(board: Board, own: Meter) -> dict[str, Page]:
         return document({"live": not stuck, "reasons": stuck}, good=not stuck)
 
     def readyz() -> Answer:
-        reasons, degraded = board.unready(), board.degraded()
+        reasons = board.unready()
+        degraded = board.degraded()
         also = {"degraded": degraded} if degraded else {}
         return document({"ready": not reasons, "reasons": reasons, **also}, good=not reasons)
 

@@ -102,7 +102,8 @@ class Spans:
         now = self.time()
         span = self._trace.get_current_span(self._context(trace)).get_span_context()
         links = [self._trace.Link(span)] if span.is_valid else []
-        start, context = now - max(0, int(seconds * 1e9)), self._context(None)
+        start = now - max(0, int(seconds * 1e9))
+        context = self._context(None)
         made = self._tracer.start_span("sluicegate.fire", context, links=links, attributes=attributes, start_time=start)
         made.end(now)
 

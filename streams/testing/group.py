@@ -34,7 +34,9 @@ class Group:
 
 def groups(agent: Agent, view: PartitionView) -> list[Group]:
     """The open groups of one partition, oldest first. Raises ChangelogIncomplete."""
-    rule, claim, where = Rule(agent, formats.reads(agent)), view.claim, view.claim.partition
+    rule = Rule(agent, formats.reads(agent))
+    claim = view.claim
+    where = claim.partition
     held = Groups(rule)
     Changelog(held, claim.first).replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
     held.idle = idle_since(claim.source, rule, len(held.states), claim.store_time) or 0.0
@@ -43,6 +45,6 @@ def groups(agent: Agent, view: PartitionView) -> list[Group]:
         due = held.due(state)
         values = json.decode_any(json.encode(rule.values(state, held.bags.get(key, []))))
         due_in = None if due == inf else due - claim.store_time
-        name, opened_at = text_of(key), rfc3339(state[OPENED])
-        found.append(Group(where.topic, where.number, name, state[COUNT], values, opened_at, due_in))
+        opened_at = rfc3339(state[OPENED])
+        found.append(Group(where.topic, where.number, text_of(key), state[COUNT], values, opened_at, due_in))
     return found

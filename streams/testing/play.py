@@ -143,7 +143,8 @@ class PlayStage:
     def _expect_rows(self, step: ExpectRows) -> None:
         found = self._driver.rows(step.sql)
         if len(found) != len(step.rows):
-            wanted, came = counted(len(step.rows), "row"), counted(len(found), "row")
+            wanted = counted(len(step.rows), "row")
+            came = counted(len(found), "row")
             raise _Unexpected(step.line, f"expected {wanted}; {came} came: {matching.shown(found)}")
         for number, (expected, row) in enumerate(zip(step.rows, found, strict=True), 1):
             wrong = [name for name, value in expected.items() if name not in row or not matching.same(value, row[name])]
