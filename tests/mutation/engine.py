@@ -373,9 +373,9 @@ GUARDS = (
     Guard(
         "late reports of rows that went back change nothing",
         "streams/outbox/handed.py",
-        "        return self.arrived([self.out[number] for number in numbers if number in self.out])",
-        "        for number in numbers:\n            self.out.pop(number, None)\n"
-        '        self._reports.delivered.update(dict.fromkeys(numbers, ""))\n        return len(numbers)',
+        "        ended = {number: row.lineage or row.id for number in numbers "
+        "if (row := out.pop(number, None)) is not None}\n",
+        '        ended = dict.fromkeys(numbers, "")\n        for number in numbers:\n            out.pop(number, None)\n',
         RELAY,
     ),
     Guard(
