@@ -49,10 +49,7 @@ class KafkaInput:
         self._fatal: SystemNotReady | None = None
         self._complaints = settings.Complaints()
         self._admin: Any = None
-        try:
-            self._consumer = Consumer(settings.consumer(kafka, group, member, self._on_error))
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        self._consumer = problems.client(Consumer, settings.consumer(kafka, group, member, self._on_error))
         if topics:
             self._consumer.subscribe(
                 list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost

@@ -47,11 +47,7 @@ class Cursors:
     """Those of all shards of an agent; threads may share it."""
 
     def __init__(self, kafka: settings.Settings, group: str) -> None:
-        wanted = settings.offsets(kafka, group)
-        try:
-            self._consumer: Any = Consumer(wanted)
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        self._consumer: Any = problems.client(Consumer, settings.offsets(kafka, group))
 
     @property
     def group(self) -> Any:
@@ -168,11 +164,8 @@ class KafkaTransactions:
         raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: {said}") from error
 
     def _made(self) -> Any:
-        try:
-            ours = {"on_delivery": self._on_delivery, "error_cb": self._on_error}
-            return Producer({**settings.transactional(self._kafka, self._identity), **ours})
-        except KafkaException as error:
-            raise problems.refused(error) from error
+        ours = {"on_delivery": self._on_delivery, "error_cb": self._on_error}
+        return problems.client(Producer, {**settings.transactional(self._kafka, self._identity), **ours})
 
     def _on_delivery(self, error: KafkaError | None, _message: Any) -> None:
         if error is not None:
