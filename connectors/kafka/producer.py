@@ -188,8 +188,9 @@ class KafkaProducer:
         return "failed"
 
     def _report(self) -> None:
-        for reports, together in list(self._together.items()):
-            self._tell(reports, together)
+        for reports, together in list(self._together.items()):  # a hundred when the queue is full: most have no report
+            if together.delivered or together.failed or together.refused:
+                self._tell(reports, together)
 
     def _tell(self, reports: BatchReports, together: _Together) -> None:
         delivered, failed, refused = together.delivered[:], together.failed[:], together.refused[:]

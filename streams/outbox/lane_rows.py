@@ -83,13 +83,13 @@ class LaneRows:
             place = places.get(key, -1) if key is not None else zlib.crc32(identity) % count
             if place < 0 and key is not None:
                 place = self._place(key, count)
-            headers: tuple[tuple[str, bytes | None], ...] = (
+            headers: list[tuple[str, bytes | None]] = [
                 ("sluicegate-id", identity),
                 shard,
                 ("sluicegate-seq", b"%d" % number),
-            )
+            ]
             if row.headers:
-                headers += tuple(header for header in row.headers if header[0] not in OURS)
+                headers += [header for header in row.headers if header[0] not in OURS]
             rows.append(OutboxRow(number, "", row.id, topic, place, key, row.value, headers))
         return rows
 

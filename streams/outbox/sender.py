@@ -95,7 +95,8 @@ class Sender:
         taken = self._output.produce_all(ready, chunk)
         if taken:
             self._gathering = True
-            chunk.rows = {row.number: row for row in islice(ready, taken)}
+            handed = ready if taken == wanted else islice(ready, taken)
+            chunk.rows = {row.number: row for row in handed}
             source.hand(chunk.rows)
         if failpoints.armed:
             for _ in range(taken):
