@@ -156,7 +156,7 @@ class RowSource:
             return self._before.reports
         return None
 
-    def again(self) -> None:
+    def send_again(self) -> None:
         """The producer was replaced: everything unreported is to be sent again, lowest first, before anything newer."""
         if not self.left:
             self.waiting.extendleft(row for _, row in sorted(self.out.items(), reverse=True))
@@ -191,7 +191,7 @@ class RowSource:
         self._before = before
         last.heir = self
 
-    def _resumed(self, row: OutboxRow) -> bool:
+    def _take_over_row(self, row: OutboxRow) -> bool:
         """Was this row handed over under an earlier claim? Then it is under way, or its report is to be recorded."""
         number, known, before = row.number, origin(row), self._before
         if number in before.out and origin(before.out[number]) == known:

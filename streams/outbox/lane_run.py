@@ -22,7 +22,7 @@ class LaneRun(RowSource):
             self.waiting.extend(rows)
             return
         self.follow(last)
-        self.waiting.extend(row for row in rows if not self._resumed(row))
+        self.waiting.extend(row for row in rows if not self._take_over_row(row))
         if rows:
             self._before.forget(rows[-1].number)
 

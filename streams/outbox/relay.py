@@ -136,7 +136,7 @@ class Shard(RowSource):
         higher."""
         highest = 0
         for row in rows:
-            if self._resumed(row):
+            if self._take_over_row(row):
                 highest = row.number
             else:
                 self.waiting.append(row)
@@ -189,8 +189,8 @@ class Shard(RowSource):
         delivered, dead = sorted(taken.delivered), [dead for _, dead in taken.dead.values()]
         return delivered, dead
 
-    def again(self) -> None:
-        super().again()
+    def send_again(self) -> None:
+        super().send_again()
         self._bytes = weight(self.waiting)
 
 

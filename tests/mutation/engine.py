@@ -331,7 +331,7 @@ GUARDS = (
     Guard(
         "a row that was handed over under an earlier claim is not handed over again",
         "streams/outbox/relay.py",
-        "            if self._resumed(row):",
+        "            if self._take_over_row(row):",
         "            if False:",
         HANDED,
     ),
@@ -381,7 +381,7 @@ GUARDS = (
     Guard(
         "a row of a lane that was lost and taken again is not handed over again",
         "streams/outbox/lane_run.py",
-        "        self.waiting.extend(row for row in rows if not self._resumed(row))\n",
+        "        self.waiting.extend(row for row in rows if not self._take_over_row(row))\n",
         "        self.waiting.extend(rows)\n",
         ("tests/unit/leased/test_lost_lanes.py",),
     ),
@@ -453,7 +453,7 @@ GUARDS = (
         "of a lane, nothing overtakes a row that failed",
         "streams/outbox/sender.py",
         "                self._failed_at = self._now\n",
-        "                source.again()\n",
+        "                source.send_again()\n",
         ("tests/unit/leased/test_lane_sender.py", "tests/contracts/dispatcher/test_lanes.py"),
         "not redis and not postgresql and not mariadb and not mongodb",
     ),
