@@ -154,9 +154,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "relay-fence": (
         Edit(
             "connectors/kafka/transactions.py",
-            "        wanted = settings.offsets(kafka, group)\n",
-            "        wanted = settings.offsets(kafka, group)\n"
-            '        wanted["isolation.level"] = "read_uncommitted"  # else it would wait for what a zombie holds\n',
+            "problems.client(Consumer, settings.offsets(kafka, group))",
+            # else it would wait for what a zombie holds
+            'problems.client(Consumer, {**settings.offsets(kafka, group), "isolation.level": "read_uncommitted"})',
         ),
         Edit(
             "connectors/kafka/transactions.py",
